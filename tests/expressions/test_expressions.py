@@ -613,3 +613,24 @@ def test_a_substring_from_the_least_position_is_refused() -> None:
     schema = from_arrow(pa.schema([("s", pa.string())]))
     with pytest.raises(InvalidInputError, match="loses a letter in Spark"):
         parse("substring(s, -2147483648)", schema)
+
+
+def test_decimals_near_powers_of_two_are_cast_divided_and_cut_exactly(tmp_path: Path) -> None:
+    """pyarrow's own division of decimals is wrong there (`txlog.arrow.decimals`)."""
+    largest = Decimal(2**64 - 1)
+    columns = "e decimal(20,0), f decimal(38,18), a decimal(25,5), b decimal(18,18), s string, g decimal(38,4)"
+    table = txlog.Table.create(tmp_path, columns)
+    row = {"e": largest, "f": largest, "a": Decimal("147573952589676412.926"), "b": Decimal("0.1"), "s": str(largest)}
+    table.append(pa.table({name: pa.array([value], table.schema.field(name).type) for name, value in row.items()}))
+    for condition in (
+        f"e = cast('{largest}' as decimal(20,0))",
+        f"floor(f) = {largest} and ceil(f) = {largest} and floor(-f) = -{largest}",
+        f"floor(f - 0.5) = {largest - 1} and ceil(f + 0.5) = {largest + 1} and floor(f + 0.5) = {largest}",
+        "a / b = 1475739525896764129.26",
+    ):
+        assert table.count(condition) == 1, condition
+    table.update({"g": "cast(s as decimal(38,4))"})
+    assert table.to_arrow()["g"].to_pylist() == [largest]
+    source = pa.table({"k": pa.array([largest], pa.decimal128(38, 18))})
+    merged = table.merge(source, "target.e = source.k").when_matched_update({"s": "'found'"}).execute()
+    assert merged.metrics.rows_updated == 1

@@ -131,6 +131,7 @@ def sources_of(files: dict[str, bytes]) -> Sources:
         bitmaps=lambda vectors: [bitmap_bytes(BitMap64([3, 7])) for _ in vectors],
         rows=lambda add: 0,
         check_element_ids=lambda adds: None,
+        check_calendar=lambda adds: None,
         check_column_ids=lambda adds, definition: None,
         columns_without_ids=lambda adds: set(),
     )

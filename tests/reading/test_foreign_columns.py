@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.errors import IcebergExportError
 from txlog.protocol.actions import AddFile
 
 
@@ -98,10 +100,13 @@ def test_files_that_differ_only_in_the_ids_of_their_columns_are_distinguished(tm
     assert sorted(map(str, rows)) == sorted(map(str, [*of_old, *of_new, *of_old]))
 
 
-def test_dates_of_spark_2_are_read_rewritten_and_found_as_spark_reads_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["theirs.parquet", "part-00000-973cdd43-5ec1-435d-aefc-3a44f9abb192-c000.snappy.parquet"]
+)
+def test_dates_of_spark_2_are_read_rewritten_and_found_as_spark_reads_them(name: str, tmp_path: Path) -> None:
     """The day 1500-03-01 has another number in the calendar of Spark 2; the log's bounds have today's."""
     days = pa.array([-171595, None, 0], pa.int32()).view(pa.date32())
-    path = tmp_path / "theirs.parquet"
+    path = tmp_path / name
     rows = pa.table({"id": [1, 2, 3], "d": days})
     pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "2.4.8"}), path)
     converted = txlog.Table.convert(tmp_path)
@@ -111,6 +116,10 @@ def test_dates_of_spark_2_are_read_rewritten_and_found_as_spark_reads_them(tmp_p
     right = [dt.date(1500, 3, 1), None, dt.date(1970, 1, 1)]
     assert table.to_arrow()["d"].to_pylist() == right
     assert table.count("d = date'1500-03-01'") == 1
+    assert table.snapshot().to_dataset().to_table().to_pydict()["d"] == right
+    assert table.snapshot().to_dataset().count_rows(pc.field("d") == right[0]) == 1
+    with pytest.raises(IcebergExportError, match=r"parquet has dates .* calendar of Spark 2"):
+        table.export_iceberg()
     table.update({"id": "id + 10"}, "id = 2")
     assert path.name not in table.snapshot().files()["path"].to_pylist()
     assert table.to_arrow().sort_by("id")["d"].to_pylist() == [right[0], right[2], None]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.decimals import rounded, truncated
 from txlog.expressions.types import INTEGER_DIGITS, is_floating, is_integer, is_numeric
 from txlog.protocol.schema import (
     BOOLEAN,
@@ -80,8 +81,7 @@ def to_decimal(values: Any, source: DataType, precision: int, scale: int) -> Any
     assert isinstance(source, Decimal)
     wanted = pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
     if scale < source.scale:
-        wide = _plain(values, pa.decimal256(_WIDE_PRECISION, source.scale))
-        values = pc.round(wide, scale, round_mode="half_towards_infinity")
+        values = rounded(values, scale)
     elif precision - scale < source.precision - source.scale:
         values = _plain(values, pa.decimal256(_WIDE_PRECISION, source.scale))
     return _plain(values, wanted)
@@ -106,8 +106,10 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
         if isinstance(source, Decimal):  # through its text, so it is rounded only once
             return _plain(_plain(_plain(values, pa.string()), pa.float64()), arrow_type)
         return _plain(values, arrow_type, safe=False)
-    if is_floating(source) or isinstance(source, Decimal):
+    if is_floating(source):
         values = pc.trunc(values)
+    elif isinstance(source, Decimal):
+        values = truncated(values, 0)
     return _plain(values, arrow_type)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.decimals import divided, truncated
 from txlog.expressions.casts import to_decimal
 from txlog.expressions.hash_kernels import HASH_KERNELS
 from txlog.expressions.json_kernels import JSON_KERNELS
@@ -88,7 +89,7 @@ def _divide(call: Call, left: Any, right: Any) -> Any:
     # Arrow truncates the quotient, so it is computed with at least one more digit, which decides how to round it.
     scale = max(one.scale, call.type.scale - other.precision + other.scale)
     dividend = left.cast(pa.decimal256(one.precision - one.scale + scale, scale))
-    quotient = pc.divide_checked(dividend, _wide(right, other))
+    quotient = divided(dividend, _wide(right, other))
     cut_scale = max(4, scale + other.precision - other.scale + 1)
     cut = Decimal(one.precision - one.scale + other.scale + cut_scale, cut_scale)
     return to_decimal(quotient, cut, call.type.precision, call.type.scale)
@@ -102,15 +103,28 @@ def _remainder(call: Call, left: Any, right: Any) -> Any:
     return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
 
 
+def _whole(call: Call, values: Any, is_beyond: Callable[..., Any], step: int) -> Any:
+    """Decimals without a fraction, one ``step`` further if the cut value ``is_beyond`` the value: Arrow's own floor is
+    wrong for some (`arrow.decimals`)."""
+    cut = truncated(values, 0).cast(pa.decimal256(39, 0))
+    digit = pa.decimal256(1, 0)
+    steps = pc.if_else(is_beyond(cut, values), pa.scalar(step, digit), pa.scalar(0, digit))
+    return pc.add_checked(cut, steps).cast(type_to_arrow(call.type))
+
+
 def _ceil(call: Call, values: Any) -> Any:
     if is_integer(call.arguments[0].type):
         return values
+    if pa.types.is_decimal(values.type):
+        return _whole(call, values, pc.less, 1)
     return pc.ceil(values).cast(type_to_arrow(call.type))
 
 
 def _floor(call: Call, values: Any) -> Any:
     if is_integer(call.arguments[0].type):
         return values
+    if pa.types.is_decimal(values.type):
+        return _whole(call, values, pc.greater, -1)
     return pc.floor(values).cast(type_to_arrow(call.type))
 
 

@@ -42,6 +42,7 @@ from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, 
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import DATE, TIMESTAMP, leaf_paths
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,8 +52,19 @@ __all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version
 _DELTA_NAME = r"(^|/)part-[0-9]{5,}-[^/]*$"
 """The names of files that txlog, Spark and deltalake write, which have the table's column ids or none."""
 _is_delta_name = re.compile(_DELTA_NAME).search
+_SPARKS_NAME = r"[-.]c\d{3}\."
+_DAY = r'"\d{4}-\d\d-\d\d'
+_EARLY_DAY = r'"(?:0\d|1[0-8])\d\d-\d\d-\d\d'
+"""Before 1900: only then does it matter which calendar a file has."""
 
 _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
+
+
+def _may_have_old_days(add: AddFile) -> bool:
+    """Whether only the footer can tell if it has days of the calendar of Spark 2, which Spark alone writes."""
+    stats = add.stats or ""
+    has_new_days = re.search(_DAY, stats) is not None and re.search(_EARLY_DAY, stats) is None
+    return re.search(_SPARKS_NAME, add.path) is not None and not has_new_days
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -60,14 +72,16 @@ class Sources(msgspec.Struct, frozen=True):
 
     ``manifest`` returns a manifest's bytes by its path, ``bitmaps`` the dead rows of some deletion vectors as Delta's
     bitmaps, ``rows`` the row count of a file whose statistics lack it. ``check_element_ids`` raises IcebergExportError
-    for files that have column ids but none inside lists and maps; ``check_column_ids`` for files whose column ids
-    differ from the definition. ``columns_without_ids`` returns the columns of files that have no ids.
+    for files that have column ids but none inside lists and maps; ``check_calendar`` for files with days of an old
+    calendar; ``check_column_ids`` for these and for files whose column ids differ from the definition.
+    ``columns_without_ids`` returns the columns of files that have no ids.
     """
 
     manifest: Callable[[str], bytes]
     bitmaps: Callable[[Sequence[DeletionVectorDescriptor]], list[bytes]]
     rows: Callable[[AddFile], int]
     check_element_ids: Callable[[Sequence[AddFile]], None]
+    check_calendar: Callable[[Sequence[AddFile]], None]
     check_column_ids: Callable[[Sequence[AddFile], Definition], None]
     columns_without_ids: Callable[[Sequence[AddFile]], set[ColumnPath]]
 
@@ -273,6 +287,8 @@ class _Work:
         layout = self._live.layout
         encoder = layout.encoder
         self._check_ids(adds, [add for add in adds if not _is_delta_name(add.path)])
+        if self._has_days():
+            self._sources.check_calendar([add for add in adds if _may_have_old_days(add)])
         next_row_id = self.document.get("next-row-id")
         rows, records = [], []
         for add in adds:
@@ -298,6 +314,9 @@ class _Work:
             self._sources.check_element_ids(adds)
         if taken_over:
             self._sources.check_column_ids(taken_over, definition)
+
+    def _has_days(self) -> bool:
+        return any(kind in (DATE, TIMESTAMP) for _, kind in leaf_paths(self._live.layout.writer.definition.physical))
 
     def _add_vectors(self, adds: Sequence[AddFile], moment: Moment) -> FileCount:
         added = FileCount()
@@ -342,6 +361,8 @@ class _Work:
         for files, numbers in parts:
             every = add_files_of(files) if finds_columns or definition.files_need_element_ids else []
             self._check_ids(every, add_files_of(_taken_over(files)))
+            if self._has_days():
+                self._sources.check_calendar(add_files_of(_of_old_days(files)))
             if finds_columns:
                 columns |= self._sources.columns_without_ids(every)
             found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
@@ -450,6 +471,13 @@ def _summary(
     }
     counts = {key: value for key, value in changes.items() if value}
     return {"operation": operation, **{key: str(value) for key, value in {**counts, **totals}.items()}}
+
+
+def _of_old_days(files: pa.Table) -> pa.Table:
+    """`_may_have_old_days` of live files (``FILES_SCHEMA``)."""
+    stats = pc.fill_null(files.column("stats"), "")
+    has_new_days = pc.and_not(pc.match_substring_regex(stats, _DAY), pc.match_substring_regex(stats, _EARLY_DAY))
+    return files.filter(pc.and_not(pc.match_substring_regex(files.column("path"), _SPARKS_NAME), has_new_days))
 
 
 def _taken_over(files: pa.Table) -> pa.Table:

@@ -27,7 +27,13 @@ from txlog.iceberg.table_metadata import Exported, Place
 from txlog.iceberg.whole_table import FileBatches, in_manifests
 from txlog.iceberg_files.catalog_follow import follow
 from txlog.iceberg_files.clean_up import clean_up_metadata
-from txlog.iceberg_files.footers import check_column_ids, check_element_ids, columns_without_ids, row_counts
+from txlog.iceberg_files.footers import (
+    check_calendar,
+    check_column_ids,
+    check_element_ids,
+    columns_without_ids,
+    row_counts,
+)
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -277,6 +283,7 @@ class IcebergExporter:
             bitmaps=DeletionVectorReader(store, version).bitmaps,
             rows=lambda add: row_counts(store, [add])[0],
             check_element_ids=lambda adds: check_element_ids(store, adds),
+            check_calendar=lambda adds: check_calendar(store, adds),
             check_column_ids=lambda adds, definition: check_column_ids(store, adds, definition),
             columns_without_ids=lambda adds: columns_without_ids(store, adds),
         )

@@ -12,16 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arrow.old_calendar import old_calendar
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID
+from txlog.protocol.statistics import file_leaves
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
-__all__ = ["check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]
+__all__ = ["check_calendar", "check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]
 
 _AT_ONCE = 8
 _RESERVED_IDS = 2_147_483_447  # Iceberg reserves ids from here on for columns that users do not define
@@ -57,12 +59,14 @@ def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
 
 
 def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> None:
-    """Refuse files with other column ids than the exported ones: if a file has ids, readers use only these.
+    """Refuse files with other column ids than the exported ones: if a file has ids, readers use only these; and those
+    that `check_calendar` refuses.
 
     A missing file is skipped, since every reader fails on it. Raises what `row_counts` raises, and
     ``IcebergExportError`` naming the first such file and its column.
     """
     for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
+        _check_calendar(store, add, footer)
         found = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
         if not any(found.values()):
             continue
@@ -77,6 +81,28 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
                     table=store.uri,
                     path=add.path,
                 )
+
+
+def check_calendar(store: TableStore, adds: Sequence[AddFile]) -> None:
+    """Refuse files with dates or times in the calendar of Spark 2, which Iceberg readers take for other days.
+
+    A missing file is skipped. Raises what `row_counts` raises, and ``IcebergExportError`` naming the first such file.
+    """
+    for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
+        _check_calendar(store, add, footer)
+
+
+def _check_calendar(store: TableStore, add: AddFile, footer: Any) -> None:
+    if footer is None or old_calendar(footer.metadata) is None:
+        return
+    if any(pa.types.is_temporal(kind) for _, (_, kind) in file_leaves(footer.schema.to_arrow_schema())):
+        raise IcebergExportError(
+            f"the data file {add.path} has dates or times in the calendar of Spark 2, which Iceberg readers take for"
+            " other days. Have txlog write its rows again: read the file, delete its rows from the table, and append"
+            " them",
+            table=store.uri,
+            path=add.path,
+        )
 
 
 def columns_without_ids(store: TableStore, adds: Sequence[AddFile]) -> set[ColumnPath]:

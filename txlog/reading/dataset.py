@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec.structs import replace
 
+from txlog.arrow.old_calendar import old_calendar
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import fold_name
@@ -303,6 +304,8 @@ def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field
         columns = fragment.physical_schema
     except (pa.ArrowException, OSError, TxlogError):
         return False  # the scan task raises, with all details of the file
+    if old_calendar(columns.metadata) is not None:
+        return False  # its dates and times mean others than Arrow reads
     found = [column for column in columns if fold_name(column.name) in wanted]
     if len({fold_name(column.name) for column in found}) < len(found):
         return False

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import from_numbers, joined_chunks, large_type
+from txlog.arrow.decimals import truncated
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.util.arguments import names_in
@@ -93,8 +94,9 @@ def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values.cast(kind)
     exact = values.cast(pa.decimal256(76, max(values.type.scale, kind.scale)))
     limit = pa.scalar(decimal.Decimal(10) ** (kind.precision - kind.scale), exact.type)
-    is_there = pc.and_(pc.equal(pc.round(exact, kind.scale), exact), pc.less(pc.abs(exact), limit))
-    return pc.if_else(is_there, exact, pa.scalar(None, exact.type)).cast(kind)
+    cut = truncated(exact, kind.scale)
+    is_there = pc.and_(pc.equal(cut.cast(exact.type), exact), pc.less(pc.abs(exact), limit))
+    return pc.if_else(is_there, cut, pa.scalar(None, cut.type)).cast(kind)
 
 
 def key_columns(
