@@ -8,6 +8,7 @@ number of 32 bits.
 from __future__ import annotations
 
 import decimal
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ def truncated(values: Any, scale: int) -> Any:
     values if they have no more."""
     while values.type.scale > scale:
         less = max(scale, values.type.scale - _DIGITS_AT_ONCE)
-        values = _as(values, pa.decimal256(_PRECISION, less))
+        values = pc.cast(values, pa.decimal256(_PRECISION, less), safe=False)
     return values
 
 
@@ -34,41 +35,43 @@ def rounded(values: Any, scale: int) -> Any:
     if values.type.scale <= scale:
         return values
     # The next digit alone decides, so all others can be cut.
-    values = truncated(_as(values, pa.decimal256(_PRECISION, values.type.scale)), scale + 1)
+    values = truncated(pc.cast(values, pa.decimal256(_PRECISION, values.type.scale)), scale + 1)
     return pc.round(values, scale, round_mode="half_towards_infinity")
 
 
 def divided(dividend: Any, divisor: Any) -> Any:
     """``pyarrow.compute.divide_checked`` of 256-bit decimals, with its type and cut towards zero, but exact."""
     found = pc.divide_checked(dividend, divisor)
+    if isinstance(found, pa.Scalar):
+        (one,) = _quotients([dividend.as_py()], [divisor.as_py()], dividend.type, divisor.type, found.type)
+        return pa.scalar(one, found.type)
     limit = pa.scalar(decimal.Decimal(_DIVISOR_MAX).scaleb(-divisor.type.scale), pa.decimal256(_PRECISION, 38))
     is_long = pc.greater_equal(pc.abs(divisor), limit)
     if isinstance(is_long, pa.Scalar):
-        if not is_long.as_py():
-            return found
-        is_long = None
-    elif not pc.any(is_long).as_py():
+        is_long = pa.repeat(is_long, len(found))
+    rows = pc.indices_nonzero(is_long)
+    if not len(rows):
         return found
-    if isinstance(found, pa.Scalar):
-        return pa.scalar(_quotient(dividend.as_py(), divisor.as_py(), found.type.scale), found.type)
-    rows = range(len(found)) if is_long is None else pc.indices_nonzero(is_long).to_pylist()
-    exact = found.to_pylist()
-    for row in rows:
-        one = dividend if isinstance(dividend, pa.Scalar) else dividend[row]
-        other = divisor if isinstance(divisor, pa.Scalar) else divisor[row]
-        exact[row] = _quotient(one.as_py(), other.as_py(), found.type.scale)
-    return pa.array(exact, found.type)
+    ones, others = (
+        [each.as_py()] * len(rows) if isinstance(each, pa.Scalar) else each.take(rows).to_pylist()
+        for each in (dividend, divisor)
+    )
+    exact = _quotients(ones, others, dividend.type, divisor.type, found.type)
+    return pc.replace_with_mask(found, is_long, pa.array(exact, found.type))
 
 
-def _quotient(dividend: decimal.Decimal | None, divisor: decimal.Decimal | None, scale: int) -> Any:
-    if dividend is None or divisor is None:
-        return None
-    with decimal.localcontext(decimal.Context(prec=2 * _PRECISION, rounding=decimal.ROUND_DOWN)):
-        one, other = dividend.as_integer_ratio(), divisor.as_integer_ratio()
-        above, below = one[0] * other[1] * 10**scale, one[1] * other[0]
-        whole = abs(above) // abs(below)
-        return decimal.Decimal(whole if (above < 0) == (below < 0) else -whole).scaleb(-scale)
-
-
-def _as(values: Any, kind: pa.DataType) -> Any:
-    return pc.cast(values, kind, safe=False) if isinstance(values, pa.Scalar) else values.cast(kind, safe=False)
+def _quotients(
+    ones: Sequence[Any], others: Sequence[Any], dividend: pa.DataType, divisor: pa.DataType, wanted: pa.DataType
+) -> list[decimal.Decimal | None]:
+    """The quotients in Python's whole numbers, cut towards zero to the type ``wanted``."""
+    shift = 10 ** (wanted.scale + divisor.scale - dividend.scale)  # never below 1: Arrow keeps so many digits
+    found: list[decimal.Decimal | None] = []
+    with decimal.localcontext(decimal.Context(prec=2 * _PRECISION)):
+        for one, other in zip(ones, others, strict=True):
+            if one is None or other is None:
+                found.append(None)
+                continue
+            above, below = int(one.scaleb(dividend.scale)) * shift, int(other.scaleb(divisor.scale))
+            whole = abs(above) // abs(below)
+            found.append(decimal.Decimal(whole if (above < 0) == (below < 0) else -whole).scaleb(-wanted.scale))
+    return found

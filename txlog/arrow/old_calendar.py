@@ -104,7 +104,6 @@ def _rebased_days(days: NDArray[Any]) -> NDArray[Any]:
     year = (4 * day + 3) // 1461
     day_of_year = day - 1461 * year // 4
     gregorian = 365 * year + year // 4 - year // 100 + year // 400 + day_of_year - _GREGORIAN_SHIFT
-    # The Julian year may have a last day, February 29, that the Gregorian one lacks: the day after is the same.
     found: NDArray[Any] = np.where(days < _FIRST_GREGORIAN_DAY, gregorian, days)
     return found
 

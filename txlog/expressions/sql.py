@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context",
+    "as_string",
     "assign",
     "bind_value",
     "parse",
@@ -142,6 +143,12 @@ def parse_stored_value(sql_text: str, schema: Struct, *, now: datetime.datetime 
         raise _too_deep() from None
 
 
+def as_string(sql_text: str) -> str:
+    """The end of an error about an SQL text: how to write it as a string, if it looks like one without its quotes."""
+    is_word = sql_text.replace(" ", "").isalnum()
+    return f". For the string {sql_text}, write \"'{sql_text}'\"" if is_word else ""
+
+
 def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expression:
     """A bound expression from what users pass as a value.
 
@@ -161,10 +168,10 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
         try:
             return parse(value, schema, **context)
         except InvalidInputError as error:
-            if not value.replace(" ", "").isalnum():
+            hint = as_string(value)
+            if not hint:
                 raise
-            quoted = "'" + value + "'"
-            raise InvalidInputError(f'{error}. For the string {value}, write "{quoted}"') from None
+            raise InvalidInputError(f"{error}{hint}") from None
     if isinstance(value, Column):
         return Scope(schema, **context).find(value.path)
     if is_arrow_expression(value):

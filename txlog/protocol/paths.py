@@ -63,7 +63,7 @@ are, and its VACUUM compares texts: it deletes a live file whose path has them e
 
 _UNIT = rf"[A-Za-z0-9\-_.!~*'(),;$&+=@{_OTHER_SCRIPTS}]|%(?:[01][0-9A-F]|2[0235]|3[CEF]|5[B-E]|60|7[BCDF])"
 _CANONICAL = rf"(?:{_UNIT}|%3A)+(?:/(?:{_UNIT}|[/:])*)?"
-"""A relative path as `encode_path` writes it: only what must be escaped is. (It writes others too.)"""
+"""A relative path as `encode_path` writes it, unless a control character or space beyond ASCII is escaped in it."""
 _CANONICAL_PATH = pattern(_CANONICAL)
 _PLAIN_PATH = pattern(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
 """Nearly every path matches: relative, nothing escaped, no segment with a special meaning."""

@@ -339,10 +339,11 @@ def check_computed_columns(schema: Struct) -> None:
             _check_generated(field, schema)
     for default in _defaults(schema, None):
         if default.value is None and not default.is_of_now:
-            is_word = default.sql.replace(" ", "").isalnum()
-            hint = f". For the string {default.sql}, write \"'{default.sql}'\"" if is_word else ""
+            from txlog.expressions.sql import as_string
+
             raise InvalidInputError(
-                f"the default of column {default.name} ({default.sql}) cannot be evaluated: {default.problem}{hint}"
+                f"the default of column {default.name} ({default.sql}) cannot be evaluated: {default.problem}"
+                f"{as_string(default.sql)}"
             )
         if default.value is not None:
             _check_length(default, default.value, schema)
