@@ -108,7 +108,7 @@ def test_dates_of_spark_2_are_read_rewritten_and_found_as_spark_reads_them(name:
     days = pa.array([-171595, None, 0], pa.int32()).view(pa.date32())
     path = tmp_path / name
     rows = pa.table({"id": [1, 2, 3], "d": days})
-    pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "2.4.8"}), path)
+    pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "2.4.8"}), path, row_group_size=1)
     converted = txlog.Table.convert(tmp_path)
     assert converted.version == 0
     table = txlog.Table.open(tmp_path)
