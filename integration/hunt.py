@@ -1,16 +1,18 @@
 """What `make test` has no time for: parts, each with a time budget and a one-line result.
 
-    python integration/hunt.py                              every part, one after another
+    python integration/hunt.py                              every part
     python integration/hunt.py races large --seconds 600    these parts; searches run for that long
     python integration/hunt.py stories -- --seed 1          the rest goes to the part's command
 
 A part is the tests with ``@pytest.mark.hunt(part="...")``, or a program. Its output is in build/hunt; a part that
-exceeds its budget is ended and has failed. The exit code is 0 if every part succeeded. Only the standard library.
+exceeds its budget is ended and has failed. As many parts run at once as there are processors; those whose tests keep
+all processors busy run first and alone. The exit code is 0 if every part succeeded. Only the standard library.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import signal
 import subprocess
@@ -19,6 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import java_home
 from clean_environment import clean
@@ -30,6 +33,7 @@ OUTPUT = ROOT / "build" / "hunt"
 SEARCH_S = 300
 SPARK = "build/spark"
 ICEBERG = "build/iceberg"
+NEW_SEEDS = {"TXLOG_FUZZ_SEED": "random", "TXLOG_FUZZ_S": "{seconds}"}
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,18 @@ class Part:
 
     finds: str
     budget_s: int
+    """Some twice what it takes on two processors with another part beside it."""
     commands: Sequence[Sequence[str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     is_search: bool = False
     """It searches for ``--seconds``, which come on top of its budget."""
-    workers: int = 0
-    """For pytest: how many tests run at the same time."""
+    is_parallel: bool = False
+    """Its tests run on all processors, so no other part runs beside it."""
 
 
-def pytest(*arguments: str) -> Sequence[str]:
-    return (sys.executable, "-m", "pytest", "--timeout", "0", *arguments)
+def pytest(*arguments: str, is_parallel: bool = False) -> Sequence[str]:
+    workers = ("-n", "auto", "--dist", "worksteal") if is_parallel else ()
+    return (sys.executable, "-m", "pytest", "--timeout", "0", *workers, *arguments)
 
 
 def elsewhere(environment: str, *arguments: str) -> Sequence[Sequence[str]]:
@@ -67,9 +73,9 @@ def of_spark(environment: str) -> dict[str, str]:
 
 # From what decides most about the protocol to what is farthest from it.
 PARTS: dict[str, Part] = {
-    "scenarios": Part("a schedule of a small scenario that breaks a promise; all of them", 1800, workers=2),
-    "mutants": Part("a bug put into the protocol that the explorer lets pass", 900, workers=2),
-    "conflicts": Part("a cell of the conflict matrix that Spark's Delta answers otherwise, at each level", 2400),
+    "scenarios": Part("a schedule of a small scenario that breaks a promise; all of them", 3600, is_parallel=True),
+    "mutants": Part("a bug put into the protocol that the explorer lets pass", 900, is_parallel=True),
+    "conflicts": Part("a cell of the conflict matrix that Spark's Delta answers otherwise", 2400),
     "stories": Part(
         "a random story that breaks a promise, from a new seed",
         900,
@@ -79,20 +85,22 @@ PARTS: dict[str, Part] = {
     "properties": Part(
         "an example against a property, from a new seed",
         900,
-        [pytest("-n", "2", "--dist", "worksteal", "tests", "-m", "hypothesis")],
+        [pytest("tests", "-m", "hypothesis", is_parallel=True)],
         {"TXLOG_FUZZ_SEED": "random", "TXLOG_EXAMPLES": "{seconds}"},
         is_search=True,
+        is_parallel=True,
     ),
     "damage": Part(
         "damage to a log or a file that crashes a reader, from a new seed",
         300,
-        [pytest("-n", "2", "-m", "", "{files}", "integration/test_hostile_footers.py")],
-        {"TXLOG_FUZZ_SEED": "random", "TXLOG_FUZZ_S": "{seconds}"},
+        [pytest("-m", "", "{files}", "integration/test_hostile_footers.py", is_parallel=True)],
+        NEW_SEEDS,
         is_search=True,
+        is_parallel=True,
     ),
-    "crashes": Part("a step, request or system call at which a death leaves a table that is not legal", 900),
-    "power-cuts": Part("an acknowledged write that a power cut takes", 600),
-    "ends": Part("an end or an interrupt of a process that leaves work undone or calls that fail", 600),
+    "crashes": Part("a step, request or system call at which a death leaves a table that is not legal", 1800),
+    "power-cuts": Part("an acknowledged write that a power cut takes", 1200),
+    "ends": Part("an end or an interrupt of a process that leaves work undone or calls that fail", 1200),
     "races": Part(
         "a write that is lost, doubled or fails where many processes write and are killed",
         3600,
@@ -122,15 +130,23 @@ PARTS: dict[str, Part] = {
             )
         ],
     ),
-    "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 2400),
+    "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 3600),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",
-        4200,
+        7200,
         environment={"TXLOG_KILLS": "3"},
     ),
-    "merges": Part("a random merge that Spark's Delta does otherwise, in rows or metrics: 300", 3000),
+    "merges": Part(
+        "a random merge that Spark's Delta does otherwise, in rows or metrics, from a new seed",
+        1200,
+        environment=NEW_SEEDS,
+        is_search=True,
+    ),
     "definitions": Part(
-        "a program of definition changes by txlog and Spark's Delta in turns that ends otherwise: 50", 3000
+        "a program of definition changes by txlog and Spark's Delta in turns that ends otherwise, from a new seed",
+        1200,
+        environment=NEW_SEEDS,
+        is_search=True,
     ),
     "spark-versions": Part(
         "what the oldest Spark that txlog allows does otherwise, and Spark Connect",
@@ -151,7 +167,12 @@ PARTS: dict[str, Part] = {
         elsewhere(ICEBERG, "integration/check_iceberg_spark.py"),
         of_spark(ICEBERG),
     ),
-    "lowest": Part("what fails with the lowest versions that txlog allows", 900, [("make", "--silent", "lowest")]),
+    "lowest": Part(
+        "what fails with the lowest versions that txlog allows",
+        900,
+        [("make", "--silent", "lowest")],
+        is_parallel=True,
+    ),
     "integrations": Part(
         "what Ray, Daft, Dagster, Airflow, Prefect or dbt writes or reads otherwise, or adds twice",
         2400,
@@ -178,21 +199,35 @@ def marked_files(part: str) -> list[str]:
 
 def hunt(parts: Mapping[str, Part], seconds: int = SEARCH_S, arguments: Sequence[str] = ()) -> bool:
     """Run the parts, print a line for each when it ends and a summary; whether all succeeded."""
+    return asyncio.run(_hunt(parts, seconds, arguments))
+
+
+async def _hunt(parts: Mapping[str, Part], seconds: int, arguments: Sequence[str]) -> bool:
     OUTPUT.mkdir(parents=True, exist_ok=True)
+    free_processors = asyncio.Semaphore(os.cpu_count() or 1)
     failed = []
-    for name, part in parts.items():
-        is_success, line = _run(name, part, seconds, arguments)
+
+    async def run(name: str, part: Part) -> None:
+        async with free_processors:
+            is_success, line = await _run(name, part, seconds, arguments)
         if arguments:  # a specific request, such as the replay of a story
             print((OUTPUT / f"{name}.txt").read_text(errors="replace"))
         print(line, flush=True)
         if not is_success:
             failed.append(name)
+
+    for name, part in parts.items():
+        if part.is_parallel:
+            await run(name, part)
+    others = [(name, part) for name, part in parts.items() if not part.is_parallel]
+    # The longest first: a long one that began last would run alone.
+    await asyncio.gather(*(run(name, part) for name, part in sorted(others, key=lambda each: -each[1].budget_s)))
     summary = f"{len(parts) - len(failed)} of {len(parts)} parts found nothing"
     print(f"hunt: {summary}" + (f"; look into {', '.join(failed)}: {OUTPUT}" if failed else ""))
     return not failed
 
 
-def _run(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> tuple[bool, str]:
+async def _run(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> tuple[bool, str]:
     began_s = time.monotonic()
     budget_s = part.budget_s + (seconds if part.is_search else 0)
     environment = {
@@ -205,7 +240,7 @@ def _run(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> tuple
         for command in _commands(name, part, seconds, arguments):
             print("$", *command, file=out, flush=True)
             left_s = began_s + budget_s - time.monotonic()
-            code = _ended_within(command, left_s, environment, out)
+            code = await _ended_within(command, left_s, environment, out)
             if code is None:
                 outcome = "OVER BUDGET"
             elif code:
@@ -220,8 +255,7 @@ def _run(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> tuple
 def _commands(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> list[list[str]]:
     commands = list(part.commands)
     if not commands:
-        workers = ("-n", str(part.workers), "--dist", "worksteal") if part.workers else ()
-        commands = [pytest(*workers, "-m", f"hunt(part='{name}')", "{files}")]
+        commands = [pytest("-m", f"hunt(part='{name}')", "{files}", is_parallel=part.is_parallel)]
     filled = [[word.format(seconds=seconds, files="{files}") for word in command] for command in commands]
     for command in filled:
         if "{files}" in command:
@@ -231,10 +265,12 @@ def _commands(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> 
     return filled
 
 
-def _ended_within(command: Sequence[str], seconds: float, environment: Mapping[str, str], out: object) -> int | None:
-    """Its exit code; None where it had to be ended, with all that it started."""
-    process = subprocess.Popen(
-        command,
+async def _ended_within(
+    command: Sequence[str], seconds: float, environment: Mapping[str, str], out: IO[str]
+) -> int | None:
+    """Its exit code; None where it had to be ended, with all that it started, as it is when the hunt is interrupted."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
         cwd=ROOT,
         env=dict(environment),
         stdout=out,
@@ -243,13 +279,13 @@ def _ended_within(command: Sequence[str], seconds: float, environment: Mapping[s
         start_new_session=True,
     )
     try:
-        return process.wait(max(seconds, 0.1))
-    except subprocess.TimeoutExpired:
+        return await asyncio.wait_for(process.wait(), max(seconds, 0.1))
+    except asyncio.TimeoutError:
         return None
     finally:
-        if process.poll() is None:
+        if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            await process.wait()
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("mode", ["local", "local-cluster"])
+@pytest.mark.parametrize("mode", ["local", pytest.param("local-cluster", marks=pytest.mark.hunt(part="spark"))])
 def test_everything_that_the_documentation_says_of_sail_works(mode: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYTEST_"))}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(Path(__file__).with_name("check_sail.py"))]
