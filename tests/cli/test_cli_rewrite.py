@@ -39,6 +39,16 @@ def test_optimize_says_what_it_rewrote_and_then_that_nothing_is_left(table: txlo
     assert run("optimize", table.uri).startswith("nothing to rewrite: no small files to combine")
 
 
+def test_a_size_is_a_number_of_bytes_or_has_a_unit(table: txlog.Table) -> None:
+    for name in ("--target-file-size", "--max-bytes"):
+        assert "would rewrite 6 files as 2" in run("optimize", table.uri, name, "10MB", "--dry-run")
+        assert "nothing to rewrite" in run("optimize", table.uri, name, "10", "--dry-run")
+        for text in ("0", "-5", "10xb", "1.5gb", ""):
+            refused = CliRunner().invoke(app, ["optimize", table.uri, name, text])
+            assert refused.exit_code == 2, text
+            assert f"{text!r} is no size: give bytes, or a unit as in 128mb" in " ".join(refused.stderr.split())
+
+
 def test_refusals_of_vacuum_and_restore_name_options_of_the_command_line(table: txlog.Table) -> None:
     refused = CliRunner().invoke(app, ["vacuum", table.uri, "--retention-hours", "0"])
     assert refused.exit_code == 1

@@ -14,7 +14,7 @@ from rich.text import Text
 import txlog
 from txlog.cli.console import FAILED, Output
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri
+from txlog.cli.options import Json, Storage, Uri, size
 from txlog.result.maintenance import MaintenanceResult
 from txlog.util import ambient
 
@@ -32,7 +32,9 @@ def maintain(
     small_files: Annotated[
         int, typer.Option(min=1, metavar="NUMBER", help="compact partitions with at least this many small files")
     ] = 50,
-    max_bytes: Annotated[int | None, typer.Option(metavar="BYTES", help="compact no more in a round", min=1)] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(metavar="SIZE", parser=size, help="compact no more in a round, such as 10gb")
+    ] = None,
     vacuum_every: Annotated[
         float, typer.Option(min=0, metavar="HOURS", help="vacuum if the last one was this long ago; 0: never")
     ] = 24,

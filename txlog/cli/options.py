@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.properties import size_bytes
 from txlog.protocol.schema import Struct, schema_from_json
 from txlog.protocol.schema_input import SCHEMA_EXAMPLE
 
@@ -30,6 +31,7 @@ __all__ = [
     "pairs",
     "read_schema",
     "schema_file",
+    "size",
 ]
 
 _COLUMNS = re.compile(r"\s*[\w`]+\s+[a-zA-Z]")
@@ -93,6 +95,14 @@ def commit_arguments(
 def names(texts: list[str] | None) -> tuple[str, ...]:
     """The names in comma-separated lists, as in Spark's ``partitionBy`` option."""
     return tuple(name.strip() for text in texts or () for name in text.split(","))
+
+
+def size(text: str) -> int:
+    """Bytes from ``134217728`` or ``128mb``. Any other string is a usage error."""
+    try:
+        return size_bytes(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no size: give bytes, or a unit as in 128mb") from None
 
 
 def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict[str, str]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from txlog.cli.console import FAILED
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, Workers, pairs
+from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, Workers, pairs, size
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
@@ -29,8 +29,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be
 def optimize(
     uri: Uri,
     where: Where = None,
-    target_file_size: Annotated[int | None, typer.Option(metavar="BYTES", help="size of the new files", min=1)] = None,
-    max_bytes: Annotated[int | None, typer.Option(metavar="BYTES", help="rewrite no more than this", min=1)] = None,
+    target_file_size: Annotated[
+        int | None, typer.Option(metavar="SIZE", parser=size, help="of the new files, such as 128mb")
+    ] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(metavar="SIZE", parser=size, help="rewrite no more than this, such as 10gb")
+    ] = None,
     cluster_by: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="cluster the rows by these, such as a,b")
     ] = None,

@@ -57,6 +57,7 @@ __all__ = [
     "parquet_values",
     "parse_interval_ms",
     "path_text",
+    "size_bytes",
     "stored",
     "validate",
     "with_parquet_settings",
@@ -321,7 +322,8 @@ def _choice(*names: str, **also: str) -> _Form:
     return _Form(parse, one_of(names), spells=True)
 
 
-def _size_bytes(text: str) -> int:
+def size_bytes(text: str) -> int:
+    """A size in bytes, or with a binary unit as in ``128mb`` and ``1g``. Raises ValueError where the text is none."""
     matched = _SIZE.fullmatch(text.strip().lower())
     size = int(matched[1]) * 1024 ** "bkmgt".index(matched[2] or "b") if matched else 0
     if not 0 < size <= INT64_MAX:
@@ -442,7 +444,7 @@ _FORMS: dict[str, _Form] = {
     "delta.rowTrackingSuspended": _BOOLEAN,
     "delta.sampleRetentionDuration": _INTERVAL_FORM,
     "delta.setTransactionRetentionDuration": _INTERVAL_FORM,
-    "delta.targetFileSize": _Form(_size_bytes, "a size in bytes, or with a unit as in '128mb'"),
+    "delta.targetFileSize": _Form(size_bytes, "a size in bytes, or with a unit as in '128mb'"),
     "delta.tuneFileSizesForRewrites": _BOOLEAN,
     "delta.universalFormat.enabledFormats": _TEXT,
     "delta.writePartitionColumnsToParquet": _BOOLEAN,

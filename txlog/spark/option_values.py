@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.properties import size_bytes
 from txlog.util.arguments import invalid, one_of
 
 __all__ = [
@@ -150,15 +151,12 @@ def milliseconds(value: str) -> float:
     return whole_count(value) / 1000
 
 
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-
-
 def byte_count(value: str) -> int:
     """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
-    matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
-    if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
-        raise BadValue("a size in bytes, such as 134217728 or 128mb")
-    return int(matched[1]) * _UNITS[matched[2]]
+    try:
+        return size_bytes(value)
+    except ValueError:
+        raise BadValue("a size in bytes, such as 134217728 or 128mb") from None
 
 
 def column_list(value: str) -> tuple[str, ...]:
