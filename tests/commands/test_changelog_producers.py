@@ -201,6 +201,22 @@ def test_updates_that_change_nothing_are_left_out_if_the_property_is_set(
     assert upsert(table, ("+U", same)) == version, "no commit without a change"
 
 
+def test_unchanged_values_of_any_type_are_left_out(tmp_path: Path) -> None:
+    properties = {**LAST, "txlog.changelog-producer.row-deduplicate": "true", "delta.enableChangeDataFeed": "true"}
+    columns = "id bigint, x double, l array<double>, m map<string, struct<a: int>>, s struct<a: string, b: float>"
+    table = txlog.Table.create(tmp_path / "t", columns, properties=properties)
+    nan = float("nan")
+    same = {"id": 1, "x": nan, "l": [1.0, nan, None], "m": [("k", {"a": None})], "s": {"a": None, "b": 0.0}}
+    table.upsert(pa.Table.from_pylist([same], table.schema), ["id"])
+    for change in ({}, {"x": 1.0}, {"l": [1.0, nan]}, {"m": [("k", {"a": 1})]}, {"s": {"a": None, "b": -0.0}}):
+        before = table.version
+        table.upsert(pa.Table.from_pylist([same | change], table.schema), ["id"])
+        assert (table.version == before) == (not change), change
+        if change:
+            table.upsert(pa.Table.from_pylist([same], table.schema), ["id"])
+            assert table.version == before + 2, change
+
+
 def test_producers_that_contradict_the_feed_are_refused_when_they_are_set(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {})
     for properties, match in (

@@ -114,6 +114,24 @@ def test_a_delete_that_is_known_already_leaves_no_second_tombstone(table: txlog.
     assert len(tombstones(table)) <= 2
 
 
+@pytest.mark.parametrize("where", ["id <= 2", "id = 1", "seq < 100", "true", None])
+@pytest.mark.parametrize("replaces", [False, True], ids=["delete", "overwrite"])
+def test_a_delete_by_a_condition_leaves_tombstones(table: txlog.Table, where: str | None, replaces: bool) -> None:
+    upsert(table, ("+I", 1, 1, "a"), ("+I", 2, 1, "b"), ("+I", 3, 1, "c"))
+    upsert(table, ("-D", 1, 10, None))
+    before = [each.path for each in tombstones(table)]
+    if replaces:
+        table.overwrite(SCHEMA.empty_table(), where="true" if where is None else where)
+    elif where is None:
+        table.delete()
+    else:
+        table.delete(where)
+    assert [each.path for each in tombstones(table)] == before
+    upsert(table, ("+I", 1, 9, "late"))
+    assert 1 not in table.to_arrow()["id"].to_pylist()
+    assert table.verify(["id"]).is_sound
+
+
 def test_the_change_feed_tells_of_rows_and_not_of_tombstones(make_table: Callable[..., txlog.Table]) -> None:
     import deltalake
 

@@ -153,7 +153,7 @@ def adapted(spec: AnySpec, table: DefinedTable) -> AnySpec:
     if not isinstance(spec, UpsertSpec):
         return spec
     in_place = properties.enable_change_data_feed or properties.enable_row_tracking
-    upsert = keeping_numbers(spec.upsert, table.schema)
+    upsert = keeping_numbers(spec.upsert, table)
     return replace(spec, upsert=upsert, updates_in_place=spec.updates_in_place or in_place)
 
 

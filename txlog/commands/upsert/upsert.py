@@ -124,7 +124,7 @@ def bound_upsert(
         engine = merge_engine_of(state, upsert)
         if engine is None:
             upsert = for_source(upsert, stream.schema.names or state.schema.names, state)
-        upsert = keeping_numbers(upsert, state.schema)
+        upsert = keeping_numbers(upsert, state)
     if engine is not None:
         return bound_merged_rows(open_table, state, stream, upsert, engine)
     numbers = numbers or numbers_of(open_table, state)

@@ -25,6 +25,7 @@ from txlog.result import WriteMetrics
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, RowOperation, Touched
+from txlog.tasks.tombstones import is_tombstones
 from txlog.util import ambient
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class DeleteRows(RowsOfCondition):
         return {"numDeletedRows": done.rows_deleted}
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        return self._condition.holds_for_every_row(add)
+        return not is_tombstones(add) and self._condition.holds_for_every_row(add)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, 0, sum(len(each.replaced) for each in touched)

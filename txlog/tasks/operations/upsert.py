@@ -131,7 +131,7 @@ def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable)
         return upsert
     if upsert.when_matched == "ignore":
         return upsert
-    of_keys = {key.path[0] for key in key_columns(upsert.keys, table.schema, table.partition_columns)}
+    of_keys = _known_by_keys(key_columns(upsert.keys, table.schema, table.partition_columns))
     counted = {column.name for column in identity_columns(table.schema)}
     updated = [name for name in table.schema.names if fold_name(name) in names and name not in {*of_keys, *counted}]
     return replace(upsert, update_columns=tuple(updated)) if updated else replace(upsert, when_matched="ignore")
@@ -207,17 +207,23 @@ def source_computed(
     return found.at(ambient.now()) if found.is_of_now else found
 
 
-def keeping_numbers(upsert: UpsertOptions, schema: Struct) -> UpsertOptions:
+def _known_by_keys(keys: Iterable[KeyColumn]) -> set[str]:
+    """The columns of which matched rows have the source's values already. A struct with a key has other fields too."""
+    return {key.path[0] for key in keys if len(key.path) == 1}
+
+
+def keeping_numbers(upsert: UpsertOptions, table: DefinedTable) -> UpsertOptions:
     """The upsert of a table where matched rows keep the values of identity columns: it updates all other columns.
 
     Raises ``InvalidInputError`` for an identity column to update, and for a key that new rows may not bring.
     """
+    schema = table.schema
     columns = identity_columns(schema)
     if not columns:
         return upsert
     keys = names_in("keys", upsert.keys)
-    named = {fold_name(key.partition(".")[0]) for key in keys}
-    counted = [column for column in columns if fold_name(column.name) in named and not column.takes_values]
+    of_keys = _known_by_keys(key_columns(keys, schema, table.partition_columns))
+    counted = [column for column in columns if column.name in of_keys and not column.takes_values]
     if counted and upsert.when_not_matched == "insert":
         raise InvalidInputError(
             f"the key {counted[0].name} is {counted[0].kind}, so that no new row can bring it: pass"
@@ -229,7 +235,7 @@ def keeping_numbers(upsert: UpsertOptions, schema: Struct) -> UpsertOptions:
     if upsert.update_columns is not None:
         refuse_set_numbers(schema, {field.name for field in map(schema.find, upsert.update_columns) if field})
         return upsert
-    updated = [field.name for field in without_computed(schema).fields if fold_name(field.name) not in named]
+    updated = [field.name for field in without_computed(schema).fields if field.name not in of_keys]
     return replace(upsert, update_columns=updated) if updated else replace(upsert, when_matched="ignore")
 
 
@@ -257,6 +263,7 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
     if isinstance(upsert.update_columns, str):
         raise invalid("update_columns", upsert.update_columns, "a list of names")
     found = []
+    of_keys = _known_by_keys(keys)
     for name in upsert.update_columns:
         field = schema.find(name) if isinstance(name, str) else None
         if field is None:
@@ -264,7 +271,7 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
                 f"{argument('update_columns')} names {described(name)}, which is not a column; the columns are"
                 f" {', '.join(schema.names)}"
             )
-        if any(field.name == key.path[0] for key in keys):
+        if field.name in of_keys:
             raise InvalidInputError(
                 f"{argument('update_columns')} names {field.name}, a key column: matched rows have its value already"
             )
