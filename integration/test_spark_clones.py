@@ -72,6 +72,18 @@ def test_spark_reads_and_changes_our_clone(
     assert not verify_table(clone._open_table.store).findings
 
 
+def test_sparks_vacuum_keeps_every_file_of_a_table_that_a_clone_of_it_replaced(
+    delta: SparkSession, read_delta: Read, source: txlog.Table, tmp_path: Path
+) -> None:
+    source.clone(tmp_path / "clone", shallow=True)
+    clone = txlog.Table.open(tmp_path / "clone")
+    clone.append(rows_of(99))
+    clone.clone(source.uri, mode="replace", shallow=True)
+    delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    delta.sql(f"vacuum delta.`{source.uri}` retain 0 hours")
+    assert ids_of(read_delta(source.uri)) == ids(txlog.Table.open(source.uri)) == ids(clone) == [*LEFT, 99]
+
+
 @pytest.mark.hunt(part="spark")
 def test_we_read_and_change_sparks_shallow_clone(
     delta: SparkSession, read_delta: Read, source: txlog.Table, tmp_path: Path

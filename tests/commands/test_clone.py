@@ -237,6 +237,31 @@ def test_a_clone_of_a_clone_reads_the_first_table(source: Table) -> None:
     assert all("://" not in name for name in deep.snapshot().files()["path"].to_pylist())
 
 
+@pytest.mark.parametrize("prefix", [None, "3"], ids=["at the root", "in random folders"])
+@pytest.mark.parametrize("by_link", [False, True], ids=["by its name", "by a link"])
+def test_a_clone_that_comes_back_to_the_first_table_names_its_files_as_the_table_did(
+    tmp_path: Path, by_link: bool, prefix: str | None
+) -> None:
+    """Spark's VACUUM takes no absolute path of a deletion vector for one of the table's own, and would delete it."""
+    random_names = {} if prefix is None else {"delta.randomizeFilePrefixes": "true", "delta.randomPrefixLength": prefix}
+    source = Table.create(tmp_path / "the source%", "id bigint, p string, n bigint", ["p"], {**VECTORS, **random_names})
+    source.append(rows_of(*range(10)))
+    source.delete("id = 3")
+    known = {each["add"]["path"]: each["add"]["deletionVector"] for each in commits(source)[-1] if "add" in each}
+    first = cloned(source, "first", shallow=True)
+    first.append(rows_of(99))
+    second = cloned(first, "second", shallow=True)
+    place = tmp_path / "link"
+    place.symlink_to(source.uri)
+    source.delete("id >= 0")
+    second.clone(place if by_link else source.uri, mode="replace", shallow=True)
+    again = {each["add"]["path"]: each["add"].get("deletionVector") for each in commits(source)[-1] if "add" in each}
+    assert {path: again[path] for path in known} == known
+    assert sorted(path.startswith("file:") for path in again) == [False, False, True]
+    assert ids(Table.open(source.uri)) == [*LEFT, 99]
+    assert sound(source)
+
+
 @pytest.mark.parametrize("mapping", ["name", "id"])
 def test_a_clone_of_mapped_columns_can_be_changed(tmp_path: Path, mapping: Any) -> None:
     table = Table.create(tmp_path / "s", "id bigint, note string", column_mapping=mapping)

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from txlog.commands.cloned_files import Copies, referring
+from txlog.commands.cloned_files import Copies, Referring
 from txlog.commands.create_table import probe_new_location
-from txlog.commands.places import root_of
+from txlog.commands.places import place_below, root_of
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.table_definition import Definition, cloned, define
 from txlog.commit.open_table import OpenTable
@@ -150,9 +150,9 @@ class _Clone:
     # --- the files --------------------------------------------------------------------------------------------------
 
     def _referring(self, found: Sequence[AddFile]) -> list[AddFile]:
-        root = uri_of(self._source.uri)
+        files = Referring(uri_of(self._source.uri), place_below(self._target.uri))
         with TxlogError.located(self._source.uri, self._version.version):
-            return [referring(add, root) for add in found]
+            return [files.named(add) for add in found]
 
     def _copied(self, found: Sequence[AddFile], live: Sequence[AddFile], definition: Definition) -> list[AddFile]:
         """The files as the clone has them, after what it lacked was copied."""

@@ -1,8 +1,8 @@
 """The files of a clone: how it names the source's files, or its own copies of them.
 
 In: live files of the source. Out: the ``add`` actions of the clone. A shallow clone names the source's files by their
-absolute paths. A deep clone has copies, whose names come from what they are copies of, so that a later run finds them.
-Pure. PROTOCOL.md, "Add File and Remove File", "Deletion Vectors".
+absolute paths, unless they are in its own folder. A deep clone has copies, whose names come from what they are copies
+of, so that a later run finds them. Pure. PROTOCOL.md, "Add File and Remove File", "Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -21,25 +21,48 @@ from txlog.protocol.paths import DataPath, canonical_path, encode_path, readable
 from txlog.tasks.copy_files import FileCopy
 from txlog.util.patterns import pattern
 
-__all__ = ["Copies", "referring"]
+__all__ = ["Copies", "Referring"]
 
 _DIGITS, _VECTOR_DIGITS = 32, 24  # the name of a file of vectors has room for no more
 _COPY = pattern(r"clone-([0-9a-f]{32})-[0-9a-f]{8}\.[A-Za-z0-9.]*")
-_VECTORS = pattern(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
+_VECTOR_NAME = r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin"
+_VECTORS = pattern(_VECTOR_NAME)
+_VECTOR_PATH = pattern(rf"(?:([A-Za-z0-9_-]+)/)?{_VECTOR_NAME}")
 
 
-def referring(add: AddFile, root: str) -> AddFile:
-    """A file of the source as a shallow clone names it. ``root`` is the source's location as a URI, escaped."""
-    vector = add.deletion_vector
-    found = None if vector is None else vector_path(vector)
-    if vector is not None and found is not None:
-        vector = replace(vector, storage_type="p", path_or_inline=_absolute(found, vector.path_or_inline, root))
-    path = _absolute(resolve_data_path(add.path), add.path, root)
-    return _as_new(replace(add, path=path, deletion_vector=vector))
+class Referring:
+    """How a shallow clone names the source's files: by absolute paths, or by relative ones if they are its own.
 
+    A clone comes back to its own files when it replaces a table by a clone of it. Spark's VACUUM takes no absolute path
+    of a deletion vector for one in the table's folder, and would delete the vector.
 
-def _absolute(found: DataPath, text: str, root: str) -> str:
-    return readable_path(f"{root}/{encode_path(found.path)}") if found.is_relative else text
+    Args:
+        root: The source's location as a URI, escaped.
+        below: The path of a file in the clone's folder; None if it is elsewhere.
+    """
+
+    def __init__(self, root: str, below: Callable[[DataPath], str | None]) -> None:
+        self._root = root
+        self._below = below
+
+    def named(self, add: AddFile) -> AddFile:
+        """A file of the source as the clone has it."""
+        found = resolve_data_path(add.path)
+        own = None if found.is_relative else self._below(found)
+        path = self._absolute(found, add.path) if own is None else encode_path(own)
+        return _as_new(replace(add, path=path, deletion_vector=self._vector(add.deletion_vector)))
+
+    def _vector(self, vector: DeletionVectorDescriptor | None) -> DeletionVectorDescriptor | None:
+        found = None if vector is None else vector_path(vector)
+        if vector is None or found is None:
+            return vector
+        own = None if found.is_relative else self._below(found)
+        if own is not None and (parts := _VECTOR_PATH.fullmatch(own)):
+            return descriptor_in(parts[2], vector, parts[1] or "")
+        return replace(vector, storage_type="p", path_or_inline=self._absolute(found, vector.path_or_inline))
+
+    def _absolute(self, found: DataPath, text: str) -> str:
+        return readable_path(f"{self._root}/{encode_path(found.path)}") if found.is_relative else text
 
 
 def _as_new(add: AddFile) -> AddFile:

@@ -6,20 +6,36 @@ In: the location of a table or folder. Out: one spelling for it, and its files.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.paths import canonical_path, uri_of
+from txlog.protocol.paths import DataPath, canonical_path, location_of, path_below, uri_of
 from txlog.store.base import ObjectMeta, TableFiles
 from txlog.util.arguments import check_text
 
-__all__ = ["files_in", "root_of"]
+__all__ = ["files_in", "place_below", "root_of"]
 
 
 def root_of(uri: str) -> str:
     """The beginning of the locations of a folder's files, in one spelling: links are followed, and s3a is s3."""
     return canonical_path(uri_of(uri if "://" in uri else os.path.realpath(uri))).rstrip("/")
+
+
+def place_below(uri: str) -> Callable[[DataPath], str | None]:
+    """What says where in the folder ``uri`` a file is, whatever links lead there: its path, or None if it is not."""
+    real_root = uri if "://" in uri else os.path.realpath(uri)
+    real = functools.cache(os.path.realpath)
+
+    def below(found: DataPath) -> str | None:
+        location = location_of(found)
+        if "://" in location or "://" in uri:
+            return path_below(uri, found)
+        folder, _, name = location.rpartition("/")
+        return path_below(real_root, DataPath(f"{real(folder)}/{name}"))
+
+    return below
 
 
 def files_in(

@@ -47,9 +47,9 @@ class PackedVectors(msgspec.Struct, frozen=True):
         ]
 
 
-def descriptor_in(uuid: str, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
-    """The same vector in a copy of its file, ``vector_file_name(uuid)``."""
-    return replace(vector, storage_type="u", path_or_inline=_text_of(uuid))
+def descriptor_in(uuid: str, vector: DeletionVectorDescriptor, prefix: str = "") -> DeletionVectorDescriptor:
+    """The same vector in the file ``vector_file_name(uuid, prefix)`` below the table's root."""
+    return replace(vector, storage_type="u", path_or_inline=prefix + _text_of(uuid))
 
 
 def vector_file_name(uuid: str, prefix: str = "") -> str:
