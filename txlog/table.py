@@ -1025,6 +1025,8 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             SchemaMismatchError: The columns of a file differ from the table's.
+            UnsupportedFeatureError: A column has timestamps in nanoseconds, 16-bit floats or UUIDs, which Spark cannot
+                read from a file.
             InvalidInputError: A file is already in the table, its directories name no partition, or a folder has no
                 Parquet file or one that a txlog write has not committed.
             NotFoundError: There is no file at a path.

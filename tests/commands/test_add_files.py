@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -9,11 +12,12 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 
 import txlog
 from txlog.cli.data_files import open_data_files
-from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile
 from txlog.store.base import ObjectMeta
 from txlog.store.local import LocalFileStore
@@ -62,6 +66,97 @@ def test_a_null_is_found_behind_the_first_batch_of_rows_and_its_row_is_named(
     pq.write_table(pa.table({"n": [1, 2, 3, 4, None]}), tmp_path / "bad.parquet")
     with pytest.raises(InvalidInputError, match="row 4 is null"):
         table.add_files(["bad.parquet"])
+
+
+NANOSECONDS = pa.timestamp("ns", "UTC")
+UNREADABLE = {
+    "timestamps in nanoseconds": ("v timestamp", pa.table({"v": pa.array([1999], NANOSECONDS)})),
+    "16-bit floats": ("v float", pa.table({"v": pa.array([1.5], pa.float16())})),
+    "UUIDs": ("v string", pa.table({"v": pa.array([bytes(16)], pa.uuid())})),
+    "v.list.element.x has timestamps": (
+        "v array<struct<x: timestamp>>",
+        pa.table({"v": pa.array([[{"x": 1}]], pa.list_(pa.struct([("x", NANOSECONDS)])))}),
+    ),
+    "2 columns named 'v'": ("v bigint", pa.table([pa.array([1]), pa.array([2])], ["v", "v"])),
+    "2 columns named 's.x'": (
+        "s struct<x: bigint>",
+        pa.table({"s": pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])}),
+    ),
+}
+
+
+def take_over(folder: Path, columns: str, converts: bool, *partition_by: str) -> None:
+    """All files of the folder, as a table or into one."""
+    if converts:
+        txlog.Table.convert(folder)
+    else:
+        names = [str(path.relative_to(folder)) for path in folder.rglob("*.parquet")]
+        txlog.Table.create(folder, columns, partition_by).add_files(names)
+
+
+@pytest.mark.parametrize("converts", [False, True], ids=["add_files", "convert"])
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_files_that_spark_cannot_read_are_refused_by_column_and_file(tmp_path: Path, what: str, converts: bool) -> None:
+    """Spark's own CONVERT refuses them too; txlog reads them, so nothing else would show it."""
+    columns, rows = UNREADABLE[what]
+    pq.write_table(rows, tmp_path / "f.parquet")
+    with pytest.raises((InvalidInputError, UnsupportedFeatureError)) as caught:
+        take_over(tmp_path, columns, converts)
+    assert what in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path}: f.parquet: ")
+
+
+@pytest.mark.parametrize("converts", [False, True], ids=["add_files", "convert"])
+def test_a_directory_without_a_value_is_null_in_the_log(tmp_path: Path, converts: bool) -> None:
+    """Spark takes an empty string in the log for one."""
+    for directory in ("day=", "day=x"):
+        (tmp_path / directory).mkdir()
+        pq.write_table(pa.table({"id": [1]}), tmp_path / directory / "f.parquet")
+    take_over(tmp_path, "id bigint, day string", converts, "day")
+    found = [json.loads(line).get("add") for file in tmp_path.rglob("*.json") for line in file.read_text().splitlines()]
+    assert {each["path"]: each["partitionValues"]["day"] for each in found if each} == {
+        "day=/f.parquet": None,
+        "day=x/f.parquet": "x",
+    }
+    assert txlog.Table.open(tmp_path).count("day is null") == 1
+
+
+@pytest.mark.parametrize("converts", [False, True], ids=["add_files", "convert"])
+def test_two_directories_for_one_partition_column_are_refused(tmp_path: Path, converts: bool) -> None:
+    (tmp_path / "day=1" / "DAY=2").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "day=1" / "DAY=2" / "f.parquet")
+    with pytest.raises(InvalidInputError, match=r"two directories above 'day=1/DAY=2/f.parquet' name .* 'DAY'"):
+        take_over(tmp_path, "id bigint, day int", converts, "day")
+
+
+@pytest.mark.parametrize("has_plain_footer", [False, True])
+def test_an_encrypted_file_is_called_encrypted_and_not_damaged(tmp_path: Path, has_plain_footer: bool) -> None:
+    table = txlog.Table.create(tmp_path, "v bigint")
+    table.append(pa.table({"v": [1, 2]}))
+    (path,) = table.files()["path"].to_pylist()
+    encrypted = encryption.EncryptionConfiguration("key", column_keys={"key": ["v"]}, plaintext_footer=has_plain_footer)
+    properties = encryption.CryptoFactory(Keys).file_encryption_properties(encryption.KmsConnectionConfig(), encrypted)
+    with pq.ParquetWriter(tmp_path / path, pa.schema([("v", pa.int64())]), encryption_properties=properties) as writer:
+        writer.write_table(pa.table({"v": [1, 2]}))
+    for read in (table.to_arrow, lambda: table.delete("v = 1")):
+        with pytest.raises(UnsupportedFeatureError, match="is encrypted, and txlog reads no encrypted files"):
+            read()
+    shutil.copy(tmp_path / path, tmp_path / "other.parquet")
+    with pytest.raises(InvalidInputError, match=r"not a readable Parquet file: .*encrypted"):
+        table.add_files(["other.parquet"])
+
+
+class Keys(encryption.KmsClient):
+    """A key service whose wrapped keys are the keys."""
+
+    def __init__(self, config: object) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, name: str) -> bytes:
+        return base64.b64encode(key)
+
+    def unwrap_key(self, key: bytes, name: str) -> bytes:
+        return base64.b64decode(key)
 
 
 @pytest.mark.parametrize("directory", ["day=__HIVE_DEFAULT_PARTITION__", "day="])

@@ -166,7 +166,7 @@ class _Leaf:
         return _struct(body, at, self._members)
 
     def _encryption(self, body: bytes, at: int, field: int) -> int:
-        raise _damaged(f"column {self._column.path} is encrypted, and there is no key")
+        raise pa.ArrowInvalid(f"column {self._column.path} is encrypted, and there is no key")
 
     def _physical_type(self, body: bytes, at: int, field: int) -> int:
         if body[at] != self._type:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.hive_paths import directories_of, type_of_texts
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.protocol.schema_input import from_any
@@ -25,7 +25,8 @@ def partition_fields(paths: Sequence[str], given: Any, uri: str) -> tuple[Field,
     ``given`` are their names, or their types in DDL or a schema; None: as found. Types that are not given are found in
     the values. Raises InvalidInputError naming a file whose directories differ.
     """
-    named = {path: directories_of(path) for path in paths}
+    with TxlogError.located(uri):
+        named = {path: directories_of(path) for path in paths}
     first = paths[0]
     for path, found in named.items():
         if [*map(fold_name, found)] != [*map(fold_name, named[first])]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
-from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import HIVE_NULL
 from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, DataType, Struct, fold_name
@@ -22,12 +22,18 @@ _DATE = pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def directories_of(path: str) -> dict[str, str | None]:
-    """The ``k=v`` directories above a file, in order: column -> text, None for null."""
+    """The ``k=v`` directories above a file, in order: column -> text, None for null (and for no text, as in Delta).
+
+    Raises InvalidInputError with the path if two of them name one column.
+    """
     found: dict[str, str | None] = {}
     for segment in path.split("/")[:-1]:
         key, equals, value = segment.partition("=")
         if equals:
-            found[unquote(key)] = None if value == HIVE_NULL else unquote(value)
+            name = unquote(key)
+            if fold_name(name) in map(fold_name, found):
+                raise InvalidInputError(f"two directories above {path!r} name the partition column {name!r}", path=path)
+            found[name] = None if value == HIVE_NULL else unquote(value) or None
     return found
 
 
@@ -57,7 +63,8 @@ def values_in_path(path: str, schema: Struct, partition_columns: Collection[str]
 
     Raises InvalidInputError with the table ``uri`` and the path.
     """
-    named = {fold_name(key): text for key, text in directories_of(path).items()}
+    with TxlogError.located(uri):
+        named = {fold_name(key): text for key, text in directories_of(path).items()}
     values: dict[str, str | None] = {}
     for column in partition_columns:
         field = schema.find(column)
@@ -72,7 +79,7 @@ def values_in_path(path: str, schema: Struct, partition_columns: Collection[str]
             decode(values[column], field.type, column=column)
         except CorruptLogError as error:
             raise InvalidInputError(error.message, table=uri, path=path) from error
-        if values[column] in (None, "") and not field.nullable:
+        if values[column] is None and not field.nullable:
             raise InvalidInputError(
                 f"partition column {column} is NOT NULL, but the path has null", table=uri, path=path
             )

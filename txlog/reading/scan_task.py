@@ -245,6 +245,12 @@ class TaskReader:
                 raise StorageError(f"a data file could not be read: {error}", **where) from error
             # For a damaged header or page Arrow raises an OSError without a number; its text may not be UTF-8.
             why = " ".join(str(error).split()).rstrip(".")
+            if "crypt" in why:
+                raise UnsupportedFeatureError(
+                    f"{task.path} is encrypted, and txlog reads no encrypted files: read the table with an engine that"
+                    f" has the keys ({why})",
+                    **where,
+                ) from error
             raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **where) from error
 
     def _read(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.hive_paths import values_in_path
 from txlog.protocol.schema import Array, DataType, Map, Struct, from_arrow, type_name
@@ -47,11 +47,12 @@ class ReadExisting(msgspec.Struct, frozen=True):
         """One ``add`` per file, in order; its size and time are what the store says.
 
         Raises ``InvalidInputError`` for a file that is not Parquet, whose directories do not name every partition
-        column, or that has a null in a NOT NULL column; ``SchemaMismatchError``; ``NotFoundError``; ``StorageError``.
+        column, or that has a null in a NOT NULL column; ``UnsupportedFeatureError`` for a column that Spark cannot
+        read; ``SchemaMismatchError``; ``NotFoundError``; ``StorageError``.
         """
         found = []
         for file in files:
-            with naming(file.given):
+            with naming(file.given), TxlogError.located(self.table.uri):
                 found.append(self._add_of(file.path, file.uri_path, file.listed))
         return found
 
@@ -89,7 +90,7 @@ def naming(path: str) -> Iterator[None]:
     except NotFoundError as error:
         error.template += "; paths are relative to the table's root"
         raise
-    except InvalidInputError as error:
+    except (InvalidInputError, UnsupportedFeatureError) as error:
         if isinstance(path, str) and repr(path) not in error.message:
             error.template = f"{path}: {error.template}"
         raise

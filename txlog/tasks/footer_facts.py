@@ -8,8 +8,10 @@ for an ``add``. Footers may be hostile. Float columns get no bounds, since a foo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -108,10 +110,45 @@ def _with_the_same_ids(schema: Struct, ids: Mapping[tuple[str, ...], int | None]
 
 
 def as_spark_reads(parquet: Any) -> pa.Schema:
-    """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its
-    schema."""
+    """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its schema.
+
+    Raises UnsupportedFeatureError for a column that Arrow can read and Spark cannot, and InvalidInputError for two
+    columns with one name.
+    """
+    _check_names(parquet.schema_arrow)
+    _check_leaves(parquet.schema)
     physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
     return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
+
+
+def _check_names(fields: Iterable[pa.Field], above: str = "") -> None:
+    fields = list(fields)
+    name, count = max(Counter(field.name for field in fields).items(), key=itemgetter(1), default=("", 0))
+    if count > 1:
+        raise InvalidInputError(f"the file has {count} columns named {above + name!r}")
+    for field in fields:
+        kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+        _check_names(map(kind.field, range(kind.num_fields)), f"{above}{field.name}.")
+
+
+def _check_leaves(schema: Any) -> None:
+    for leaf in map(schema.column, range(len(schema))):
+        kind = leaf.logical_type.type
+        if kind == "TIMESTAMP" and '"nanoseconds"' in leaf.logical_type.to_json():
+            kind = "TIMESTAMP(NANOS)"
+        if kind in _UNREADABLE:
+            what, instead = _UNREADABLE[kind]
+            raise UnsupportedFeatureError(
+                f"column {leaf.path} has {what}, which Spark cannot read from a Parquet file: write the file again with"
+                f" {instead}, or append its rows"
+            )
+
+
+_UNREADABLE = {
+    "TIMESTAMP(NANOS)": ("timestamps in nanoseconds", "microseconds"),
+    "FLOAT16": ("16-bit floats", "32-bit ones"),
+    "UUID": ("UUIDs of 16 bytes", "strings"),
+}
 
 
 def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
