@@ -760,6 +760,24 @@ def test_in_commit_timestamps_win_over_file_times_from_their_version_on(world: W
     assert world.open().newest_state().in_commit_timestamp_ms == 400
 
 
+def test_once_in_commit_timestamps_are_off_file_times_are_the_times_of_every_version(world: World) -> None:
+    """As Spark does; each time that the history reports leads to its own version."""
+    moments = (4_000_000, 5_000_000)
+    world.commit(
+        {"commitInfo": {"inCommitTimestamp": moments[0]}}, protocol(), metadata(enableInCommitTimestamps="true")
+    )
+    world.commit({"commitInfo": {"inCommitTimestamp": moments[1]}}, add("p"))
+    world.commit(metadata(enableInCommitTimestamps="false"))
+    world.commit(add("q"))
+    log = world.open()
+    for each in log.history():
+        assert log.version_at(each.timestamp_ms) == each.version
+        assert log.timestamp_ms(each.version) == each.timestamp_ms
+    commits = [log.commits.read(version) for version in range(4)]
+    assert log.timestamps_ms(commits) == {each.version: each.timestamp_ms for each in log.history()}
+    assert not {each.timestamp_ms for each in log.history()} & {*moments}
+
+
 def test_history_is_newest_first_and_as_long_as_asked(world: World) -> None:
     world.commit({"commitInfo": {"operation": "CREATE"}}, protocol(), metadata())
     world.commit({"commitInfo": {"operation": "WRITE"}}, add("p"))

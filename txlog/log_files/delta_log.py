@@ -415,15 +415,15 @@ class DeltaLog:
     # --- time --------------------------------------------------------------------------------------------
 
     def timestamp_ms(self, version: int) -> int:
-        """When a version was committed: its in-commit timestamp, or its file's modification time.
+        """When a version was committed: its in-commit timestamp if the table keeps these, or its file's time.
 
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
-        return self._times.of_version(version)
+        return self._times.of_version(version, self.newest_state(refresh=False))
 
     def timestamps_ms(self, commits: Sequence[Commit]) -> dict[int, int]:
         """When each of some consecutive commits was committed, by version; see `timestamp_ms`."""
-        return self._times.of_commits(commits) if commits else {}
+        return self._times.of_commits(commits, self.newest_state(refresh=False)) if commits else {}
 
     def version_at(self, timestamp_ms: int) -> int:
         """The newest version committed at or before ``timestamp_ms``. For a time in the future, the newest of all.

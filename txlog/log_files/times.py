@@ -1,8 +1,8 @@
 """When each version was committed, and which version was current at a given time.
 
-In: a table state and a moment. Out: versions and times. A commit's time is its in-commit timestamp if the table keeps
-these, otherwise its file's modification time. As in Spark, file times are adjusted to increase strictly, since clocks
-and table copies can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of
+In: a table state and a moment. Out: versions and times. A commit's time is its in-commit timestamp if the table still
+keeps these, otherwise its file's modification time. As in Spark, file times are adjusted to increase strictly, since
+clocks and table copies can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of
 Tables".
 """
 
@@ -45,17 +45,20 @@ class CommitTimes:
         self._store = store
         self._commits = commits
 
-    def of_version(self, version: int) -> int:
-        """The time of one commit in ms, as `history` reports it. Raises ``NotFoundError``, ``CorruptLogError``."""
-        commit = self._commits.read(version, files=False)
-        if commit.in_commit_timestamp_ms is not None:
-            return commit.in_commit_timestamp_ms
+    def of_version(self, version: int, state: TableState) -> int:
+        """The time of one commit in ms, as `history` of ``state`` reports it.
+
+        Raises ``NotFoundError``, ``CorruptLogError``.
+        """
+        own_ms = _in_commit_ms(self._commits.read(version, files=False), state)
+        if own_ms is not None:
+            return own_ms
         times = self._file_times(self._list(), version)
         return times[version] if version in times else self._commits.versions.stat(version).modified_ms
 
-    def of_commits(self, commits: Sequence[Commit]) -> dict[int, int]:
-        """The times of consecutive commits, in ms by version, as `history` reports them."""
-        found = {each.version: each.in_commit_timestamp_ms for each in commits}
+    def of_commits(self, commits: Sequence[Commit], state: TableState) -> dict[int, int]:
+        """The times of consecutive commits, in ms by version, as `history` of ``state`` reports them."""
+        found = {each.version: _in_commit_ms(each, state) for each in commits}
         times = self._file_times(self._list(), commits[-1].version) if None in found.values() else {}
         return {version: times[version] if time is None else time for version, time in found.items()}
 
@@ -135,23 +138,16 @@ class CommitTimes:
         times = self._file_times(self._list(), state.version)
         count = len(times) if limit is None else max(0, min(limit, len(times)))
         commits = self._commits.read_range(state.version - count + 1, state.version, files=False)
+        dated = ((commit, _in_commit_ms(commit, state)) for commit in commits)
         summaries = (
-            CommitSummary(
-                commit.version,
-                times[commit.version] if commit.in_commit_timestamp_ms is None else commit.in_commit_timestamp_ms,
-                commit.commit_info,
-            )
-            for commit in commits
+            CommitSummary(commit.version, times[commit.version] if own_ms is None else own_ms, commit.commit_info)
+            for commit, own_ms in dated
         )
         return count, summaries
 
     def _time(self, version: int, times: Mapping[int, int], state: TableState) -> int:
-        properties = state.properties
-        if properties.in_commit_timestamps and version >= (properties.in_commit_timestamp_enablement_version or 0):
-            in_commit_ms = self._commits.read(version, files=False).in_commit_timestamp_ms
-            if in_commit_ms is not None:
-                return in_commit_ms
-        return times[version]
+        own_ms = _in_commit_ms(self._commits.read(version, files=False), state) if _keeps(version, state) else None
+        return times[version] if own_ms is None else own_ms
 
     def _file_times(self, listing: LogListing, last: int) -> dict[int, int]:
         """Adjusted modification times of the dense run of commits that ends at ``last``; empty if ``last`` is
@@ -174,6 +170,19 @@ class CommitTimes:
 
     def _list(self) -> LogListing:
         return list_log(self._store)
+
+
+def _in_commit_ms(commit: Commit, state: TableState) -> int | None:
+    """The commit's in-commit timestamp, if it counts: Spark compares times of files once the table keeps no others."""
+    return commit.in_commit_timestamp_ms if _keeps(commit.version, state) else None
+
+
+def _keeps(version: int, state: TableState) -> bool:
+    """Whether in-commit timestamps are the times of this version; a later one than ``state`` tells for itself."""
+    properties = state.properties
+    return version > state.version or (
+        properties.in_commit_timestamps and version >= (properties.in_commit_timestamp_enablement_version or 0)
+    )
 
 
 def milliseconds(timestamp: Any) -> int:
