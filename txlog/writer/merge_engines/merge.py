@@ -207,7 +207,8 @@ def _same_values(new: pa.Array, old: pa.Array) -> NDArray[np.bool_]:
             bits = pa.int32() if kind == pa.float32() else pa.int64()
             new, old = new.view(bits), old.view(bits)
         same &= pc.fill_null(pc.equal(new, old), False).to_numpy(zero_copy_only=False)
-    return same | ~(new_valid | old_valid)
+    same |= ~(new_valid | old_valid)
+    return same
 
 
 def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
