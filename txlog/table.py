@@ -905,9 +905,10 @@ class Table(Readable, metaclass=Hinted):
         Args:
             rows: Anything `append` takes, with every column of the table, or as ``missing_columns`` allows; read once,
                 and stored in a temporary file if large.
-            keys: The columns that identify a row, or paths into structs ("address.zip"): integer, string, binary,
-                boolean, date, timestamp or decimal. A null key in ``rows`` is an error; in the table it matches
-                nothing. If several table rows have the same key, the row in ``rows`` replaces all of them.
+            keys: The columns that identify a row, or paths into structs ("address.zip"; a field whose name has a dot is
+                in backticks): integer, string, binary, boolean, date, timestamp or decimal. A null key in ``rows`` is
+                an error; in the table it matches nothing. If several table rows have the same key, the row in ``rows``
+                replaces all of them.
             when_matched: "update", or "ignore" to leave out rows whose keys the table has.
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
             update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each

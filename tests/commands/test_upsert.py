@@ -254,6 +254,26 @@ def test_upsert_keys_may_be_composite_and_members_of_structs(tmp_path: Path, pro
     assert sorted(values) == [2, 3, 4, 5, 10, 20]
 
 
+@MODES
+def test_names_of_keys_may_have_dots_and_commas(tmp_path: Path, properties: dict[str, str]) -> None:
+    schema = pa.schema(
+        [("a.b", pa.int64()), ("s", pa.struct([("x.y", pa.int64()), ("`,", pa.int64())])), ("v", pa.int64())]
+    )
+    table = txlog.Table.create(tmp_path / "t", schema, properties={**properties, "delta.columnMapping.mode": "name"})
+
+    def rows(v: int) -> pa.Table:
+        return pa.Table.from_pylist([{"a.b": 1, "s": {"x.y": 2, "`,": 3}, "v": v}], schema)
+
+    table.append(rows(0))
+    for number, keys in enumerate((["a.b"], ["`a.b`"], ["s.`x.y`"], ["s.```,`", "a.b"], "`a.b`, s.`x.y`"), 1):
+        assert table.upsert(rows(number), keys).metrics.rows_updated == 1, keys
+        assert table.to_arrow() == rows(number)
+        assert table.verify(keys).is_sound
+    for keys in (["s.`x.y"], ["s.`x.y`, v"], ["s.x.y"], ["s.`x`"]):
+        with pytest.raises(InvalidInputError, match=r"names of columns, whose dots|has no column"):
+            table.upsert(rows(9), keys)
+
+
 def test_the_source_may_be_the_table_itself_and_larger_than_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from txlog.arrow.arrays import from_numbers, joined_chunks, large_type
 from txlog.arrow.decimals import truncated
 from txlog.errors import InvalidInputError
+from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
-from txlog.util.arguments import names_in
+from txlog.util.arguments import invalid, names_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,7 +103,8 @@ def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def key_columns(
     names: str | Iterable[str], schema: Struct, partition_columns: Iterable[str] = ()
 ) -> tuple[KeyColumn, ...]:
-    """The table columns with the names ``names``, a list or one string with commas; paths with dots name struct fields.
+    """The table columns with the names ``names``, a list or one string with commas; paths with dots name struct fields,
+    in which names with dots are in backticks.
 
     ``partition_columns`` belong to the table that the keys' rows are written to.
 
@@ -120,7 +122,7 @@ def key_columns(
 def _key_column(name: str, schema: Struct, partitions: Set[str]) -> KeyColumn:
     found: list[str] = []
     here: DataType = schema
-    for part in [name] if schema.find(name) is not None else name.split("."):
+    for part in [name] if schema.find(name) is not None else _parts(name):
         member = here.find(part) if isinstance(here, Struct) else None
         if member is None:
             raise InvalidInputError(f"the table has no column {name!r} to be a key; it has {', '.join(schema.names)}")
@@ -128,6 +130,17 @@ def _key_column(name: str, schema: Struct, partitions: Set[str]) -> KeyColumn:
         here = member.type
     check_key_type(name, here)
     return KeyColumn(tuple(found), here, found[0] in partitions)
+
+
+def _parts(name: str) -> Sequence[str]:
+    """``a.b`` and ``a.`x.y``` -> the names of a column and of the fields below it."""
+    if "`" not in name:
+        return name.split(".")
+    try:
+        (path,) = column_paths(name)
+    except ValueError:
+        raise invalid("keys", name, "names of columns, whose dots and commas are in backticks") from None
+    return path
 
 
 def check_key_type(name: str, data_type: DataType) -> None:
