@@ -30,6 +30,26 @@ from txlog.protocol.schema import from_arrow, type_name
 # What duckdb has in other words, with other types, or not at all.
 TEXTS = [
     *("i / 4", "d / 4", "m / 7", "n / m2", "m / 1.5", "i / 2.5", "y / 2", "l div 3", "i % 3", "y % i1", "-7 % 3"),
+    *("d % 3", "f % 1.5e0", "d % 0.1e0", "i % 2.5e0", "m % 0.75e0", "l % 1e-3", "pmod(d, 3)", "pmod(f, -2.5e0)"),
+    *(
+        "m % 3",
+        "7 % m2",
+        "m % 0.03",
+        "n % m2",
+        "w % 7",
+        "w % m2",
+        "pmod(m, 3)",
+        "pmod(n, -1.5)",
+        "m % 1 = 0",
+    ),
+    *("f % CAST(0.1 AS FLOAT)", "CAST(0.1 AS FLOAT)", "CAST(16777217 AS FLOAT)", "CAST(9007200328482817 AS FLOAT)"),
+    *(
+        "f = CAST(0.125 AS FLOAT)",
+        "d = CAST(0.1 AS FLOAT)",
+        "f >= CAST(0.1 AS FLOAT)",
+        "coalesce(f, CAST(0.1 AS FLOAT))",
+    ),
+    *("EXTRACT(SECOND FROM ts)", "EXTRACT(SECOND FROM tn)"),
     *(
         "m + n",
         "m - 1",

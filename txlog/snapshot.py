@@ -7,7 +7,6 @@ demand. A `Readable` is an Arrow stream: polars, duckdb, pandas and pyarrow read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import whole_number
+from txlog.util.lazy import cached_property
 from txlog.util.whole_import import import_whole
 
 if TYPE_CHECKING:

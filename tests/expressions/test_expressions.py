@@ -588,6 +588,52 @@ def test_a_column_may_have_the_name_of_a_statement(name: str, condition: str) ->
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("d % 2", [1.0, 0.5, -0.0, -1.75, None]),
+        ("pmod(d, 3D)", [1.0, 2.5, 2.0, 2.25, None]),
+        ("7 % d", [0.0, 2.0, 3.0, 3.25, None]),
+        ("CAST(-7.25 AS DECIMAL(5,2)) % 2", [Decimal("-1.25")] * 5),
+        ("12345678901234567890123456789012345678 % 0.7", [Decimal("0.6")] * 5),
+        ("d % 1 = 0", [True, False, True, False, None]),
+        ("f % CAST(0.5 AS FLOAT)", [0.0, 0.25, None, 0.10000000149011612, -0.25]),
+        ("f = CAST(0.1 AS FLOAT)", [False, False, None, True, False]),
+        ("f IN (CAST(0.1 AS FLOAT), 1)", [True, False, None, True, False]),
+        ("d > CAST(2.4999999999 AS FLOAT)", [False, False, False, False, None]),
+        ("CAST(16777217 AS FLOAT)", [16777216.0] * 5),
+        ("CAST(9007200328482817 AS FLOAT)", [9007200328482816.0] * 5),
+    ],
+)
+def test_floats_are_computed_in_their_own_width(text: str, expected: list[Any]) -> None:
+    rows = pa.table(
+        {"d": [1.0, 2.5, -4.0, -0.75 - 3, None], "f": pa.array([1.0, 0.25, None, 0.1, -0.25], pa.float32())}
+    )
+    found = evaluate(parse(text, from_arrow(rows.schema)), rows).to_pylist()
+    assert list(map(repr, found)) == list(map(repr, expected))
+
+
+def test_an_extracted_second_has_its_fraction() -> None:
+    moments = [-1, 0, 1_500_000, 253_402_300_799_999_999, -(2**63), None]
+    expected = ["59.999999", "0.000000", "1.500000", "59.999999", "5.224192", "None"]
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        rows = pa.table({"ts": pa.array(moments, pa.int64()).cast(kind)})
+        expression = parse("EXTRACT(SECOND FROM ts)", from_arrow(rows.schema))
+        assert type_name(expression.type) == "decimal(8,6)"
+        assert list(map(str, evaluate(expression, rows).to_pylist())) == expected
+        assert parse(str(expression), from_arrow(rows.schema)) == expression
+    with pytest.raises(ValueError, match="takes a timestamp, not string"):
+        parse("EXTRACT(SECOND FROM s)", from_arrow(pa.schema({"s": pa.string()})))
+
+
+@pytest.mark.parametrize("text", ["round(l, -1)", "bround(l, -3)", "add_months(ts, 1)", "ts + INTERVAL 1 MONTH"])
+def test_a_result_beyond_its_type_is_a_typed_error(text: str) -> None:
+    beyond = pa.array([253402300800000000], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    rows = pa.table({"l": [2**63 - 1], "ts": beyond})
+    with pytest.raises(InvalidInputError, match="cannot compute"):
+        evaluate(parse(text, from_arrow(rows.schema)), rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("unix_seconds(timestamp_micros(n))", [-9223372036855, -1, 0, 9223372036854]),
         ("unix_millis(timestamp_micros(n))", [-9223372036854776, -1, 0, 9223372036854775]),
         ("unix_micros(timestamp_micros(n))", [-(2**63), -1, 0, 2**63 - 1]),

@@ -87,6 +87,22 @@ def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> Non
     assert not group.prepare(2, [range(TASKS)] * 3, fingerprint="offsets of 2")
 
 
+def test_a_replay_of_an_older_checkpoint_finds_it_in_the_tables_that_had_rows(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    staged(sinks[:1], 1, (1,))
+    assert group.prepare(1, [range(TASKS), (), ()])
+    assert [result.outcome for result in group.commit(1)] == ["committed", "empty", "empty"]
+    sealed(sinks, group, 2)
+    group.commit(2)
+    for again in (group, group_of(tables)[1]):
+        assert not again.prepare(1, [range(TASKS), (), ()])
+        assert [result.outcome for result in again.commit(1)] == ["already_committed", "empty", "empty"]
+    with pytest.raises(txlog.InvalidInputError, match="is older than the last one committed"):
+        group.commit(0)
+    assert checkpoints_of(tables[0]) == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [staging_of(table) for table in tables] == [[], [], []]
+
+
 def test_nothing_is_sealed_before_every_table_is_ready(tables: list[txlog.Table]) -> None:
     sinks, group = group_of(tables)
     staged(sinks[:2], 1, (1, 1))

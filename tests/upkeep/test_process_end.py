@@ -74,6 +74,29 @@ def test_a_process_that_ends_after_its_commit_has_done_the_work_that_follows_it(
     assert "version=10, nothing new to export" in exported.stdout, (exported, done.stderr)
 
 
+IMPORTS = """
+import builtins, importlib, os, signal, sys, threading, txlog
+txlog.__path__.append(sys.argv[1])
+builtins.begun = threading.Event()
+threading.Thread(target=importlib.import_module, args=("txlog.slow",)).start()
+builtins.begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    from txlog.slow import WHOLE
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="NOT TESTED: needs fork")
+def test_a_process_forked_while_a_thread_imports_a_module_of_the_library_has_the_whole_module(tmp_path: Path) -> None:
+    """Otherwise the child waits for the module's lock, whose thread it does not have."""
+    (tmp_path / "slow.py").write_text("import time\nbegun.set()\ntime.sleep(0.5)\nWHOLE = True\n")
+    done = run(IMPORTS, str(tmp_path))
+    assert done.stdout.strip() == "0", done.stderr
+
+
 HELD_LOCKS = """
 from txlog.util import parallel
 table.append(ROW)

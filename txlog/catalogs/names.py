@@ -6,7 +6,7 @@ In: ``sales.orders``, also with backquotes around a part. Out: its parts, in low
 from __future__ import annotations
 
 from txlog.util.arguments import invalid
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["name_parts"]
 

@@ -30,7 +30,7 @@ from txlog.protocol.schema_merge import check_partition_columns
 from txlog.protocol.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
 from txlog.protocol.upgrade_note import readers_note
 from txlog.util.arguments import check_text, invalid
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 from txlog.util.wording import argument, call
 from txlog.writer.constraints import Constraint
 from txlog.writer.generated_columns import check_computed_columns

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -19,7 +18,7 @@ from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.deletion_vector_bytes import descriptor_in, vector_file_name
 from txlog.protocol.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
 from txlog.tasks.copy_files import FileCopy
-from txlog.util.patterns import pattern
+from txlog.util.lazy import cached_property, pattern
 
 __all__ = ["Copies", "Referring"]
 

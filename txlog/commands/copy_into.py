@@ -41,6 +41,7 @@ from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
+from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.util.wording import setting
 from txlog.writer.input import open_data
@@ -244,11 +245,11 @@ class _Load:
             return InputFile(file.name, file.size, _in_temporary_files()(lambda: pa.OSFile(copy())), opened)
         return InputFile(file.name, file.size, functools.partial(_passing, opened), opened)
 
-    @functools.cached_property
+    @cached_property
     def _folder(self) -> str:
         return self._until_the_end.enter_context(_temporary_folder())
 
-    @functools.cached_property
+    @cached_property
     @_in_temporary_files()
     def _disk_left_bytes(self) -> int:
         """Half of a small disk is left to files that pass through it, and to other programs."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from msgspec.structs import replace
@@ -49,6 +49,7 @@ from txlog.store.commit_queue import Turn
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt
 from txlog.util import ambient
+from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.writer.unsent_files import UnsentFiles
 

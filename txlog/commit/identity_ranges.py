@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Callable, Mapping
-from functools import cached_property
 
 import msgspec
 import pyarrow as pa
@@ -28,6 +27,7 @@ from txlog.result import WriteMetrics
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
+from txlog.util.lazy import cached_property
 from txlog.util.values import repr_without
 
 __all__ = ["TableNumbers", "numbers_of"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Reversible
 from contextlib import AbstractContextManager
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import invalid, whole_number
+from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.util.parallel import begin, new_lock
 from txlog.writer.unsent_files import UnsentFiles

@@ -47,6 +47,7 @@ from txlog.protocol.schema import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INTEGER,
     LONG,
     STRING,
@@ -143,7 +144,7 @@ def convert(expression: Expression, data_type: DataType) -> Expression:
     if isinstance(expression, Value):
         if expression.value is None:
             return Value(None, data_type)
-        if is_numeric(data_type) and is_numeric(expression.type):
+        if is_numeric(data_type) and is_numeric(expression.type) and data_type != FLOAT:  # it is rounded to 32 bits
             fitted = fit(expression.value, data_type)
             if fitted.exact:
                 return Value(fitted.value, data_type)

@@ -145,7 +145,7 @@ def _call(node: Call, arguments: list[Any]) -> Any:
             values, has_null = node.options
             return membership(arguments[0], values, has_null, node.arguments[0].type)
         return KERNELS[node.name](node, *arguments)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidInputError(f"cannot compute {node}: {error}") from None
 
 

@@ -6,6 +6,7 @@ Out: the result. Arithmetic is checked: an overflow raises ``pyarrow.ArrowInvali
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from txlog.expressions.casts import to_decimal
 from txlog.expressions.hash_kernels import HASH_KERNELS
 from txlog.expressions.json_kernels import JSON_KERNELS
 from txlog.expressions.row_filter import ARROW_COMPARISONS
-from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS
+from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
@@ -96,11 +97,31 @@ def _divide(call: Call, left: Any, right: Any) -> Any:
 
 
 def _remainder(call: Call, left: Any, right: Any) -> Any:
-    """Computed from the quotient. 1 replaces a divisor of -1: the remainder is 0 too, and no quotient overflows."""
+    """Of integers computed from the quotient. 1 replaces a divisor of -1: the remainder is 0 too, and no quotient
+    overflows."""
+    if isinstance(call.type, Decimal):
+        return _DECIMAL_REMAINDER(call, left, right)
+    if is_floating(call.type):
+        pc.divide_checked(left, right)  # raises for a divisor of zero
+        numbers = [each.to_numpy(zero_copy_only=False) for each in _columns((left, right))]
+        with np.errstate(all="ignore"):
+            found = np.fmod(*numbers)
+        is_null = pc.or_(*(pc.is_null(each) for each in _columns((left, right)))).to_numpy(zero_copy_only=False)
+        return _as_given((left, right), pa.array(found, type_to_arrow(call.type), mask=is_null))
     arrow_type = type_to_arrow(call.type)
     minus_one, one = pa.scalar(-1, arrow_type), pa.scalar(1, arrow_type)
     divisor = pc.if_else(pc.equal(right, minus_one), one, right)
     return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
+
+
+def _decimal_remainder(call: Call, left: decimal.Decimal, right: decimal.Decimal) -> decimal.Decimal:
+    if not right:
+        raise pa.ArrowInvalid("divide by zero")
+    return _EXACT.remainder(left, right)
+
+
+_EXACT = decimal.Context(prec=160)  # any quotient of two decimals has fewer digits
+_DECIMAL_REMAINDER = by_row(_decimal_remainder)
 
 
 def _whole(call: Call, values: Any, is_beyond: Callable[..., Any], step: int) -> Any:
@@ -297,6 +318,17 @@ def _to_epoch(call: Call, moments: Any) -> Any:
     return pc.if_else(is_above, pc.subtract(whole, 1), whole)
 
 
+def _seconds(call: Call, moments: Any) -> Any:
+    """The seconds of the minute with their fraction."""
+    minute = pa.scalar(60_000_000, pa.int64())
+    rest = pc.subtract(given := moments.cast(pa.int64()), pc.multiply(pc.divide(given, minute), minute))
+    rest = pc.if_else(pc.less(rest, 0), pc.add(rest, minute), rest)
+    return pc.multiply(rest.cast(pa.decimal128(19, 0)), pa.scalar(_MICRO)).cast(type_to_arrow(call.type))
+
+
+_MICRO = decimal.Decimal("0.000001")
+
+
 def _truncated(call: Call, values: Any) -> Any:
     _check_years(values)
     return pc.floor_temporal(values, 1, call.options[0])
@@ -417,6 +449,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "hour": _part(pc.hour),
     "minute": _part(pc.minute),
     "second": _part(pc.second),
+    "extract_second": _seconds,
     "date_trunc": _truncated,
     "trunc": _truncated,
     "date_format": _formatted,

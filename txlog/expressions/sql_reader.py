@@ -34,7 +34,7 @@ from txlog.expressions.functions import function
 from txlog.expressions.nested_functions import item
 from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, resolve
 from txlog.expressions.string_functions import concat
-from txlog.expressions.time_functions import shifted_by
+from txlog.expressions.time_functions import extracted_second, shifted_by
 from txlog.expressions.tree import Call, Expression, Path, Reference, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.values import fit, parse_date, parse_timestamp
@@ -307,7 +307,8 @@ class Reader:
                 return chosen([self.condition(node.this)], [self.value(node.args["true"]), otherwise])
             case exp.Extract():
                 self._takes(node, "this", "expression")
-                return function(str(node.this.this), [self.value(node.expression)])
+                unit, value = str(node.this.this), self.value(node.expression)
+                return extracted_second(value) if unit.lower() == "second" else function(unit, [value])
             case exp.CurrentDate() | exp.CurrentTimestamp():
                 self._takes(node)
                 return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")

@@ -12,9 +12,9 @@ from txlog.expressions.operands import Make, constant, day, of_types, typed
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Expression, Written
 from txlog.expressions.types import is_integer
-from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, type_name
+from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, type_name
 
-__all__ = ["TIME_FUNCTIONS", "shifted_by"]
+__all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
 
 _TIMESTAMPS = (TIMESTAMP, TIMESTAMP_NTZ)
 
@@ -30,6 +30,13 @@ def _time_part(name: str) -> Make:
         return call(name, (value,), INTEGER)
 
     return make
+
+
+def extracted_second(value: Expression) -> Expression:
+    """``EXTRACT(SECOND FROM value)``, which has the fraction of the second, unlike ``second(value)``."""
+    if value.type not in _TIMESTAMPS:
+        raise ValueError(f"EXTRACT(SECOND FROM ...) takes a timestamp, not {type_name(value.type)}")
+    return call("extract_second", (value,), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
 
 
 def _shifted(name: str, what: str) -> Make:

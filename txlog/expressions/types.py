@@ -96,8 +96,6 @@ def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType 
         return DOUBLE if operator == "/" else _common_number(left, right)
     if is_integer(left) and is_integer(right):
         return DOUBLE if operator == "/" else _common_number(left, right)
-    if operator == "%":
-        return None
     return _decimal_result(operator, _as_decimal(left), _as_decimal(right))
 
 
@@ -169,6 +167,9 @@ def _decimal_result(operator: str, left: Decimal, right: Decimal) -> Decimal:
         case "*":
             scale = left.scale + right.scale
             precision = left.precision + right.precision + 1
+        case "%":
+            scale = max(left.scale, right.scale)
+            precision = min(left.precision - left.scale, right.precision - right.scale) + scale
         case _:
             scale = max(_KEPT_SCALE, left.scale + right.precision + 1)
             precision = left.precision - left.scale + right.scale + scale

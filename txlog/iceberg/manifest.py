@@ -32,6 +32,7 @@ from txlog.iceberg.definition import Definition, PartitionField
 from txlog.iceberg.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.names import NewFile, content_name
 from txlog.iceberg.values import avro_type
+from txlog.util.lazy import cached_property
 
 __all__ = [
     "ADDED",
@@ -167,7 +168,7 @@ class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
     definition: Definition
     base: str
 
-    @functools.cached_property
+    @cached_property
     def _schema(self) -> bytes:
         schema = entry_schema(self.definition.partition, self.definition.format_version)
         return json.dumps(schema, separators=(",", ":")).encode()
@@ -176,7 +177,7 @@ class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
         encoded = base64.b64encode(lengths)
         return {**self._definition, "content": b"deletes" if content == DELETES else b"data", _LENGTHS: encoded}
 
-    @functools.cached_property
+    @cached_property
     def _definition(self) -> Mapping[str, bytes]:
         definition = self.definition
         return {

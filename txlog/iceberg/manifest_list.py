@@ -23,6 +23,7 @@ from txlog.iceberg.avro import (
     reader_of,
     write_container,
 )
+from txlog.util.lazy import cached_property
 
 __all__ = ["ManifestFile", "PartitionSummary", "read_manifest_list", "write_manifest_list"]
 
@@ -63,12 +64,12 @@ class ManifestFile(msgspec.Struct, frozen=True, dict=True):
     def live_files(self) -> int:
         return self.added_files + self.existing_files
 
-    @functools.cached_property
+    @cached_property
     def size_class(self) -> int:
         """The number of bits in the count of live files; 0 if there are none."""
         return self.live_files.bit_length()
 
-    @functools.cached_property
+    @cached_property
     def _encoded(self) -> bytes:
         """The entry without v3's field. A manifest stays in many lists, so its entry is encoded once."""
         numbers = (

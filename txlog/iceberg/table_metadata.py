@@ -6,7 +6,6 @@ sorted, so a document has one form: if it has another, another library wrote it.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +21,7 @@ from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import Metadata
+from txlog.util.lazy import cached_property
 from txlog.util.values import repr_without
 
 __all__ = [
@@ -88,7 +88,7 @@ class Exported(msgspec.Struct, frozen=True):
 class _Snapshot(dict[str, Any]):
     """A snapshot. It is in many documents and never changes, so it is encoded once."""
 
-    @functools.cached_property
+    @cached_property
     def fragment(self) -> orjson.Fragment:
         return orjson.Fragment(orjson.dumps(self, option=orjson.OPT_SORT_KEYS))
 

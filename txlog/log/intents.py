@@ -34,7 +34,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import Action, AddFile, SetTransaction, action_from_json, action_to_json
 from txlog.protocol.paths import canonical_path, resolve_data_path
 from txlog.protocol.wire import read_plain_map, read_size, read_text
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 from txlog.writer import sealed_json
 
 __all__ = ["INTENT_BYTES_MAX", "Intent", "can_be_offered", "intent_name", "members_of", "named_intent"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -36,6 +35,7 @@ from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.wire import shown
 from txlog.util.arguments import check_text, invalid
+from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

@@ -7,7 +7,6 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -17,6 +16,7 @@ from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import PUT_BACK, Commit
+from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties

@@ -11,7 +11,7 @@ import contextlib
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
+from txlog.util.lazy import cached_property
 from txlog.util.parallel import begin, new_lock, parallel_map
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ PROTOCOL.md, "Add File and Remove File", "Change Data Files".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +33,7 @@ from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
+from txlog.util.lazy import cached_property
 from txlog.util.parallel import begin
 
 __all__ = ["NeededFiles"]

@@ -17,7 +17,7 @@ import numpy as np
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import DataPath, resolve_data_path
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

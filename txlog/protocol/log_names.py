@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = [
     "LAST_CHECKPOINT",

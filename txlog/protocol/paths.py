@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = [
     "HIVE_NULL",

@@ -20,7 +20,7 @@ import msgspec
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid, one_of
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = [
     "ARROW_METADATA_KEY",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -25,6 +24,7 @@ from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
 from txlog.protocol.wire import INT64_MAX, shown
+from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.arrow.parquet import pq

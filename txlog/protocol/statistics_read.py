@@ -20,7 +20,7 @@ import orjson
 
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
 from txlog.protocol.wire import INT64_MAX
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["FileBounds", "StatisticsReader", "num_records"]
 

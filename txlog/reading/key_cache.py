@@ -12,7 +12,6 @@ dropped when they are more than a quarter.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 from collections import OrderedDict
@@ -25,6 +24,7 @@ import numpy as np
 from txlog.protocol.actions import FileId, LiveKey
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.util import ambient
+from txlog.util.lazy import cached_property
 from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _Run(msgspec.Struct, frozen=True, dict=True):
     def __len__(self) -> int:
         return len(self.positions)
 
-    @functools.cached_property
+    @cached_property
     def _sample(self) -> NDArray[Any]:
         found: NDArray[Any] = self.values.numbers[::_SAMPLED].copy()
         return found

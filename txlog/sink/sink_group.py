@@ -14,7 +14,8 @@ is the first to be removed. So at any moment, for a checkpoint,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -30,6 +31,8 @@ from txlog.util.arguments import invalid, whole_number
 from txlog.writer.committable import Committable
 
 __all__ = ["SinkGroup"]
+
+Answer = TypeVar("Answer")
 
 
 @explains_calls
@@ -99,18 +102,18 @@ class SinkGroup:
         wanted = listed_tasks(tasks, self._deciding._open_table.uri)
         if len(wanted) != len(self._sinks):
             raise invalid("tasks", tasks, f"the tasks of each of the {len(self._sinks)} sinks, in their order")
-        jobs = [sink._commits.job(checkpoint_id, fingerprint) for sink in self._sinks]
+        jobs = {sink: sink._commits.job(checkpoint_id, fingerprint) for sink in self._sinks}
 
         def is_in_a_table() -> bool:
-            found = [sink._commits.committer.replay_of(job) for sink, job in zip(self._sinks, jobs, strict=True)]
-            return any(each is not None for each in found)
+            found = self._of_each(lambda sink: sink._commits.committer.replay_of(jobs[sink]))
+            return any(each is not None for each in found.values())
 
         if is_in_a_table():
             return False
         try:
             seals = {
-                sink: sink._sealable(job, each, self._together)
-                for sink, job, each in zip(self._sinks, jobs, wanted, strict=True)
+                sink: sink._sealable(jobs[sink], each, self._together)
+                for sink, each in zip(self._sinks, wanted, strict=True)
             }
             for sink in self._in_turn:
                 sink._seal(*seals[sink])
@@ -139,7 +142,7 @@ class SinkGroup:
             sink._commits.require_earlier_committed(staged[sink], checkpoint_id)
         results = self._finish(checkpoint_id, staged, FRESH_MS)
         if results is None:
-            found = {sink: sink.committed(checkpoint_id) for sink in self._sinks}
+            found = self._of_each(lambda sink: sink.committed(checkpoint_id))
             if not any(found.values()):
                 raise InvalidInputError(
                     f"checkpoint {checkpoint_id} of {self._app_id!r} is not sealed, or another process ended it without"
@@ -254,6 +257,21 @@ class SinkGroup:
         return max((each for each in found if each is not None), default=None)
 
     # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _of_each(self, ask: Callable[[Sink], Answer | None]) -> dict[Sink, Answer | None]:
+        """What each table says of a checkpoint. A table that is past it and never had it tells nothing, which is an
+        error unless another table has it: then it had no rows for this one."""
+        found: dict[Sink, Answer | None] = {}
+        unknown = []
+        for sink in self._sinks:
+            try:
+                found[sink] = ask(sink)
+            except InvalidInputError as error:
+                found[sink] = None
+                unknown.append(error)
+        if unknown and all(each is None for each in found.values()):
+            raise unknown[0]
+        return found
 
     def _staged(self) -> dict[Sink, tuple[StagedCheckpoint, ...]]:
         """What is staged in each table; the deciding one is listed last."""

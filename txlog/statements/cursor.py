@@ -19,7 +19,7 @@ from sqlglot.dialects.databricks import Databricks
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["Cursor", "quoted", "read_script"]
 

@@ -17,7 +17,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "query_of", "read_query"]
 

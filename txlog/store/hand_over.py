@@ -24,7 +24,7 @@ import os
 from typing import NamedTuple
 
 from txlog.util import ambient
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["HandOver", "Offer", "OfferState"]
 

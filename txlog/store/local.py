@@ -16,7 +16,6 @@ import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -39,9 +38,9 @@ from txlog.store.base import (
 from txlog.store.commit_queue import LocalCommitQueue
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
+from txlog.util.lazy import cached_property, pattern
 from txlog.util.logs import logger
 from txlog.util.parallel import new_lock, parallel_map
-from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
     from txlog.store.elsewhere import OtherBuckets

@@ -38,6 +38,7 @@ from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import Cloud, StorageOptions, parse_options
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
+from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.store.elsewhere import OtherBuckets
@@ -164,7 +165,7 @@ class ObjectFileStore:
     def __reduce__(self) -> tuple[Any, ...]:
         return (ObjectFileStore, (self._client,))
 
-    @functools.cached_property
+    @cached_property
     def _elsewhere(self) -> OtherBuckets:
         from txlog.store.elsewhere import OtherBuckets
 

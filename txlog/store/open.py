@@ -15,7 +15,7 @@ from txlog.errors import InvalidInputError
 from txlog.store.local import local_table_store
 from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, type_name_of
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["open_store"]
 

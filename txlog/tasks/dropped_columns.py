@@ -7,7 +7,6 @@ paths of those whose footers have more columns than the table's schema. PROTOCOL
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +16,7 @@ from txlog.protocol.column_mapping import PARQUET_FIELD_ID, ROW_ID_COLUMNS, fiel
 from txlog.protocol.schema import Array, DataType, Map, Struct
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.task_table import TaskTable
+from txlog.util.lazy import cached_property
 
 __all__ = ["HasDroppedColumns"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -26,6 +25,7 @@ from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.store.base import ObjectMeta
 from txlog.tasks.task_table import TaskStore
+from txlog.util.lazy import cached_property
 
 __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet"]
 

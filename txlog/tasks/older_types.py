@@ -7,7 +7,6 @@ type. PROTOCOL.md, "Type Widening".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +17,7 @@ from txlog.protocol.schema import Array, DataType, Field, Map, Struct, from_arro
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.task_table import TaskTable
+from txlog.util.lazy import cached_property
 
 __all__ = ["HasOlderTypes"]
 

@@ -8,7 +8,6 @@ that made it, a task uses the files that are open there; in another process it o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +19,7 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.properties import TableProperties, with_parquet_settings
 from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
+from txlog.util.lazy import cached_property
 from txlog.util.values import repr_without
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from txlog.hooks import CommitHooks, timed
@@ -23,6 +23,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.util import ambient
+from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.util.parallel import new_lock
 

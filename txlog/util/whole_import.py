@@ -1,7 +1,7 @@
-"""First imports that no signal handler can interrupt.
+"""First imports that no signal handler can interrupt, and that no fork cuts in two.
 
 In: ``install()``, which `txlog` calls. Out: each txlog module that the main thread imports from then on is executed in
-its own thread, with everything that it imports.
+its own thread, with everything that it imports; and a fork waits until other threads have imported their txlog modules.
 
 Python runs signal handlers in the main thread, between any two steps, even in the middle of an import. If a handler
 raises there (Ctrl-C does), Python forgets the module that it was importing, but keeps the modules that this one had
@@ -9,6 +9,9 @@ imported. A package of several modules, such as sqlglot, then comes back incompl
 cannot be imported a second time; and another thread that waited for the module gets half of it. No handler runs in any
 other thread. So the main thread waits, and what a handler raises leaves the import statement once the module is
 complete.
+
+A fork copies the locks of modules as they are, but only the forking thread: a module that another thread was importing
+would stay locked in the child forever, and half of it would be there.
 
 This covers everything that txlog imports on first use, because of two rules that tests/test_tidy.py checks. Other
 packages are imported at the top of a txlog module; a function imports txlog modules, or uses `import_whole`. And no
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import _imp
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -33,9 +37,12 @@ _PREFIX = f"{__name__.partition('.')[0]}."
 
 
 def install() -> None:
-    """Let the main thread import txlog's modules completely. A second call does nothing."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    """Let every txlog module be imported completely. A second call does nothing."""
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork, after_in_parent=_imp.release_lock, after_in_child=_imp.release_lock)
 
 
 def import_whole(*names: str) -> None:
@@ -101,6 +108,32 @@ class _Loader:
         else:
             _apart_from_the_main_thread(execute)
         self._executed.pop(name, None)
+
+
+_IMPORTS_MAX_S = 10.0
+_STEP_S = 0.001
+
+
+def _before_fork() -> None:
+    """Let other threads complete their imports of txlog modules, and none begin another one until after the fork.
+
+    A thread needs the interpreter's import lock to begin an import, and lets go of it while a module is executed.
+    """
+    waited_s = 0.0
+    _imp.acquire_lock()
+    while _others_import() and waited_s < _IMPORTS_MAX_S:
+        _imp.release_lock()
+        threading.Event().wait(_STEP_S)
+        waited_s += _STEP_S
+        _imp.acquire_lock()
+
+
+def _others_import() -> bool:
+    """Whether another thread imports a txlog module, as far as this interpreter shows it."""
+    locks = getattr(importlib._bootstrap, "_module_locks", {})
+    me = threading.get_ident()
+    used = [lock for name, found in [*locks.items()] if name.startswith(_PREFIX) and (lock := found()) is not None]
+    return any(getattr(lock, "owner", me) != me for lock in used)
 
 
 def _in_the_main_thread() -> bool:

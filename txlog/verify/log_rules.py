@@ -30,7 +30,7 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import canonical_path, resolve_data_path
 from txlog.protocol.schema import Field
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 from txlog.verify.live_files import LiveFiles
 
 __all__ = ["Breach", "LogState"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ import pyarrow as pa
 from txlog.errors import StorageError
 from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.store.base import FileStore, OutputFile
+from txlog.util.lazy import cached_property
 from txlog.writer.committable import FileTail, PendingFile
 from txlog.writer.convert import as_list_of_entries
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog.arrow.arrays import cut_by_text
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 __all__ = ["DataStream", "open_data"]
 

@@ -8,7 +8,6 @@ of several columns become one, exactly. A null never matches.
 from __future__ import annotations
 
 import decimal
-import functools
 from collections.abc import Iterable, Sequence, Set
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.util.arguments import invalid, names_in
+from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -258,14 +258,14 @@ class KeyIndex:
         found: NDArray[np.int64] = places[np.searchsorted(values, wanted)]
         return found
 
-    @functools.cached_property
+    @cached_property
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The distinct values of the first key column, which are integers, sorted, and their indices."""
         values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
         places = np.argsort(values)
         return values[places], places
 
-    @functools.cached_property
+    @cached_property
     def _flags(self) -> tuple[int, NDArray[np.bool_]] | None:
         """One flag for each integer from the least key to the greatest, if they are not too many."""
         if not isinstance(self.keys[0].type, Primitive) or self.keys[0].type.name not in _INTEGERS:

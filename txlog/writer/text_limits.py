@@ -31,7 +31,7 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from txlog.protocol.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PRE
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
 from txlog.util.arguments import invalid
-from txlog.util.patterns import pattern
+from txlog.util.lazy import pattern
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.data_file import ParquetSettings
 from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent

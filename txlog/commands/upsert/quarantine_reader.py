@@ -6,7 +6,6 @@ deleted row a task keeps only the key, so its other columns are null.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.log.state import TableState
 from txlog.protocol.schema import to_arrow
 from txlog.tasks.file_rows import FileReader, FileRows
+from txlog.util.lazy import cached_property
 from txlog.writer.changelog.key_files import StagedKeyRows, read_keys
 from txlog.writer.changelog.row_kinds import DELETE, KINDS, UPDATE_AFTER
 from txlog.writer.committable import Committable
@@ -44,11 +44,11 @@ class QuarantineReader:
         self._staged = staged
         self._open_table, self._state = open_table, state
 
-    @functools.cached_property
+    @cached_property
     def _schema(self) -> pa.Schema:
         return to_arrow(nullable(self._state.schema))
 
-    @functools.cached_property
+    @cached_property
     def _rows(self) -> FileReader:
         return FileRows(self._open_table.store, self._state).reader(self._state.schema.fields)
 

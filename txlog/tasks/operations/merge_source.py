@@ -8,7 +8,6 @@ Without either, every row is compared with every other.
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_t
 from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
@@ -86,7 +86,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         """The values of ``keys`` that the source has, of the rows ``indexed``."""
         return () if self.index is None else self.index.columns[: len(self.keys)]
 
-    @functools.cached_property
+    @cached_property
     def target_columns(self) -> frozenset[str]:
         """The columns of the table that decide which source rows join a row of it."""
         computed = [key.target for key in self.computed]
@@ -210,11 +210,11 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
             for operator in operators
         ]
 
-    @functools.cached_property
+    @cached_property
     def _search(self) -> RangeSearch | None:
         return RangeSearch.best(self.ranges)
 
-    @functools.cached_property
+    @cached_property
     def _sorted_source(self) -> SortedSide:
         assert self._search is not None
         return SortedSide.of(self._of_indexed(self._search.value), self.indexed)
@@ -226,7 +226,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
             known[value] = _of_rows(_values_of(value, self.rows), self.indexed)
         return known[value]
 
-    @functools.cached_property
+    @cached_property
     def _range_values(self) -> dict[Expression, pa.Array]:
         return {}
 
@@ -269,7 +269,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
             return f"source row {row}, counting from 0"
         return key_text(self.index.keys, self.index.columns, int(self.indexed.searchsorted(row)))
 
-    @functools.cached_property
+    @cached_property
     def _codes(self) -> NDArray[np.int64]:
         """Each source row's key number; meaningless for a row with a null key."""
         assert self.index is not None
@@ -279,13 +279,13 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         found[self.indexed] = self.index.code_of_row
         return found
 
-    @functools.cached_property
+    @cached_property
     def _counts(self) -> NDArray[np.int64]:
         """How many source rows have each key."""
         assert self.index is not None
         return np.bincount(self.index.code_of_row, minlength=self.index.num_keys)
 
-    @functools.cached_property
+    @cached_property
     def _rows_by_key(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The source rows with repeated keys, key by key, and the place of each key's first row."""
         assert self.index is not None

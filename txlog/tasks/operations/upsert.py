@@ -7,7 +7,6 @@ writer may have deleted or added a key.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
@@ -36,6 +35,7 @@ from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert_source import OnDuplicate, Source, read_source
 from txlog.util import ambient
 from txlog.util.arguments import described, invalid, names_in, one_of
+from txlog.util.lazy import cached_property
 from txlog.util.wording import argument, setting
 from txlog.writer.committable import PendingFile
 from txlog.writer.generated_columns import (
@@ -333,12 +333,12 @@ class UpsertRows(RowOperation):
         new = {*(updated or ()), *(each.name for each in self._recomputed)}
         self.image_fields = tuple(field for field in table.schema.fields if field.name not in new)
 
-    @functools.cached_property
+    @cached_property
     def _pruner(self) -> KeyPruner:
         """Made only if a file is not known: for a small source it costs more than everything else."""
         return KeyPruner(self._paths, self._values_of_keys, self._table.schema, self._table.partition_columns)
 
-    @functools.cached_property
+    @cached_property
     def _range(self) -> Predicate | None:
         return key_range(self._paths, self._values_of_keys, self._table.schema)
 

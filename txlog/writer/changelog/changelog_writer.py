@@ -7,7 +7,6 @@ The task reads only its own rows. The commit finds the table rows with their key
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +18,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.properties import CHANGELOG_PRODUCER
 from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.store.base import FileStore
+from txlog.util.lazy import cached_property
 from txlog.util.wording import argument
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.change_buffer import ChangeBuffer
@@ -205,7 +205,7 @@ class ChangelogWriter:
             self.abort()
             raise
 
-    @functools.cached_property
+    @cached_property
     def _staged_plan(self) -> WritePlan:
         return staged_rows_plan(self._plan)
 

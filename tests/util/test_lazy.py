@@ -1,0 +1,49 @@
+"""Properties that are computed once for each object."""
+
+from __future__ import annotations
+
+import threading
+
+from txlog.util.lazy import cached_property
+
+
+def test_a_property_is_computed_once_and_kept() -> None:
+    counted: list[int] = []
+
+    class Counted:
+        @cached_property
+        def number(self) -> int:
+            """A number."""
+            counted.append(1)
+            return len(counted)
+
+    one, other = Counted(), Counted()
+    assert [one.number, one.number, other.number, one.number] == [1, 1, 2, 1]
+    assert Counted.number.__doc__ == "A number."
+
+
+def test_a_thread_that_computes_a_property_holds_up_no_other_object() -> None:
+    """A lock of the class would also stay locked in a process that is forked meanwhile."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, waits: bool) -> None:
+            self.waits = waits
+
+        @cached_property
+        def number(self) -> int:
+            if self.waits:
+                begun.set()
+                assert may_end.wait(60)
+            return 1
+
+    thread = threading.Thread(target=lambda: Slow(True).number)
+    thread.start()
+    assert begun.wait(60)
+    found: list[int] = []
+    other = threading.Thread(target=lambda: found.append(Slow(False).number), daemon=True)
+    other.start()
+    other.join(30)
+    may_end.set()
+    thread.join()
+    assert found == [1]

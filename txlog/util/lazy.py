@@ -1,0 +1,63 @@
+"""Regular expressions and properties that are computed on first use.
+
+In: a pattern's text, at the top of a module; a method. Out: an object with the methods of a compiled pattern; the
+method's result as an attribute. An append imports modules with thirty patterns and uses seven, and compiling one costs
+a hundred times more than matching it.
+
+Before Python 3.12, ``functools.cached_property`` holds one lock for all objects of a class while it computes. Threads
+that work on different tables would wait for each other, and a process forked meanwhile would wait forever. Without the
+lock, two threads may both compute the value, which is the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cached_property", "pattern"]
+
+
+class _Pattern:
+    """Gets the methods of a compiled pattern when one of them is first used."""
+
+    def __init__(self, text: str, flags: re.RegexFlag | int) -> None:
+        self._given = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        compiled = re.compile(*self._given)
+        for each in ("findall", "finditer", "fullmatch", "match", "pattern", "search", "split", "sub", "subn"):
+            setattr(self, each, getattr(compiled, each))
+        return getattr(compiled, name)
+
+
+if TYPE_CHECKING:
+    pattern = re.compile
+else:
+
+    def pattern(text: str, flags: re.RegexFlag | int = 0) -> _Pattern:
+        """The regular expression ``text``, compiled on first use."""
+        return _Pattern(text, flags)
+
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property  # noqa: TID251
+else:
+
+    class cached_property:
+        """A method whose result becomes an attribute of the object, which needs a ``__dict__``."""
+
+        def __init__(self, function: Any) -> None:
+            self._function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            found = instance.__dict__[self._name] = self._function(instance)
+            return found
