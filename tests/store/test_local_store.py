@@ -20,7 +20,7 @@ import pytest
 from txlog.errors import NotFoundError, StorageError
 from txlog.store import disk
 from txlog.store.base import ICEBERG, PutOutcome
-from txlog.store.local import LocalFileStore, LocalLogStore
+from txlog.store.local import LocalFileStore, LocalLogStore, local_table_store
 
 COMMIT = f"{0:020}.json"
 SECOND = f"{1:020}.json"
@@ -690,3 +690,13 @@ def test_an_absent_file_is_not_found_and_a_directory_is_not_a_file(root: Path) -
     (root / "day=1").mkdir(parents=True)
     with pytest.raises(StorageError):
         files.open("day=1")
+
+
+def test_a_relative_path_in_a_deleted_working_directory_is_a_typed_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path / "away")
+    (tmp_path / "away").rmdir()
+    with pytest.raises(StorageError, match="the working directory was deleted: pass an absolute path"):
+        local_table_store("t")

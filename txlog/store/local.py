@@ -593,8 +593,11 @@ def local_table_store(
     credential_provider: Callable[[], Any] | None = None,
 ) -> TableStore:
     """Both stores of the table at a directory, which need not exist yet. The options and the provider are for files in
-    object stores that its log names."""
-    root = os.path.abspath(root)
+    object stores that its log names. Raises StorageError for a relative path where no working directory is left."""
+    try:
+        root = os.path.abspath(root)
+    except FileNotFoundError as error:
+        raise StorageError("the working directory was deleted: pass an absolute path", table=root) from error
     return TableStore(
         root,
         LocalLogStore(root),
