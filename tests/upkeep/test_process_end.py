@@ -76,7 +76,9 @@ def test_a_process_that_ends_after_its_commit_has_done_the_work_that_follows_it(
 
 IMPORTS = """
 import builtins, importlib, os, signal, sys, threading, txlog
+from txlog.util import whole_import
 txlog.__path__.append(sys.argv[1])
+whole_import._IMPORTS_MAX_S = float(sys.argv[2])
 builtins.begun = threading.Event()
 threading.Thread(target=importlib.import_module, args=("txlog.slow",)).start()
 builtins.begun.wait()
@@ -90,10 +92,13 @@ print(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="NOT TESTED: needs fork")
-def test_a_process_forked_while_a_thread_imports_a_module_of_the_library_has_the_whole_module(tmp_path: Path) -> None:
+@pytest.mark.parametrize("waits_s", ["60", "0"], ids=["after the import", "in the middle of it"])
+def test_a_process_forked_while_a_thread_imports_a_module_of_the_library_has_the_whole_module(
+    tmp_path: Path, waits_s: str
+) -> None:
     """Otherwise the child waits for the module's lock, whose thread it does not have."""
     (tmp_path / "slow.py").write_text("import time\nbegun.set()\ntime.sleep(0.5)\nWHOLE = True\n")
-    done = run(IMPORTS, str(tmp_path))
+    done = run(IMPORTS, str(tmp_path), waits_s)
     assert done.stdout.strip() == "0", done.stderr
 
 

@@ -42,7 +42,7 @@ def install() -> None:
         return
     sys.meta_path.insert(0, _Finder())
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before_fork, after_in_parent=_imp.release_lock, after_in_child=_imp.release_lock)
+        os.register_at_fork(before=_await_imports, after_in_child=_forget_imports)
 
 
 def import_whole(*names: str) -> None:
@@ -114,26 +114,31 @@ _IMPORTS_MAX_S = 10.0
 _STEP_S = 0.001
 
 
-def _before_fork() -> None:
-    """Let other threads complete their imports of txlog modules, and none begin another one until after the fork.
+def _await_imports() -> None:
+    """Let other threads complete their imports of txlog modules.
 
-    A thread needs the interpreter's import lock to begin an import, and lets go of it while a module is executed.
+    This holds no lock meanwhile: other packages' handlers, which run after it, may wait for a thread that imports.
     """
     waited_s = 0.0
-    _imp.acquire_lock()
-    while _others_import() and waited_s < _IMPORTS_MAX_S:
-        _imp.release_lock()
+    while _imported_by_others() and waited_s < _IMPORTS_MAX_S:
         threading.Event().wait(_STEP_S)
         waited_s += _STEP_S
-        _imp.acquire_lock()
 
 
-def _others_import() -> bool:
-    """Whether another thread imports a txlog module, as far as this interpreter shows it."""
+def _forget_imports() -> None:
+    """In the child, for what another thread began to import just before the fork: import it from the start."""
+    for name in _imported_by_others():
+        importlib._bootstrap._module_locks.pop(name, None)  # type: ignore[attr-defined]
+        if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+            del sys.modules[name]
+
+
+def _imported_by_others() -> list[str]:
+    """The txlog modules that other threads import, as far as this interpreter shows it."""
     locks = getattr(importlib._bootstrap, "_module_locks", {})
     me = threading.get_ident()
-    used = [lock for name, found in [*locks.items()] if name.startswith(_PREFIX) and (lock := found()) is not None]
-    return any(getattr(lock, "owner", me) != me for lock in used)
+    used = [(name, found()) for name, found in [*locks.items()] if name.startswith(_PREFIX)]
+    return [name for name, lock in used if lock is not None and getattr(lock, "owner", me) != me]
 
 
 def _in_the_main_thread() -> bool:
