@@ -654,7 +654,7 @@ def test_no_thread_outlives_the_task() -> None:
     with TaskWriter(MemoryFileStore(), table_plan(table, ("p",), memory_budget_bytes=1 << 20), TASK) as writer:
         writer.write(table)
         assert threading.active_count() > before
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # a thread of an earlier test may end meanwhile
 
 
 def test_dictionaries_are_used_only_where_values_repeat() -> None:

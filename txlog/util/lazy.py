@@ -50,7 +50,7 @@ else:
         """A method whose result becomes an attribute of the object, which needs a ``__dict__``."""
 
         def __init__(self, function: Any) -> None:
-            self._function = function
+            self.func = function
             self.__doc__ = function.__doc__
 
         def __set_name__(self, owner: type, name: str) -> None:
@@ -59,5 +59,5 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            found = instance.__dict__[self._name] = self._function(instance)
+            found = instance.__dict__[self._name] = self.func(instance)
             return found
