@@ -149,6 +149,7 @@ PLAYED = frozenset(("mirror of the source",))
     [pytest.param(name, marks=() if name in PLAYED else pytest.mark.hunt(part="merges")) for name in EXAMPLES],
 )
 def test_a_merge_of_deltas_documentation_leaves_the_same_rows(tmp_path: Path, delta: SparkSession, name: str) -> None:
+    delta.conf.set("spark.sql.session.timeZone", "UTC")  # in which txlog's current_date() is
     example = EXAMPLES[name]
     rows = rows_of(delta, example.columns, example.old).toArrow()
     source = rows_of(delta, example.source_columns, example.new)
