@@ -103,10 +103,10 @@ def _remainder(call: Call, left: Any, right: Any) -> Any:
         return _DECIMAL_REMAINDER(call, left, right)
     if is_floating(call.type):
         pc.divide_checked(left, right)  # raises for a divisor of zero
-        numbers = [each.to_numpy(zero_copy_only=False) for each in _columns((left, right))]
-        with np.errstate(all="ignore"):
-            found = np.fmod(*numbers)
-        is_null = pc.or_(*(pc.is_null(each) for each in _columns((left, right)))).to_numpy(zero_copy_only=False)
+        columns = _columns((left, right))
+        with np.errstate(all="ignore"):  # the remainder of an infinity is NaN
+            found = np.fmod(*(each.to_numpy(zero_copy_only=False) for each in columns))
+        is_null = pc.or_(*map(pc.is_null, columns)).to_numpy(zero_copy_only=False)
         return _as_given((left, right), pa.array(found, type_to_arrow(call.type), mask=is_null))
     arrow_type = type_to_arrow(call.type)
     minus_one, one = pa.scalar(-1, arrow_type), pa.scalar(1, arrow_type)
@@ -312,7 +312,11 @@ def _from_epoch(call: Call, numbers: Any) -> Any:
 
 def _to_epoch(call: Call, moments: Any) -> Any:
     """The whole units since the epoch; those before it are rounded down."""
-    given, unit = moments.cast(pa.int64()), pa.scalar(call.options[0], pa.int64())
+    return _floored(moments.cast(pa.int64()), pa.scalar(call.options[0], pa.int64()))
+
+
+def _floored(given: Any, unit: pa.Scalar) -> Any:
+    """How many whole units; Arrow's division cuts towards zero."""
     whole = pc.divide(given, unit)
     is_above = pc.less(pc.subtract(given, pc.multiply(whole, unit)), 0)
     return pc.if_else(is_above, pc.subtract(whole, 1), whole)
@@ -320,9 +324,8 @@ def _to_epoch(call: Call, moments: Any) -> Any:
 
 def _seconds(call: Call, moments: Any) -> Any:
     """The seconds of the minute with their fraction."""
-    minute = pa.scalar(60_000_000, pa.int64())
-    rest = pc.subtract(given := moments.cast(pa.int64()), pc.multiply(pc.divide(given, minute), minute))
-    rest = pc.if_else(pc.less(rest, 0), pc.add(rest, minute), rest)
+    given, minute = moments.cast(pa.int64()), pa.scalar(60_000_000, pa.int64())
+    rest = pc.subtract(given, pc.multiply(_floored(given, minute), minute))
     return pc.multiply(rest.cast(pa.decimal128(19, 0)), pa.scalar(_MICRO)).cast(type_to_arrow(call.type))
 
 
