@@ -90,12 +90,14 @@ def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> Non
 def test_a_replay_of_an_older_checkpoint_finds_it_in_the_tables_that_had_rows(tables: list[txlog.Table]) -> None:
     sinks, group = group_of(tables)
     staged(sinks[:1], 1, (1,))
-    assert group.prepare(1, [range(TASKS), (), ()])
+    assert group.prepare(1, [range(TASKS), (), ()], fingerprint="offsets of 1")
     assert [result.outcome for result in group.commit(1)] == ["committed", "empty", "empty"]
     sealed(sinks, group, 2)
     group.commit(2)
     for again in (group, group_of(tables)[1]):
-        assert not again.prepare(1, [range(TASKS), (), ()])
+        assert not again.prepare(1, [range(TASKS), (), ()], fingerprint="offsets of 1")
+        with pytest.raises(txlog.InvalidInputError, match="fingerprint"):
+            again.prepare(1, [range(TASKS), (), ()], fingerprint="others")
         assert [result.outcome for result in again.commit(1)] == ["already_committed", "empty", "empty"]
     with pytest.raises(txlog.InvalidInputError, match="is older than the last one committed"):
         group.commit(0)

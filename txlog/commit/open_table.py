@@ -217,7 +217,9 @@ class OpenTable:
         if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
             found = Rewound(app_id, checkpoint_id, last.version)
         if isinstance(found, Rewound | FingerprintMismatch):
-            raise InvalidInputError(found.message, table=self.uri, version=state.version)
+            error = InvalidInputError(found.message, table=self.uri, version=state.version)
+            error.is_unproven = isinstance(found, Rewound)  # type: ignore[attr-defined]
+            raise error
         assert isinstance(found, AlreadyCommitted)
         if found.version is not None:
             self.log.versions.make_durable(found.version)

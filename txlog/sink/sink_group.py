@@ -267,6 +267,8 @@ class SinkGroup:
             try:
                 found[sink] = ask(sink)
             except InvalidInputError as error:
+                if not getattr(error, "is_unproven", False):
+                    raise
                 found[sink] = None
                 unknown.append(error)
         if unknown and all(each is None for each in found.values()):
