@@ -20,6 +20,7 @@ from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, Concurr
 from txlog.log import handed_over
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store import commit_queue
@@ -127,6 +128,37 @@ def test_those_that_wait_for_a_turn_become_one_version(machine: Machine) -> None
     assert {answer.version for answer in machine.answers.values()} == {1, 2}  # type: ignore[union-attr]
     assert machine.rows() == [0, 1, 2]
     assert os.listdir(machine.offers) == []
+
+
+@pytest.mark.parametrize("has_landed", [True, False])
+def test_an_append_interrupted_while_another_writer_commits_it_is_not_reported_as_unsent(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_landed: bool
+) -> None:
+    original, is_taken = JoiningCommitter.is_carried, threading.Event()
+
+    def interrupt(committer: JoiningCommitter, commit: _Joined, state: TableState) -> bool:
+        found = original(committer, commit, state)
+        if commit.offer is not None and commit.offer.state().kind == "taken" and not is_interrupted():
+            is_taken.set()
+            if has_landed:
+                _until(lambda: commit_name(2) in machine.log.inner.objects)  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+        return found
+
+    def is_interrupted() -> bool:
+        return any(isinstance(answer, KeyboardInterrupt) for answer in machine.answers.values())
+
+    def hold(real: Step, name: str, body: bytes) -> PutOutcome:
+        _until(is_taken.is_set if has_landed else is_interrupted)
+        return real(name, body)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(JoiningCommitter, "is_carried", interrupt)
+    with caplog.at_level("WARNING", "txlog"):
+        machine.meet(hold)
+    assert is_interrupted()
+    assert machine.rows() == [0, 1, 2]
+    (message,) = [record.getMessage() for record in caplog.records if "interrupted" in record.getMessage()]
+    assert ("is in the log" if has_landed else "may still be committed by another writer") in message
 
 
 def test_a_lone_append_leaves_no_offer(machine: Machine) -> None:

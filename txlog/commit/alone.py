@@ -360,13 +360,14 @@ class CommitRun:
             taken = None
         else:
             is_carried = partial(company.is_carried, state)
-            self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead, is_carried)
-            taken = company.withdraw()
+            try:
+                self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead, is_carried)
+            finally:  # also where the wait is interrupted or fails: another process may have sent it by then
+                taken = company.withdraw()
+                if taken is not None:
+                    self.sent_as = taken[0]
         self.waited_s += ambient.monotonic_s() - started_s
-        if taken is None:
-            return None
-        self.sent_as, has_landed = taken
-        if not has_landed:
+        if taken is None or not taken[1]:
             return None
         outcome = self._outcome(self.sent_as, "committed", None)
         return replace(outcome, txn_id="", holds_others=True)
@@ -826,12 +827,16 @@ class CommitRun:
             where = self.log.uri, self.txn_id, self.txn_id, self.target
             logger.warning("%s: interrupted; other writers may commit %s: resolve(%r, %d) finds out", *where)
             return
-        if self.sent is None:
+        at = self.sent_as if self.sent is None and self.may_land_unread else self.sent
+        if at is None:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return
         try:
-            is_there = holds(self.log.read_commit(self.sent, files=False), self.txn_id)
+            is_there = holds(self.log.read_commit(at, files=False), self.txn_id)
         except TxlogError:
             is_there = False
-        facts = self.log.uri, self.txn_id, "is" if is_there else "was not seen", self.sent
-        logger.warning("%s: interrupted; commit %s %s in the log at version %d", *facts)
+        if self.sent is None and not is_there:
+            found = "may still be committed by another writer"
+        else:
+            found = "is in the log" if is_there else "was not seen in the log"
+        logger.warning("%s: interrupted; commit %s %s at version %d", self.log.uri, self.txn_id, found, at)
