@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -157,6 +159,21 @@ def test_a_drop_leaves_no_file(on_disk: txlog.Catalog) -> None:
     assert list(Path(on_disk.uri, "sales").iterdir()) == []
 
 
+def test_a_table_whose_files_another_drop_deletes_is_dropped(
+    on_disk: txlog.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_tree = shutil.rmtree
+
+    def delete_after_another_drop(path: str, **options: Any) -> None:
+        delete_tree(path)
+        delete_tree(path, **options)
+
+    on_disk.write("sales.orders", ROWS)
+    monkeypatch.setattr("shutil.rmtree", delete_after_another_drop)
+    on_disk.drop("sales.orders")
+    assert list(Path(on_disk.uri, "sales").iterdir()) == []
+
+
 def test_an_absent_table_is_an_error_that_names_it(catalog: txlog.Catalog) -> None:
     with pytest.raises(TableNotFoundError, match=r"there is no table sales\.orders in this catalog"):
         catalog.table("sales.orders")
@@ -240,6 +257,14 @@ def test_a_link_by_hand_names_a_table_too_even_if_it_is_relative(on_disk: txlog.
     os.symlink("../../elsewhere", Path(on_disk.uri, "ext", "orders"))
     assert on_disk.tables() == ["ext.orders"]
     assert on_disk.table("ext.orders").count() == 2
+
+
+def test_a_relative_link_leads_to_its_table_after_it_was_renamed_into_another_schema(on_disk: txlog.Catalog) -> None:
+    on_disk.write("sales.orders", ROWS)
+    os.symlink("orders", Path(on_disk.uri, "sales", "alias"))
+    on_disk.rename("sales.alias", "more.alias")
+    assert on_disk.tables() == ["more.alias", "sales.orders"]
+    assert on_disk.table("more.alias").count() == 2
 
 
 def test_a_registered_name_makes_no_new_table_where_its_table_is_gone(on_disk: txlog.Catalog, tmp_path: Path) -> None:

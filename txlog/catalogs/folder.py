@@ -128,10 +128,11 @@ class FolderCatalog:
             gone = f"{_DROPPED}{ambient.uuid4()}"
             os.rename(path, f"{schema}/{gone}")
             disk.fsync_directory(schema)
-            shutil.rmtree(f"{schema}/{gone}")
-            for name in os.listdir(schema):  # what a drop that crashed left
-                if name.startswith(_DROPPED):
-                    shutil.rmtree(f"{schema}/{name}", ignore_errors=True)
+            with suppress(FileNotFoundError):  # another drop deletes it, too
+                shutil.rmtree(f"{schema}/{gone}")
+            for left in os.listdir(schema):  # by a drop that crashed, or is under way
+                if left.startswith(_DROPPED):
+                    shutil.rmtree(f"{schema}/{left}", ignore_errors=True)
 
     def rename(self, name: str, to: str) -> None:
         old, new = name_parts(name, 2, _DEFAULT), name_parts(to, 2, _DEFAULT)
@@ -144,7 +145,10 @@ class FolderCatalog:
         path, target = self._path(old), self._path(new)
         with _failing("rename", path):
             if os.path.islink(path):
-                self._link(new, os.readlink(path))
+                linked = os.readlink(path)
+                if "://" not in linked and not os.path.isabs(linked):
+                    linked = os.path.relpath(self._place(old).uri, os.path.dirname(target))
+                self._link(new, linked)
                 os.unlink(path)
             else:
                 disk.make_directories(os.path.dirname(target))
