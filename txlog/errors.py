@@ -68,6 +68,8 @@ class TxlogError(Exception):
     template: str
     """The message with its words as values, for an interface to spell."""
     parameter: str | None = None
+    recovery: Any = None
+    """From ``recover()``: what it did before the error, as a `Recovery`, or as one for each table of a `SinkGroup`."""
 
     def __init__(
         self,
@@ -271,6 +273,9 @@ class UnsupportedFeatureError(TxlogError):
 
 class InvalidInputError(TxlogError, ValueError):
     """The call or its data is wrong: the message explains how to fix it. Nothing landed."""
+
+    is_unproven: bool = False
+    """Whether it is about a checkpoint older than the application's last one, which no retained commit has."""
 
 
 class SchemaMismatchError(InvalidInputError):

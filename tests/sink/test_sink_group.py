@@ -105,6 +105,32 @@ def test_a_replay_of_an_older_checkpoint_finds_it_in_the_tables_that_had_rows(ta
     assert [staging_of(table) for table in tables] == [[], [], []]
 
 
+def test_preparing_a_checkpoint_that_all_tables_have_reports_no_dropped_replay(
+    tables: list[txlog.Table], caplog: pytest.LogCaptureFixture
+) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    group.commit(1)
+    with caplog.at_level("WARNING", "txlog"):
+        assert not group.prepare(1, [range(TASKS)] * 3, fingerprint="offsets of 1")
+    assert caplog.messages == []
+
+
+def test_an_error_after_checkpoints_were_recovered_says_which(
+    tables: list[txlog.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+
+    def unreadable(sink: txlog.Sink) -> int | None:
+        raise txlog.StorageError("the store does not answer")
+
+    monkeypatch.setattr(txlog.Sink, "last_checkpoint_id", unreadable)
+    with pytest.raises(txlog.StorageError) as raised:
+        group.recover()
+    assert [list(recovery.results) for recovery in raised.value.recovery] == [[1]] * 3
+
+
 def test_nothing_is_sealed_before_every_table_is_ready(tables: list[txlog.Table]) -> None:
     sinks, group = group_of(tables)
     staged(sinks[:2], 1, (1, 1))

@@ -376,7 +376,7 @@ def test_recovery_stops_at_the_first_checkpoint_that_cannot_be_committed(
     assert isinstance(caught.value, txlog.NotFoundError | txlog.InvalidInputError)
     assert victim.name in str(caught.value)
     assert "sink.discard(2)" in str(caught.value)
-    assert list(caught.value.recovery.results) == [1]  # type: ignore[attr-defined]
+    assert list(caught.value.recovery.results) == [1]
     assert pickle.loads(pickle.dumps(caught.value)).recovery.results[1].version == 1
     assert ids_of(table) == [1]
     assert restarted(table).discard(2)
@@ -932,4 +932,4 @@ def test_a_recovery_that_cannot_read_the_log_after_a_commit_reports_what_it_comm
     broken = OpenTable(TableStore(store.uri, log, store.files, store.staging))
     with pytest.raises(txlog.StorageError) as raised:
         txlog.Sink(txlog.Table(broken), "app").recover()
-    assert raised.value.recovery.results[1].version == 1  # type: ignore[attr-defined]
+    assert raised.value.recovery.results[1].version == 1

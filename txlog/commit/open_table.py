@@ -218,7 +218,7 @@ class OpenTable:
             found = Rewound(app_id, checkpoint_id, last.version)
         if isinstance(found, Rewound | FingerprintMismatch):
             error = InvalidInputError(found.message, table=self.uri, version=state.version)
-            error.is_unproven = isinstance(found, Rewound)  # type: ignore[attr-defined]
+            error.is_unproven = isinstance(found, Rewound)
             raise error
         assert isinstance(found, AlreadyCommitted)
         if found.version is not None:

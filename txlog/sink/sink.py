@@ -196,7 +196,7 @@ class Sink:
             A sink with this one's settings.
 
         Raises:
-            InvalidInputError: The key is no text.
+            InvalidInputError: The key is not a non-empty string.
         """
         if type(key) is not str or not key:
             raise invalid("key", key, "a non-empty string")
@@ -373,7 +373,7 @@ class Sink:
                 elif self._staging.is_given_up(each):
                     unsealed.append(replace(each, is_sealed=False))
         except TxlogError as error:
-            error.recovery = Recovery(results)  # type: ignore[attr-defined]
+            error.recovery = Recovery(results)
             if isinstance(error, (InvalidInputError, MetadataChangedError, NotFoundError)):
                 error.template = error.template.rstrip(".") + (
                     f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
@@ -384,7 +384,7 @@ class Sink:
         try:
             past = stale(unsealed, self.last_checkpoint_id())
         except TxlogError as error:
-            error.recovery = Recovery(results)  # type: ignore[attr-defined]
+            error.recovery = Recovery(results)
             raise
         for each in past:
             self._staging.remove_quietly(each.names)

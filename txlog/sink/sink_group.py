@@ -1,6 +1,6 @@
 """`SinkGroup`: one application's checkpoints in several tables. Each table gets each checkpoint once, and all get it.
 
-In: a `Sink` for each table, whose tasks stage as ever. Out: one commit for each table and checkpoint.
+In: a `Sink` for each table, whose tasks stage as without a group. Out: one commit for each table and checkpoint.
 
 This is not a transaction: no commit spans two tables, and a reader may see a checkpoint in one table before it is in
 another. What is decided at once is that it will be in all of them. Each table has a seal of its own, with the ids of
@@ -28,6 +28,7 @@ from txlog.sink.sink import Sink
 from txlog.sink.staging import StagedCheckpoint
 from txlog.util.api_hints import explains_calls
 from txlog.util.arguments import invalid, whole_number
+from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 
 __all__ = ["SinkGroup"]
@@ -105,7 +106,7 @@ class SinkGroup:
         jobs = {sink: sink._commits.job(checkpoint_id, fingerprint) for sink in self._sinks}
 
         def is_in_a_table() -> bool:
-            found = self._of_each(lambda sink: sink._commits.committer.replay_of(jobs[sink]))
+            found = self._of_each(lambda sink: sink._commits.committer.replay_of(jobs[sink], quietly=True))
             return any(each is not None for each in found.values())
 
         if is_in_a_table():
@@ -174,10 +175,10 @@ class SinkGroup:
                 for checkpoint_id in sorted({each.checkpoint_id for found in staged.values() for each in found})
                 if self._recovered(checkpoint_id, staged, results)
             }
+            last = self.last_checkpoint_id()
         except TxlogError as error:
-            error.recovery = tuple(Recovery(results[sink]) for sink in self._sinks)  # type: ignore[attr-defined]
+            error.recovery = tuple(Recovery(results[sink]) for sink in self._sinks)
             raise
-        last = self.last_checkpoint_id()
         recoveries = []
         for sink in self._sinks:
             left = [replace(each, is_sealed=False) for each in staged[sink] if each.checkpoint_id not in ended]
@@ -186,6 +187,7 @@ class SinkGroup:
                 sink._staging.remove_quietly(each.names)
             partial = {each.checkpoint_id: each.attempts for each in left if each not in past}
             recoveries.append(Recovery(results[sink], partial))
+            logger.info("%s: %r: %s", sink._open_table.uri, self._app_id, recoveries[-1])
         return tuple(recoveries)
 
     def discard(self, checkpoint_id: int) -> bool:
@@ -259,15 +261,15 @@ class SinkGroup:
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _of_each(self, ask: Callable[[Sink], Answer | None]) -> dict[Sink, Answer | None]:
-        """What each table says of a checkpoint. A table that is past it and never had it tells nothing, which is an
-        error unless another table has it: then it had no rows for this one."""
+        """What each table says of a checkpoint. A table that is past it and never had it has no answer, which is
+        an error unless another table has it: then it had no rows for this one."""
         found: dict[Sink, Answer | None] = {}
         unknown = []
         for sink in self._sinks:
             try:
                 found[sink] = ask(sink)
             except InvalidInputError as error:
-                if not getattr(error, "is_unproven", False):
+                if not error.is_unproven:
                     raise
                 found[sink] = None
                 unknown.append(error)
