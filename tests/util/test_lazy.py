@@ -47,3 +47,23 @@ def test_a_thread_that_computes_a_property_holds_up_no_other_object() -> None:
     may_end.set()
     thread.join()
     assert found == [1]
+
+
+def test_threads_that_compute_a_property_at_the_same_time_all_get_the_first_object() -> None:
+    """It may have state, as a thread that works in the background."""
+    both = threading.Barrier(2)
+
+    class Slow:
+        @cached_property
+        def state(self) -> list[int]:
+            both.wait(60)
+            return []
+
+    slow = Slow()
+    found: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: found.append(slow.state)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1] is slow.state

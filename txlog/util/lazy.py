@@ -5,14 +5,14 @@ method's result as an attribute. An append imports modules with thirty patterns 
 a hundred times more than matching it.
 
 Before Python 3.12, ``functools.cached_property`` holds one lock for all objects of a class while it computes. Threads
-that work on different tables would wait for each other, and a process forked meanwhile would wait forever. Without the
-lock, two threads may both compute the value, which is the same.
+that work on different tables would wait for each other, and a process forked meanwhile would wait forever. From Python
+3.12 on it has no lock, but two threads that compute the value at the same time may go on with two objects. Here both
+get the first.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["cached_property", "pattern"]
@@ -42,7 +42,7 @@ else:
         return _Pattern(text, flags)
 
 
-if TYPE_CHECKING or sys.version_info >= (3, 12):
+if TYPE_CHECKING:
     from functools import cached_property  # noqa: TID251
 else:
 
@@ -59,5 +59,4 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            found = instance.__dict__[self._name] = self.func(instance)
-            return found
+            return instance.__dict__.setdefault(self._name, self.func(instance))
