@@ -336,7 +336,8 @@ class Table(Readable, metaclass=Hinted):
             workers: Where the tasks of commands on this handle run: any ``concurrent.futures.Executor``, such as
                 ``ProcessPoolExecutor(8)``, a Dask client or its executor, or ``txlog.spark.workers(spark)``. Default: a
                 few threads. Workers in other processes open the data files by the location and the storage options;
-                the log is read and written only here. Upserts, merges, appends and overwrites run here.
+                the log is read and written only here. Appends and overwrites run here, as do upserts and merges that
+                add columns and upserts with a merge engine.
 
         Returns:
             The table, open.

@@ -327,7 +327,8 @@ def test_a_type_widening_that_iceberg_does_not_support_is_refused(old: str, new:
 )
 def test_a_type_widening_that_iceberg_supports_is_exported(old: str, new: str) -> None:
     changes = [{"fromType": old, "toType": new}]
-    define(table(column("a", new, **{"delta.typeChanges": changes})), 2, None)
+    widened = define(table(column("a", new, **{"delta.typeChanges": changes})), 2, None)
+    assert widened.schema == define(table(column("a", new)), 2, None).schema
 
 
 @pytest.mark.parametrize("kind", [array("long"), mapping("string", array("long")), array(struct(column("x", "long")))])

@@ -77,8 +77,8 @@ class _Seen(enum.Enum):
 
 
 Ended: TypeAlias = "CommitOutcome | Apart"
-"""How a run ends without an error. `Apart`: of what was gathered, not all can go on together; nothing of it is in the
-log but what the decision names."""
+"""How a run ends without an error. `Apart`: of what was gathered, not all can go on together; of it, the log has only
+what the decision names."""
 
 
 class Company(Protocol):
@@ -663,7 +663,7 @@ class CommitRun:
     def _wait_after_lost_race(self) -> None:
         # A blind append and a plan stay valid after each race, so only time limits their attempts.
         if self.offer is not None and self.offer.is_open:
-            self.turn.end()  # what is needed of a wait is done in line
+            self.turn.end()  # the wait in line is pause enough
         elif not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None, is_steady=True):
             if not self.is_offered:
                 raise self._exhausted()

@@ -60,6 +60,9 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
                 f" URI --register {entry}`"
             )
         if is_ours:
+            with _lock:
+                if _moves.get(entry) is running:
+                    del _moves[entry]
             if running.error is not None:
                 raise running.error
             return

@@ -9,6 +9,7 @@ all other lines are serialized once. PROTOCOL.md, "Delta Log Entries", "Commit P
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -441,8 +442,7 @@ def _check_partition_values(adds: Iterable[AddFile], columns: frozenset[str]) ->
 
 def _check_unique(what: str, keys: list[str]) -> None:
     if len(set(keys)) < len(keys):
-        seen: set[str] = set()
-        twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        twice = next(key for key, count in Counter(keys).items() if count > 1)
         raise InvalidInputError(f"a commit contains the {what} {twice} twice")
 
 

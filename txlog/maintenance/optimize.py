@@ -7,7 +7,6 @@ meanwhile.
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
@@ -244,7 +243,7 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
 
 
 def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable[[TableState], pa.Table]:
-    now = datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
+    now = ambient.now()
 
     def select(state: TableState) -> pa.Table:
         if where is None:

@@ -22,7 +22,7 @@ from txlog.log.joined import member_of_checkpoint
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
-from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from
+from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_errors
 from txlog.spark.hadoop import of_session
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
@@ -371,7 +371,7 @@ def _query_id_of(batch: DataFrame) -> str | None:
 def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
     """Write ``frame``, even in a thread that the user's function started, where Spark does not find the source."""
     save = frame.write.format("txlog").mode(mode).options(**options).save
-    try:
+    with typed_errors():
         try:
             save()
         except Exception as error:
@@ -382,11 +382,6 @@ def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
 
             register(frame.sparkSession)
             save()
-    except Exception as error:
-        typed = error_from(error)
-        if typed is None:
-            raise
-        raise typed from None
 
 
 def _find_result(open_table: OpenTable, before: int, app_id: str, batch_id: int) -> WriteResult | None:

@@ -79,9 +79,9 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
         columns = frame_schema(spark_schema)
     state = open_table.log.known_state
     if state is None or options.overwrite_schema:
-        nullable = as_nullable(columns)
-        assert isinstance(nullable, Struct)
-        columns = nullable
+        made_nullable = as_nullable(columns)
+        assert isinstance(made_nullable, Struct)
+        columns = made_nullable
     if state is None and not open_table.store.log.capabilities.refuses_taken_names:
         probe_store(open_table.store).require_safe()
     if options.changelog is None:

@@ -81,7 +81,7 @@ class ObjectClient:
         """Build the client, so a bad option is reported early. Raises InvalidInputError."""
         self._store(repeats=True)
 
-    def read(self, action: str, path: str, request: Callable[[Any], T]) -> T:
+    def run(self, action: str, path: str, request: Callable[[Any], T]) -> T:
         """Run ``request`` with the client's own retries, and retry it here if an answer breaks off.
 
         Raises NotFoundError, StorageError.
@@ -95,7 +95,7 @@ class ObjectClient:
         raise failure
 
     def send_once(self, request: Callable[[Any], T]) -> T:
-        """Run ``request`` once, without retries. Raises what the client raises."""
+        """Run ``request`` without retries, except after refused credentials. Raises what the client raises."""
         store = self._enter(repeats=False)
         return self._with_renewed(lambda: request(store))
 

@@ -91,7 +91,7 @@ class ObjectLogStore:
             return found
 
         try:
-            listed = self._client.read("list", self._root, request)
+            listed = self._client.run("list", self._root, request)
         except NotFoundError:
             return []
         # Azure's emulator ignores the offset, and sidecars are below the log: keep what was requested.
@@ -100,12 +100,12 @@ class ObjectLogStore:
 
     def read(self, name: str) -> bytes:
         path = self._path(name)
-        body: bytes = self._client.read("read", path, lambda store: obstore.get(store, path).bytes().to_bytes())
+        body: bytes = self._client.run("read", path, lambda store: obstore.get(store, path).bytes().to_bytes())
         return body
 
     def stat(self, name: str) -> ObjectMeta:
         path = self._path(name)
-        return self._client.read("look at", path, lambda store: _meta(name, obstore.head(store, path)))
+        return self._client.run("look at", path, lambda store: _meta(name, obstore.head(store, path)))
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         path, payload = self._path(name), bytes(body)
@@ -123,7 +123,7 @@ class ObjectLogStore:
 
     def put(self, name: str, body: bytes | memoryview) -> None:
         path, payload = self._path(name), bytes(body)
-        self._client.read("write", path, lambda store: obstore.put(store, path, payload, use_multipart=False))
+        self._client.run("write", path, lambda store: obstore.put(store, path, payload, use_multipart=False))
 
     def delete(self, name: str) -> None:
         _delete(self._client, self._path(name))
@@ -187,7 +187,7 @@ class ObjectFileStore:
             return (tag or "").strip('"')
 
         try:
-            tag = self._client.read("write", path, request)
+            tag = self._client.run("write", path, request)
             if not is_small or not (self._client.location.cloud is Cloud.AZURE or tag == _md5(payload)):
                 self.require_size(path, payload.nbytes)
         except TxlogError:
@@ -213,7 +213,7 @@ class ObjectFileStore:
             return found
 
         _checked(path)
-        return self._client.read("read", path, request)
+        return self._client.run("read", path, request)
 
     def open(self, path: str) -> Any:
         """The first request returns the size and the end of the object, where Parquet files have their footer. Azure
@@ -244,7 +244,7 @@ class ObjectFileStore:
         if is_location(path):
             return self._elsewhere.stat(path)
         _checked(path)
-        return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
+        return self._client.run("look at", path, lambda store: _meta(path, obstore.head(store, path)))
 
     def list(
         self,
@@ -273,7 +273,7 @@ class ObjectFileStore:
             return page
 
         try:
-            while (page := self._client.read("list", folder or ".", next_page)) is not None:
+            while (page := self._client.run("list", folder or ".", next_page)) is not None:
                 # Azure's emulator ignores the offset.
                 found = [_meta(entry["path"], entry) for entry in page if entry["path"] > last]
                 last = max((meta.name for meta in found), default=last)
@@ -292,7 +292,7 @@ class ObjectFileStore:
         names = [_checked(path) for path in paths]
         try:
             if names:
-                self._client.read("delete", names[0], lambda store: obstore.delete(store, names))
+                self._client.run("delete", names[0], lambda store: obstore.delete(store, names))
         except NotFoundError:  # some stores refuse the whole list for one missing name, and do not say which
             for name in names:
                 _delete(self._client, name)
@@ -419,7 +419,7 @@ class _ObjectInput(io.RawIOBase):
         if start >= tail_start:
             self._position = end
             return self._tail[start - tail_start : end - tail_start]
-        data: bytes = self._client.read(
+        data: bytes = self._client.run(
             "read",
             self._path,
             lambda store: obstore.get_range(store, self._path, start=start, end=end).to_bytes(),
@@ -465,7 +465,7 @@ def _md5(payload: memoryview) -> str:
 
 def _delete(client: ObjectClient, path: str) -> None:
     try:
-        client.read("delete", path, lambda store: obstore.delete(store, path))
+        client.run("delete", path, lambda store: obstore.delete(store, path))
     except NotFoundError:
         return
 

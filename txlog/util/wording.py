@@ -16,6 +16,7 @@ __all__ = [
     "Word",
     "advice",
     "argument",
+    "batch",
     "call",
     "in_python",
     "in_write",

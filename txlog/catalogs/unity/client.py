@@ -54,11 +54,11 @@ T = TypeVar("T")
 
 
 class Refused(Exception):
-    """The server's definite answer: nothing happened. ``kind`` is the name of its error."""
+    """The server's definite answer: nothing happened. ``kind`` names its error; ``reason`` is for an AccessError."""
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
+    def __init__(self, status: int, kind: str, message: str, reason: str = "forbidden") -> None:
         super().__init__(f"{kind or status}: {message}")
-        self.status, self.kind, self.message = status, kind, message
+        self.status, self.kind, self.message, self.reason = status, kind, message, reason
 
 
 class Unanswered(Exception):
@@ -191,18 +191,18 @@ class UnityClient:
         if status >= 500 or status < 400 or not (refusal.kind or status == 401):
             raise Unanswered(f"{status} {refusal.kind} {text[:_SHOWN_CHARACTERS]}".strip())
         if status == 401:
-            text = _why_not_accepted(token)
+            reason, text = _why_not_accepted(token)
+            raise Refused(status, refusal.kind, text, reason)
         raise Refused(status, refusal.kind, text[:_SHOWN_CHARACTERS])
 
     def translated(self, refused: Refused) -> TxlogError:
         """The error of a refused request."""
         at = f"the catalog at {self.server}"
         if refused.status == 401:
-            reason, text = refused.message.split(": ", 1)
-            return AccessError(f"{at} {text}", reason=reason)
+            return AccessError(f"{at} {refused.message}", reason=refused.reason)
         if refused.status == 403:
             message = f"{at} refuses: {refused.message}. Ask its administrator for the right, or use another token"
-            return AccessError(message, reason="forbidden")
+            return AccessError(message, reason=refused.reason)
         if refused.status == 404 and "TABLE" in refused.kind.upper():
             return TableNotFoundError(f"{at} has no such table: {refused.message}")
         if refused.status == 404:
@@ -274,13 +274,13 @@ class UnityClient:
         self._threads.process_id = None
 
 
-def _why_not_accepted(token: str | None) -> str:
+def _why_not_accepted(token: str | None) -> tuple[str, str]:
     """What is wrong with a token that a server did not accept: the reason, and what to do."""
     if not token:
-        return f"missing: wants a token: set the environment variable {TOKEN}, or pass one"
+        return "missing", f"wants a token: set the environment variable {TOKEN}, or pass one"
     if _has_expired(token):
-        return "expired: does not accept the token, which has expired: get a new one"
-    return "wrong: does not accept the token: check that it is complete, and that it is one of this server"
+        return "expired", "does not accept the token, which has expired: get a new one"
+    return "wrong", "does not accept the token: check that it is complete, and that it is one of this server"
 
 
 def _has_expired(token: str) -> bool:

@@ -7,7 +7,6 @@ credentials: there it asks for its own. Unity Catalog, "ManagedTablesSpec.md", "
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 from txlog.catalogs.unity.client import TableName, UnityClient
@@ -66,10 +65,7 @@ class VendedCredentials:
                 self._renewed_at_ms = now_ms + int((self._current.expiration_time_ms - now_ms) * _USED_SHARE)
             found = {_NAMES[key]: value for key, value in self._current.config.items() if key in _NAMES and value}
             # The client keeps credentials until they expire; it is to ask each time, and gets the same ones until then.
-            return {
-                **found,
-                "expires_at": datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc),
-            }
+            return {**found, "expires_at": ambient.now()}
 
     def renew(self) -> None:
         """A store has refused the credentials: ask for new ones next time."""
