@@ -21,6 +21,7 @@ from txlog.commands.table_definition import Definition, definition_builder, with
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
+from txlog.log.row_tracking import ROW_TRACKING_PROPERTIES
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
 from txlog.maintenance.feature_history import cut_off_history
@@ -57,12 +58,6 @@ _TIMESTAMPS = (
     "delta.enableInCommitTimestamps",
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
-)
-_ROW_TRACKING = (
-    "delta.enableRowTracking",
-    "delta.rowTrackingSuspended",
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
 _KEPT = {
     "catalogManaged": "a catalog decides its versions",
@@ -325,7 +320,7 @@ _TRACES: Mapping[str, _Traces] = {
         lambda metadata: _without_marks(TYPE_CHANGES_KEY)(_without("delta.enableTypeWidening")(metadata)),
         _older_types_left,
     ),
-    "rowTracking": _Traces(_remove_row_ids, _without(*_ROW_TRACKING), _row_ids_left),
+    "rowTracking": _Traces(_remove_row_ids, _without(*ROW_TRACKING_PROPERTIES), _row_ids_left),
     "columnMapping": _Traces(_unmap_columns, left=_mapping_left),
     "inCommitTimestamp": _Traces(metadata=_without(*_TIMESTAMPS)),
     "v2Checkpoint": _Traces(_leave_v2_checkpoints),

@@ -29,6 +29,7 @@ __all__ = [
     "is_same_but_for_marks",
     "with_later_marks",
     "with_mark",
+    "with_marks",
     "without_counted",
 ]
 
@@ -126,7 +127,16 @@ def check_identity_columns(schema: Struct, partition_columns: Collection[str] = 
 
 def with_mark(metadata: Metadata, column: IdentityColumn, mark: int) -> Metadata:
     """The metadata with another high-water mark of a column."""
-    return _with_marks(metadata, {column.name: mark})
+    return with_marks(metadata, {column.name: mark})
+
+
+def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
+    """The metadata with other high-water marks of some columns, by name."""
+    if not marks:
+        return metadata
+    fields = parse_schema(metadata.schema_string).fields
+    schema = Struct(tuple(_marked(field, marks.get(field.name)) for field in fields))
+    return replace(metadata, schema_string=schema_to_json(schema))
 
 
 def with_later_marks(metadata: Metadata, other: Metadata) -> Metadata:
@@ -139,7 +149,7 @@ def with_later_marks(metadata: Metadata, other: Metadata) -> Metadata:
         mark = theirs.get(column.physical)
         if isinstance(mark, int) and column.is_beyond(mark, column.mark):
             marks[column.name] = mark
-    return _with_marks(metadata, marks) if marks else metadata
+    return with_marks(metadata, marks)
 
 
 def created_again_ms(newest: Metadata, wanted: Metadata, now_ms: int) -> int | None:
@@ -180,12 +190,6 @@ def _column(field: Field) -> IdentityColumn:
             f" {mark!r}: they must be whole numbers, and the step not 0"
         )
     return IdentityColumn(field.name, physical_name(field), start, step, mark, found.get(_EXPLICIT) is True)
-
-
-def _with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
-    fields = parse_schema(metadata.schema_string).fields
-    schema = Struct(tuple(_marked(field, marks.get(field.name)) for field in fields))
-    return replace(metadata, schema_string=schema_to_json(schema))
 
 
 def _marked(field: Field, mark: int | None) -> Field:
