@@ -357,6 +357,20 @@ def test_a_restore_while_the_drop_of_row_tracking_is_half_done_promises_no_row_i
     assert row_ids(table) == [range(0), range(0)]
 
 
+def test_a_restore_conflicts_with_files_that_lose_their_row_ids_meanwhile(tmp_path: Path) -> None:
+    other = make(tmp_path, delta_enableRowTracking="true")
+    other.append(rows(1, 2))
+    other.append(rows(3))
+    other.delete("id = 3")
+    other.set_properties({"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"})
+    store = open_store(other.uri)
+    log = FaultyLogStore(store.log)
+    log.script["put_if_absent"] = [lambda real, *call: (take_row_ids(other._open_table), real(*call))[1]]
+    table = txlog.Table(OpenTable(replace(store, log=log)))
+    with pytest.raises(txlog.ConflictError, match="changed what the log says of"):
+        table.restore(1)
+
+
 def test_mapped_column_ids_continue_after_a_restore(tmp_path: Path) -> None:
     table = make(tmp_path, delta_columnMapping_mode="name")
     table.add_columns("first int")
