@@ -125,6 +125,20 @@ def test_row_tracking_leaves_no_id_behind(tmp_path: Path) -> None:
     assert state.protocol.min_writer_version == 7
 
 
+def test_a_table_that_is_no_longer_clustered_can_do_without_the_feature(tmp_path: Path) -> None:
+    table = made(tmp_path, cluster_by=["k"])
+    table.optimize()
+    with pytest.raises(InvalidInputError, match=r"cluster_by\(None\) first"):
+        table.drop_feature("clustering")
+    table.cluster_by(None)
+    dropped(table, "clustering")
+    assert dict(Table.open(table.uri)._open_table.log.newest_state().domains) == {}
+    dropped(table, "domainMetadata")
+    assert features(table) == {"appendOnly", "invariants"}
+    deltalake.write_deltalake(table.uri, rows(7), mode="append")
+    assert sorted(deltalake.DeltaTable(table.uri).to_pyarrow_table()["k"].to_pylist()) == keys(table)
+
+
 def test_in_commit_timestamps_and_v2_checkpoints_are_dropped(tmp_path: Path) -> None:
     table = made(tmp_path, {"delta.enableInCommitTimestamps": "true", "delta.checkpointPolicy": "v2"})
     dropped(table, "inCommitTimestamp")
