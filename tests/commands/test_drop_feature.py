@@ -155,6 +155,17 @@ def test_a_column_stops_to_count_when_its_feature_is_dropped(tmp_path: Path) -> 
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4), "version 5 would stand for more"
 
 
+def test_no_feature_comes_back_with_the_one_that_is_dropped_last(tmp_path: Path) -> None:
+    names = ("allowColumnDefaults", "checkConstraints")
+    properties = {f"delta.feature.{name}": "supported" for name in names}
+    columns = "k int, v string, g int generated always as (k + 1)"
+    table = made(tmp_path, properties, columns)
+    for name in ("checkConstraints", "invariants", "appendOnly", "allowColumnDefaults"):
+        dropped(table, name)
+    assert features(table) == {"generatedColumns"}
+    assert deltalake.DeltaTable(table.uri).protocol().writer_features == ["generatedColumns"]
+
+
 @pytest.mark.parametrize("name", ["vacuumProtocolCheck", "checkConstraints", "generatedColumns", "timestampNtz"])
 def test_a_feature_that_is_only_listed_is_taken_out_of_the_protocol(tmp_path: Path, name: str) -> None:
     table = made(tmp_path, {f"delta.feature.{name}": "supported"})
