@@ -414,6 +414,21 @@ def test_identity_values_that_a_dropped_column_gave_are_not_given_again(
     assert len({*table.to_arrow()["n"].to_pylist()} - given) == 2
 
 
+@pytest.mark.parametrize("was_gone", [False, True])
+def test_numbers_put_aside_for_a_later_column_of_the_same_name_are_not_used_after_a_restore(
+    tmp_path: Path, was_gone: bool
+) -> None:
+    metadata = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 5}
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": metadata}
+    then, now = (state_of(tmp_path, name, {}, [field]) for name in ("then", "now"))
+    plain = state_of(tmp_path, "between", {}, [{**field, "metadata": {}}])
+    given = GivenNumbers(then)
+    given.see([plain.metadata, now.metadata] if was_gone else [now.metadata])
+    restored, _ = merged_definition(now, then, given, 0)
+    assert (restored.created_time > now.metadata.created_time) == was_gone, "ranges belong to one time of creation"
+    assert restored.schema_string == then.metadata.schema_string
+
+
 @pytest.mark.parametrize(
     ("start", "step", "other", "continues_after"), [(1, 1, 5, 5), (1, 3, 5, 7), (-1, -2, -6, -7), (100, 1, 5, None)]
 )

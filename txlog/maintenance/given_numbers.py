@@ -7,6 +7,7 @@ beginning. Pure. PROTOCOL.md, "Row Tracking", "Column Mapping", "Identity Column
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from txlog.log.proposal import ROW_TRACKING_DOMAIN
@@ -15,7 +16,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
 from txlog.protocol.features import features_of
-from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_marks
+from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, has_columns_of, identity_columns, with_marks
 from txlog.protocol.schema import parse_schema
 
 __all__ = ["GivenNumbers", "counts"]
@@ -35,12 +36,14 @@ class GivenNumbers:
         row_id: The highest row id; -1 if there is none.
         column_id: The highest column id; 0 if there is none.
         begins_anew: Whether the rows of ``older`` had ids, and row tracking was dropped since.
+        has_lost_marks: Whether a later version lacks an identity column of ``older``, and with it the column's mark.
     """
 
     def __init__(self, older: TableState) -> None:
         self.row_id = row_id_mark(older.domains.get(ROW_TRACKING_DOMAIN))
         self.column_id = _max_column_id(older.metadata)
-        self.begins_anew = False
+        self.begins_anew = self.has_lost_marks = False
+        self._older = older.metadata
         self._had_row_ids = _tracks_rows(older.protocol)
         self._marks = [_Mark(column) for column in _columns(older.metadata)]
 
@@ -53,14 +56,19 @@ class GivenNumbers:
             elif isinstance(action, Protocol):
                 self.begins_anew |= self._had_row_ids and not _tracks_rows(action)
             elif isinstance(action, Metadata):
-                self.column_id = max(self.column_id, _max_column_id(action))
-                for column in _columns(action) if self._marks else ():
-                    for mark in self._marks:
-                        mark.see(column)
+                self._see_definition(action)
+
+    def _see_definition(self, metadata: Metadata) -> None:
+        self.column_id = max(self.column_id, _max_column_id(metadata))
+        if self._marks:
+            self.has_lost_marks |= not has_columns_of(metadata, self._older)
+            for column, mark in itertools.product(_columns(metadata), self._marks):
+                mark.see(column)
 
     def marked(self, metadata: Metadata) -> Metadata:
         """The definition of ``older`` with what each identity column has given out."""
-        return with_marks(metadata, {each.column.name: each.number for each in self._marks if each.number is not None})
+        moved = [each for each in self._marks if each.number != each.column.mark]
+        return with_marks(metadata, {each.column.name: each.number for each in moved if each.number is not None})
 
 
 class _Mark:

@@ -44,7 +44,7 @@ def merged_definition(
     numbers = [int(mark) for mark in marks if mark.strip().isdecimal()]
     if numbers and _PROTECTED in configuration:
         configuration[_PROTECTED] = str(max(numbers))
-    created_ms = created_again_ms(newest.metadata, older.metadata, now_ms)
+    created_ms = created_again_ms(newest.metadata, older.metadata, now_ms, was_lost=given.has_lost_marks)
     changed = given.marked(replace(older.metadata, configuration=configuration, created_time=created_ms))
     return with_latest_marks(changed, newest.metadata), merged(newest.protocol, older.protocol)
 

@@ -23,6 +23,7 @@ __all__ = [
     "IdentityColumn",
     "check_identity_columns",
     "created_again_ms",
+    "has_columns_of",
     "identity_columns",
     "identity_metadata",
     "is_identity",
@@ -152,18 +153,22 @@ def with_later_marks(metadata: Metadata, other: Metadata) -> Metadata:
     return with_marks(metadata, marks)
 
 
-def created_again_ms(newest: Metadata, wanted: Metadata, now_ms: int) -> int | None:
+def created_again_ms(newest: Metadata, wanted: Metadata, now_ms: int, *, was_lost: bool = False) -> int | None:
     """When the definition ``wanted``, which is to replace ``newest``, was made.
 
-    If an identity column comes back whose mark the newest version does not have, the definition is a new one, so nobody
-    uses the numbers that were put aside before.
+    If an identity column comes back whose mark the newest version does not have, or whose mark ``was_lost`` before it,
+    the definition is a new one, so nobody uses the numbers that were put aside before.
     """
-    before, now = _counted(wanted), _counted(newest)
-    if not before:
+    if _STEP not in wanted.schema_string:
         return wanted.created_time
-    if before <= now:
+    if not was_lost and has_columns_of(newest, wanted):
         return newest.created_time
     return max(now_ms, *((each.created_time or 0) + 1 for each in (newest, wanted)))
+
+
+def has_columns_of(metadata: Metadata, other: Metadata) -> bool:
+    """Whether ``metadata`` has every identity column of ``other``, with the same start and steps."""
+    return _counted(other) <= _counted(metadata)
 
 
 def is_same_but_for_marks(one: Metadata, other: Metadata) -> bool:
