@@ -1577,7 +1577,7 @@ class Table(Readable, metaclass=Hinted):
         """Restore the table to a version, or to a time, as a new version. No data file is read or written.
 
         Rows, schema, properties and partition columns come back; the protocol keeps its features, and no id is ever
-        reused.
+        reused. If row tracking was dropped meanwhile, it stays as it is now, and rows do not get their old ids back.
 
         Args:
             version: The version to restore. Pass it or ``timestamp``.

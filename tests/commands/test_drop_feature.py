@@ -125,6 +125,20 @@ def test_row_tracking_leaves_no_id_behind(tmp_path: Path) -> None:
     assert state.protocol.min_writer_version == 7
 
 
+def test_a_table_that_is_no_longer_clustered_can_do_without_the_feature(tmp_path: Path) -> None:
+    table = made(tmp_path, cluster_by=["k"])
+    table.optimize()
+    with pytest.raises(InvalidInputError, match=r"cluster_by\(None\) first"):
+        table.drop_feature("clustering")
+    table.cluster_by(None)
+    dropped(table, "clustering")
+    assert dict(Table.open(table.uri)._open_table.log.newest_state().domains) == {}
+    dropped(table, "domainMetadata")
+    assert features(table) == {"appendOnly", "invariants"}
+    deltalake.write_deltalake(table.uri, rows(7), mode="append")
+    assert sorted(deltalake.DeltaTable(table.uri).to_pyarrow_table()["k"].to_pylist()) == keys(table)
+
+
 def test_in_commit_timestamps_and_v2_checkpoints_are_dropped(tmp_path: Path) -> None:
     table = made(tmp_path, {"delta.enableInCommitTimestamps": "true", "delta.checkpointPolicy": "v2"})
     dropped(table, "inCommitTimestamp")
@@ -139,6 +153,17 @@ def test_a_column_stops_to_count_when_its_feature_is_dropped(tmp_path: Path) -> 
     assert sorted(Table.open(table.uri).to_arrow().column("n").to_pylist(), key=str) == [1, 2, 3, 4, None]
     protocol = Table.open(table.uri)._open_table.log.newest_state().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4), "version 5 would stand for more"
+
+
+def test_no_feature_comes_back_with_the_one_that_is_dropped_last(tmp_path: Path) -> None:
+    names = ("allowColumnDefaults", "checkConstraints")
+    properties = {f"delta.feature.{name}": "supported" for name in names}
+    columns = "k int, v string, g int generated always as (k + 1)"
+    table = made(tmp_path, properties, columns)
+    for name in ("checkConstraints", "invariants", "appendOnly", "allowColumnDefaults"):
+        dropped(table, name)
+    assert features(table) == {"generatedColumns"}
+    assert deltalake.DeltaTable(table.uri).protocol().writer_features == ["generatedColumns"]
 
 
 @pytest.mark.parametrize("name", ["vacuumProtocolCheck", "checkConstraints", "generatedColumns", "timestampNtz"])

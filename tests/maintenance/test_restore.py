@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
+from txlog.commands.row_tracking import take_row_ids
 from txlog.commit.open_table import OpenTable
+from txlog.maintenance.given_numbers import GivenNumbers
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
 from txlog.protocol.actions import DomainMetadata, Protocol
 from txlog.protocol.features import merged
@@ -290,6 +292,85 @@ def test_row_ids_continue_after_a_restore(tmp_path: Path) -> None:
     ]
 
 
+def row_ids(table: txlog.Table) -> list[range]:
+    """The row ids of each live file, ascending; an empty range for a file without."""
+    found = txlog.Table.open(table.uri).snapshot().files()
+    facts = zip(found["baseRowId"].to_pylist(), found["stats"].to_pylist(), strict=True)
+    ids = [range(0) if base is None else range(base, base + orjson.loads(stats)["numRecords"]) for base, stats in facts]
+    return sorted(ids, key=lambda each: (each.start, each.stop))
+
+
+def test_a_restore_to_before_row_tracking_was_dropped_leaves_it_off_and_reuses_no_row_id(tmp_path: Path) -> None:
+    table = make(tmp_path, delta_enableRowTracking="true")
+    table.append(rows(1, 2))
+    table.append(rows(3, 4))
+    table.append(rows(5, 6))
+    table.delete("id < 3")
+    table.drop_feature("rowTracking")
+    table.restore(2)
+    assert "delta.enableRowTracking" not in table.snapshot().properties, "files that stayed have no ids"
+    assert ids(table) == [1, 2, 3, 4]
+    table.append(rows(8))
+    assert row_ids(table) == [range(0), range(6, 8), range(8, 9)], "0 to 5 were given before"
+    table.set_properties({"delta.enableRowTracking": "true"})
+    assert row_ids(table) == [range(6, 8), range(8, 9), range(9, 11)]
+
+
+def test_a_restore_to_before_row_tracking_was_dropped_and_enabled_again_gives_new_row_ids(tmp_path: Path) -> None:
+    table = make(tmp_path, delta_enableRowTracking="true")
+    table.append(rows(1, 2))
+    table.append(rows(3, 4))
+    table.delete("id < 3")
+    table.drop_feature("rowTracking")
+    table.set_properties({"delta.enableRowTracking": "true"})
+    columns = {key: text for key, text in table.snapshot().properties.items() if key.endswith("ColumnName")}
+    assert row_ids(table) == [range(2)]
+    table.restore(2)
+    assert row_ids(table) == [range(2), range(4, 6)]
+    assert table.snapshot().properties.items() >= columns.items(), "old files have ids in the old columns"
+    table.append(rows(5))
+    assert row_ids(table) == [range(2), range(4, 6), range(6, 7)]
+
+
+def test_a_file_that_only_got_row_ids_after_the_feature_was_dropped_does_not_share_them(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1, 2))
+    table.set_properties({"delta.feature.rowTracking": "supported"})
+    table.append(rows(3, 4))
+    version = table.version
+    table.delete("id > 2")
+    table.drop_feature("rowTracking")
+    table.set_properties({"delta.enableRowTracking": "true"})
+    assert row_ids(table) == [range(2)], "counted from the beginning again"
+    table.restore(version)
+    assert row_ids(table) == [range(2), range(2, 4)]
+
+
+def test_a_restore_while_the_drop_of_row_tracking_is_half_done_promises_no_row_ids(tmp_path: Path) -> None:
+    table = make(tmp_path, delta_enableRowTracking="true")
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    table.set_properties({"delta.enableRowTracking": "false"})
+    take_row_ids(table._open_table)
+    table.restore(2)
+    assert table.snapshot().properties["delta.enableRowTracking"] == "false"
+    assert row_ids(table) == [range(0), range(0)]
+
+
+def test_a_restore_conflicts_with_files_that_lose_their_row_ids_meanwhile(tmp_path: Path) -> None:
+    other = make(tmp_path, delta_enableRowTracking="true")
+    other.append(rows(1, 2))
+    other.append(rows(3))
+    other.delete("id = 3")
+    other.set_properties({"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"})
+    store = open_store(other.uri)
+    log = FaultyLogStore(store.log)
+    log.script["put_if_absent"] = [lambda real, *call: (take_row_ids(other._open_table), real(*call))[1]]
+    table = txlog.Table(OpenTable(replace(store, log=log)))
+    with pytest.raises(txlog.ConflictError, match="changed what the log says of"):
+        table.restore(1)
+
+
 def test_mapped_column_ids_continue_after_a_restore(tmp_path: Path) -> None:
     table = make(tmp_path, delta_columnMapping_mode="name")
     table.add_columns("first int")
@@ -297,6 +378,73 @@ def test_mapped_column_ids_continue_after_a_restore(tmp_path: Path) -> None:
     table.add_columns("second int")
     fields = table.snapshot().delta_schema.fields
     assert [field.metadata["delta.columnMapping.id"] for field in fields] == [1, 2, 4]
+
+
+def test_column_ids_that_a_dropped_mapping_gave_are_not_given_again(tmp_path: Path) -> None:
+    table = make(tmp_path, delta_columnMapping_mode="name")
+    table.add_columns("first int")
+    table.drop_feature("columnMapping")
+    table.restore(0)
+    table.add_columns("second int")
+    fields = table.snapshot().delta_schema.fields
+    assert [field.metadata["delta.columnMapping.id"] for field in fields] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("features", [("identityColumns",), ("columnMapping", "identityColumns"), ("columnMapping",)])
+def test_identity_values_that_a_dropped_column_gave_are_not_given_again(
+    tmp_path: Path, features: tuple[str, ...]
+) -> None:
+    mapping = {"column_mapping": "name"} if "columnMapping" in features else {}
+    table = txlog.Table.create(tmp_path / "t", "n bigint generated always as identity, v int", **mapping)
+    few = pa.table({"v": pa.array([1, 2], pa.int32())})
+    table.append(few)
+    if mapping:
+        table.rename_column("n", "m")
+    given: set[int] = set()
+    for feature in features:
+        table.append(few)
+        given |= set(table.to_arrow()[0].to_pylist())
+        table.drop_feature(feature)
+        table = txlog.Table.open(table.uri)
+    if features == ("columnMapping",):
+        table.append(few)
+        given |= set(table.to_arrow()[0].to_pylist())
+    table.restore(1)
+    txlog.Table.open(table.uri).append(few)
+    assert len({*table.to_arrow()["n"].to_pylist()} - given) == 2
+
+
+@pytest.mark.parametrize("was_gone", [False, True])
+def test_numbers_put_aside_for_a_later_column_of_the_same_name_are_not_used_after_a_restore(
+    tmp_path: Path, was_gone: bool
+) -> None:
+    metadata = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 5}
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": metadata}
+    then, now = (state_of(tmp_path, name, {}, [field]) for name in ("then", "now"))
+    plain = state_of(tmp_path, "between", {}, [{**field, "metadata": {}}])
+    given = GivenNumbers(then)
+    given.see([plain.metadata, now.metadata] if was_gone else [now.metadata])
+    restored, _ = merged_definition(now, then, given, 0)
+    assert (restored.created_time > now.metadata.created_time) == was_gone, "ranges belong to one time of creation"
+    assert restored.schema_string == then.metadata.schema_string
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "other", "continues_after"), [(1, 1, 5, 5), (1, 3, 5, 7), (-1, -2, -6, -7), (100, 1, 5, None)]
+)
+def test_a_later_column_of_the_same_name_at_most_leaves_identity_values_out(
+    tmp_path: Path, start: int, step: int, other: int, continues_after: int | None
+) -> None:
+    def field(**reported: int) -> list[dict[str, Any]]:
+        metadata = {f"delta.identity.{key}": number for key, number in reported.items()}
+        return [{"name": "id", "type": "long", "nullable": True, "metadata": metadata}]
+
+    then = state_of(tmp_path, "then", {}, field(start=start, step=step))
+    later = state_of(tmp_path, "later", {}, field(start=0, step=step, highWaterMark=other))
+    given = GivenNumbers(then)
+    given.see([later.metadata])
+    (marked,) = orjson.loads(given.marked(then.metadata).schema_string)["fields"]
+    assert marked["metadata"].get("delta.identity.highWaterMark") == continues_after
 
 
 def state_of(tmp_path: Path, name: str, configuration: dict[str, str], fields: list[dict[str, Any]]) -> Any:
@@ -321,7 +469,7 @@ def test_identity_columns_continue_where_they_were(
         return [{"name": "id", "type": "long", "nullable": True, "metadata": reported}]
 
     then, now = state_of(tmp_path, "then", {}, field(older)), state_of(tmp_path, "now", {}, field(newest))
-    metadata, _ = merged_definition(now, then, 0)
+    metadata, _ = merged_definition(now, then, GivenNumbers(then), 0)
     assert orjson.loads(metadata.schema_string)["fields"] == field(mark)
 
 
@@ -332,9 +480,9 @@ def test_clustering_comes_back_and_other_domains_stay(tmp_path: Path) -> None:
     with_it, without = (
         replace(state, domains={each.domain: each for each in found}) for found in ([own, clustering], [own])
     )
-    assert list(restored_domains(without, with_it)) == [clustering]
-    assert list(restored_domains(with_it, without)) == [replace(clustering, removed=True)]
-    assert list(restored_domains(without, without)) == []
+    assert list(restored_domains(without, with_it, GivenNumbers(with_it))) == [clustering]
+    assert list(restored_domains(with_it, without, GivenNumbers(without))) == [replace(clustering, removed=True)]
+    assert list(restored_domains(without, without, GivenNumbers(without))) == []
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,7 @@ def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) ->
     if proposal.is_reexecutable:
         return
     yield from _changed_source(proposal, winner)
+    yield from _files_described_again(proposal, winner)
     yield from _added_files(proposal, winner, pruners)
     removes = [action for action in winner.actions if type(action) is RemoveFile]
     if removes:
@@ -255,6 +256,16 @@ def _vacuums(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
     if winner.operation == "VACUUM START" and proposal.read_set.whole_table and not proposal.adds_are_new:
         detail = f"began a vacuum, which may delete files that this {proposal.operation} brings back"
         yield _reason(winner, "ConcurrentDeleteReadError", detail)
+
+
+def _files_described_again(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
+    """A restore compares row ids: it must not miss that the files which stay lost theirs, or got others."""
+    if not proposal.read_set.whole_table or proposal.adds_are_new:
+        return
+    adds = [action for action in winner.actions if type(action) is AddFile and not action.data_change]
+    if adds:
+        detail = f"changed what the log says of {_files(adds)}, which this {proposal.operation} read"
+        yield _reason(winner, "ConcurrentAppendError", detail)
 
 
 def _changed_source(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:

@@ -18,7 +18,15 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
 from txlog.protocol.statistics_read import num_records
 
-__all__ = ["tracks_rows", "with_row_ids"]
+__all__ = ["ROW_TRACKING_PROPERTIES", "row_id_domain", "row_id_mark", "tracks_rows", "with_row_ids"]
+
+ROW_TRACKING_PROPERTIES = (
+    "delta.enableRowTracking",
+    "delta.rowTrackingSuspended",
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+"""What a table's definition says of row ids: whether they are promised, and where rewritten files keep them."""
 
 _HIGH_WATER_MARK = "rowIdHighWaterMark"
 
@@ -32,18 +40,21 @@ def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
 def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
     """``proposal`` with row ids for version ``state.version + 1``; unchanged if the table does not track rows.
 
-    A file that has an id keeps the id and its version, since its rows are already numbered. Raises
-    ``InvalidInputError`` for a new file without a row count, ``CorruptLogError`` if the table's high-water mark cannot
-    be read.
+    A file that has an id keeps the id and its version, since its rows are already numbered. A proposal that moves the
+    high-water mark itself is numbered above that. Raises ``InvalidInputError`` for a new file without a row count,
+    ``CorruptLogError`` if the table's high-water mark cannot be read.
     """
     protocol = proposal.protocol or (state.protocol if state else None)
     metadata = proposal.metadata or (state.metadata if state else None)
     if protocol is None or metadata is None or not tracks_rows(protocol, metadata.configuration):
         return proposal
-    before = mark = _high_water_mark(state)
+    before = mark = row_id_mark(state.domains.get(ROW_TRACKING_DOMAIN) if state else None)
+    mark = max([mark, *(row_id_mark(each) for each in proposal.domains if each.domain == ROW_TRACKING_DOMAIN)])
     version = state.version + 1 if state else 0
     actions: list[Action] = []
     for action in proposal.actions:
+        if type(action) is DomainMetadata and action.domain == ROW_TRACKING_DOMAIN:
+            continue
         if type(action) is AddFile:
             if action.base_row_id is None:
                 action, mark = _numbered(action, mark)
@@ -55,8 +66,7 @@ def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
             "too few row ids are left for the new rows: create a new table, and copy the rows into it"
         )
     if mark > before:
-        text = orjson.dumps({_HIGH_WATER_MARK: mark}).decode()
-        actions.insert(0, DomainMetadata(ROW_TRACKING_DOMAIN, text, removed=False))
+        actions.insert(0, row_id_domain(mark))
     return replace(proposal, actions=tuple(actions))
 
 
@@ -69,9 +79,16 @@ def _numbered(add: AddFile, mark: int) -> tuple[AddFile, int]:
     return replace(add, base_row_id=mark + 1), mark + rows
 
 
-def _high_water_mark(state: TableState | None) -> int:
-    """The highest row id given so far; -1 before the first."""
-    domain = state.domains.get(ROW_TRACKING_DOMAIN) if state else None
+def row_id_domain(mark: int) -> DomainMetadata:
+    """The domain of a table that has given the row ids up to ``mark``."""
+    return DomainMetadata(ROW_TRACKING_DOMAIN, orjson.dumps({_HIGH_WATER_MARK: mark}).decode(), removed=False)
+
+
+def row_id_mark(domain: DomainMetadata | None) -> int:
+    """The highest row id given so far, which the domain of a table says; -1 before the first.
+
+    Raises ``CorruptLogError`` if it does not say.
+    """
     if domain is None:
         return -1
     try:

@@ -263,12 +263,13 @@ class DeltaLog:
             found = list(self.commits.read_range(version + 1, last, files=True))
         return found + self.commits.following(version + len(found), files=True, most=1_000_000)
 
-    def commits_between(self, first: int, last: int) -> Iterator[Commit]:
-        """Every commit of ``[first, last]``, ascending, with its file actions. Raises what `read_commit` raises."""
+    def commits_between(self, first: int, last: int, *, files: bool = True) -> Iterator[Commit]:
+        """Every commit of ``[first, last]``, ascending; without ``files`` their file actions may be skipped. Raises
+        what `read_commit` raises."""
         known = self._last
         if known is not None and first == last == known.version:
             return iter((known,))
-        return self.commits.read_range(first, last, files=True)
+        return self.commits.read_range(first, last, files=files)
 
     def commits_since(self, before: TableState, asked: ambient.Instant, state: TableState) -> list[Commit] | None:
         """The commits after ``before`` up to ``state``, for who listed the files of ``before`` when they were ``asked``

@@ -21,12 +21,14 @@ from txlog.commands.table_definition import Definition, definition_builder, with
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
+from txlog.log.row_tracking import ROW_TRACKING_PROPERTIES
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
 from txlog.maintenance.feature_history import cut_off_history
 from txlog.maintenance.optimize import purge, rewrite_older_types
 from txlog.maintenance.unmapped_columns import unmap_columns
 from txlog.protocol.actions import Metadata, operation_parameters
+from txlog.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
 from txlog.protocol.column_mapping import mapping_mode, without_metadata
 from txlog.protocol.features import (
     CHECKPOINT_PROTECTION,
@@ -58,12 +60,6 @@ _TIMESTAMPS = (
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
 )
-_ROW_TRACKING = (
-    "delta.enableRowTracking",
-    "delta.rowTrackingSuspended",
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
-)
 _KEPT = {
     "catalogManaged": "a catalog decides its versions",
 }
@@ -76,11 +72,13 @@ class _Traces(msgspec.Struct, frozen=True):
         prepare: Commits what must happen before, and may run again.
         metadata: The metadata without the feature's own keys.
         left: What is left of it in a version's files and log, in words; None if nothing is.
+        domain: The metadata domain that goes with it.
     """
 
     prepare: Callable[[OpenTable, GivenWorkers | None], None] = lambda open_table, workers: None
     metadata: Callable[[Metadata], Metadata] = lambda metadata: metadata
     left: Callable[[OpenTable, TableState], str | None] = lambda open_table, state: None
+    domain: str | None = None
 
 
 def drop_feature(
@@ -170,8 +168,9 @@ class _Drop:
         metadata = replace(metadata, configuration=configuration)
         protocol = without_feature(state.protocol, feature, protects_history=not self._truncates_history)
         builder = definition_builder(state, Definition(metadata, protocol))
-        if feature == "rowTracking" and ROW_TRACKING_DOMAIN in state.domains:
-            builder.set_domain(replace(state.domains[ROW_TRACKING_DOMAIN], removed=True))
+        domain = state.domains.get(self._traces.domain or "")
+        if domain is not None:
+            builder.set_domain(replace(domain, removed=True))
         builder.read_table()
         return builder.build(
             txn_id=self._txn_id,
@@ -311,7 +310,7 @@ def _domains_left(open_table: OpenTable, state: TableState) -> str | None:
 
 
 def _clustering_left(open_table: OpenTable, state: TableState) -> str | None:
-    if state.domains.get("delta.clustering") is not None:
+    if clustering_columns(state.domains, state.schema):  # a domain that names no column stays when clustering ends
         raise InvalidInputError(
             f"the feature clustering cannot be dropped while the table is clustered: {call('cluster_by', None)} first"
         )
@@ -325,7 +324,7 @@ _TRACES: Mapping[str, _Traces] = {
         lambda metadata: _without_marks(TYPE_CHANGES_KEY)(_without("delta.enableTypeWidening")(metadata)),
         _older_types_left,
     ),
-    "rowTracking": _Traces(_remove_row_ids, _without(*_ROW_TRACKING), _row_ids_left),
+    "rowTracking": _Traces(_remove_row_ids, _without(*ROW_TRACKING_PROPERTIES), _row_ids_left, ROW_TRACKING_DOMAIN),
     "columnMapping": _Traces(_unmap_columns, left=_mapping_left),
     "inCommitTimestamp": _Traces(metadata=_without(*_TIMESTAMPS)),
     "v2Checkpoint": _Traces(_leave_v2_checkpoints),
@@ -333,6 +332,6 @@ _TRACES: Mapping[str, _Traces] = {
     "identityColumns": _Traces(metadata=_without_marks(IDENTITY_PREFIX)),
     CHECKPOINT_PROTECTION: _Traces(metadata=_without(_PROTECTED), left=_protected_left),
     "domainMetadata": _Traces(left=_domains_left),
-    "clustering": _Traces(left=_clustering_left),
+    "clustering": _Traces(left=_clustering_left, domain=CLUSTERING_DOMAIN),
 }
 """Every other feature has no traces but those in the metadata, which must be removed before."""

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commit.open_table import OpenTable
@@ -27,6 +28,7 @@ from txlog.errors import InvalidInputError, NotFoundError, TxlogError, Unsupport
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
+from txlog.maintenance.given_numbers import GivenNumbers, counts
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
 from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import (
@@ -36,6 +38,7 @@ from txlog.maintenance.version_files import (
     difference,
     expired_files,
     gone_paths,
+    is_renumbered,
     paths_of,
 )
 from txlog.protocol.actions import AddFile, operation_parameters
@@ -89,10 +92,7 @@ class _Restore:
         self._on_files = on_files
 
     def run(self) -> RestoreResult:
-        listed = partial(self._log.files, self._target)
-        before = listed if self._log.store.has_cheap_calls else begin(listed)
-        newest = self._log.files(self._state)
-        found = difference(before(), newest)
+        found, has_other_ids = self._compared()
         paths = [paths_of(self._log.uri, add) for add in found.added]
         gone = gone_paths(self._log.store, itertools.chain(*paths), self._on_files)
         kept = [add for add, named in zip(found.added, paths, strict=True) if gone.isdisjoint(named)]
@@ -104,11 +104,20 @@ class _Restore:
         if self._target.version == self._state.version:
             return result.at(self._state.version)
         with UnsentFiles(self._log.store.files) as unsent:
-            proposal = self._proposal(kept, found.removed, result, unsent)
+            given = self._given(has_other_ids=has_other_ids)
+            proposal = self._proposal(kept, found.removed, given, result, unsent)
             committed = self._open_table.commit(proposal, self._state, unsent=unsent)
         assert committed.version is not None
         self._check_again([path for named in paths for path in named], gone, committed.version)
         return result.at(committed.version)
+
+    def _compared(self) -> tuple[Difference, bool]:
+        """The difference of the two versions, and whether files of both have other row ids now."""
+        listed = partial(self._log.files, self._target)
+        before = listed if self._log.store.has_cheap_calls else begin(listed)
+        newest = self._log.files(self._state)
+        older = before()
+        return difference(older, newest), is_renumbered(older, newest)
 
     def _result(self, found: Difference, kept: Sequence[AddFile], gone: Sequence[str]) -> RestoreResult:
         left_out = len(found.added) - len(kept)
@@ -127,20 +136,35 @@ class _Restore:
             dry_run=self._options.dry_run,
         )
 
+    def _given(self, *, has_other_ids: bool) -> GivenNumbers:
+        """What the restored version and all later ones gave out: only these show what a dropped feature counted."""
+        given = GivenNumbers(self._target)
+        given.begins_anew = has_other_ids
+        if counts(self._target):
+            for commit in self._log.commits_between(self._target.version + 1, self._state.version, files=False):
+                with TxlogError.located(self._log.uri, commit.version):
+                    given.see(commit.actions)
+        return given
+
     def _proposal(
-        self, added: Sequence[AddFile], removed: Sequence[AddFile], result: RestoreResult, unsent: UnsentFiles
+        self,
+        added: Sequence[AddFile],
+        removed: Sequence[AddFile],
+        given: GivenNumbers,
+        result: RestoreResult,
+        unsent: UnsentFiles,
     ) -> Proposal:
         builder = ProposalBuilder(self._state)
-        metadata, protocol = merged_definition(self._state, self._target, ambient.now_ms())
+        metadata, protocol = merged_definition(self._state, self._target, given, ambient.now_ms())
         builder.define(
             None if metadata == self._state.metadata else metadata,
             None if protocol == self._state.protocol else protocol,
         )
-        for domain in restored_domains(self._state, self._target):
+        for domain in restored_domains(self._state, self._target, given):
             builder.set_domain(domain)
         builder.read_table()
         builder.remove(*removed)
-        builder.add(*added, are_new=False)
+        builder.add(*(_unnumbered(add) if given.begins_anew else add for add in added), are_new=False)
         change_files = ChangeFiles.of(self._open_table, self._state, unsent, metadata)
         if change_files is not None:
             change_files.finish(builder)
@@ -216,6 +240,11 @@ class _Restore:
                 version=version,
                 path=gone[0],
             )
+
+
+def _unnumbered(add: AddFile) -> AddFile:
+    """The file without row ids: the commit gives it new ones if the table tracks rows."""
+    return replace(add, base_row_id=None, default_row_commit_version=None)
 
 
 def _check_no_other_format(*states: TableState) -> None:

@@ -1,8 +1,9 @@
 """The files of an older version that the newest one lacks: which they are, whether they exist, and whether they will
 stay.
 
-In: a table's log, and two versions. Out: the difference by path and deletion vector, the paths missing from the store,
-and the files that a vacuum may be about to delete. PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
+In: a table's log, and two versions. Out: the difference by path and deletion vector, whether row ids changed, the paths
+missing from the store, and the files that a vacuum may be about to delete. PROTOCOL.md, "Add File and Remove File",
+"Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = [
     "difference",
     "expired_files",
     "gone_paths",
+    "is_renumbered",
     "paths_of",
     "removed_before",
 ]
@@ -65,6 +67,16 @@ def difference(older: pa.Table, newest: pa.Table) -> Difference:
         num_files=older.num_rows,
         size_bytes=pc.sum(older["size"]).as_py() or 0,
     )
+
+
+def is_renumbered(older: pa.Table, newest: pa.Table) -> bool:
+    """Whether a file of both lists had row ids in the older one, and has none or others in the newest."""
+    had = older.filter(older["baseRowId"].is_valid())
+    if not had.num_rows:
+        return False
+    stays = are_among(_keys(had), _keys(newest))
+    is_same = are_among(_with_ids(had), _with_ids(newest))
+    return bool(pc.any(pc.and_not(stays, is_same)).as_py())
 
 
 def paths_of(uri: str, add: AddFile) -> list[str]:
@@ -115,6 +127,12 @@ def _keys(files: pa.Table) -> pa.ChunkedArray:
     """One string for each file or tombstone: its normalized path and its deletion vector's id."""
     batches = files.select(["path", "deletionVector"]).to_batches()
     return pa.chunked_array([_keys_of(*batch.columns) for batch in batches], pa.string())
+
+
+def _with_ids(files: pa.Table) -> pa.ChunkedArray:
+    """One text for each file, of its key and its first row id; null without one."""
+    ids = files["baseRowId"].cast(pa.string())
+    return pc.binary_join_element_wise(_keys(files), ids, array_of(["\n\n"], pa.string())[0])
 
 
 def _keys_of(texts: pa.StringArray, of_files: pa.StructArray) -> pa.StringArray:

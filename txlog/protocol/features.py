@@ -161,13 +161,14 @@ def is_for_readers(name: str) -> bool:
 
 def without_feature(protocol: Protocol, name: str, *, protects_history: bool = True) -> Protocol:
     """The protocol without a feature. If the feature is for readers, it protects the history, which they could not
-    read: they start at a checkpoint. PROTOCOL.md, "Checkpoint Protection"."""
+    read: they start at a checkpoint. As in Spark's Delta, versions stand for the features that are left only if they
+    stand for no other one; else these are listed. PROTOCOL.md, "Checkpoint Protection"."""
     reader = [each for each in _reader_features(protocol) if each != name]
     writer = [each for each in _writer_features(protocol) if each != name]
     if protects_history and is_for_readers(name) and CHECKPOINT_PROTECTION not in writer:
         writer.append(CHECKPOINT_PROTECTION)
     found = _minimal((*writer, *reader), reader, 1, 1)
-    if name in _writer_features(found):  # its version stands for the feature too
+    if {*_writer_features(found)} != {*writer, *reader}:
         found = _minimal((*writer, *reader), reader, 1, WRITER_FEATURES_VERSION)
     return found
 

@@ -23,12 +23,14 @@ __all__ = [
     "IdentityColumn",
     "check_identity_columns",
     "created_again_ms",
+    "has_columns_of",
     "identity_columns",
     "identity_metadata",
     "is_identity",
     "is_same_but_for_marks",
     "with_later_marks",
     "with_mark",
+    "with_marks",
     "without_counted",
 ]
 
@@ -126,7 +128,16 @@ def check_identity_columns(schema: Struct, partition_columns: Collection[str] = 
 
 def with_mark(metadata: Metadata, column: IdentityColumn, mark: int) -> Metadata:
     """The metadata with another high-water mark of a column."""
-    return _with_marks(metadata, {column.name: mark})
+    return with_marks(metadata, {column.name: mark})
+
+
+def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
+    """The metadata with other high-water marks of some columns, by name."""
+    if not marks:
+        return metadata
+    fields = parse_schema(metadata.schema_string).fields
+    schema = Struct(tuple(_marked(field, marks.get(field.name)) for field in fields))
+    return replace(metadata, schema_string=schema_to_json(schema))
 
 
 def with_later_marks(metadata: Metadata, other: Metadata) -> Metadata:
@@ -139,21 +150,25 @@ def with_later_marks(metadata: Metadata, other: Metadata) -> Metadata:
         mark = theirs.get(column.physical)
         if isinstance(mark, int) and column.is_beyond(mark, column.mark):
             marks[column.name] = mark
-    return _with_marks(metadata, marks) if marks else metadata
+    return with_marks(metadata, marks)
 
 
-def created_again_ms(newest: Metadata, wanted: Metadata, now_ms: int) -> int | None:
+def created_again_ms(newest: Metadata, wanted: Metadata, now_ms: int, *, was_lost: bool = False) -> int | None:
     """When the definition ``wanted``, which is to replace ``newest``, was made.
 
-    If an identity column comes back whose mark the newest version does not have, the definition is a new one, so nobody
-    uses the numbers that were put aside before.
+    If an identity column comes back whose mark the newest version does not have, or whose mark ``was_lost`` before it,
+    the definition is a new one, so nobody uses the numbers that were put aside before.
     """
-    before, now = _counted(wanted), _counted(newest)
-    if not before:
+    if _STEP not in wanted.schema_string:
         return wanted.created_time
-    if before <= now:
+    if not was_lost and has_columns_of(newest, wanted):
         return newest.created_time
     return max(now_ms, *((each.created_time or 0) + 1 for each in (newest, wanted)))
+
+
+def has_columns_of(metadata: Metadata, other: Metadata) -> bool:
+    """Whether ``metadata`` has every identity column of ``other``, with the same start and steps."""
+    return _counted(other) <= _counted(metadata)
 
 
 def is_same_but_for_marks(one: Metadata, other: Metadata) -> bool:
@@ -180,12 +195,6 @@ def _column(field: Field) -> IdentityColumn:
             f" {mark!r}: they must be whole numbers, and the step not 0"
         )
     return IdentityColumn(field.name, physical_name(field), start, step, mark, found.get(_EXPLICIT) is True)
-
-
-def _with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
-    fields = parse_schema(metadata.schema_string).fields
-    schema = Struct(tuple(_marked(field, marks.get(field.name)) for field in fields))
-    return replace(metadata, schema_string=schema_to_json(schema))
 
 
 def _marked(field: Field, mark: int | None) -> Field:

@@ -19,7 +19,7 @@ from txlog.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.verify.places import Places
 from txlog.workers.base import shares
 
-__all__ = ["check_footers", "check_vectors"]
+__all__ = ["check_footers", "check_vectors", "newest_files"]
 
 _PARALLEL = 16
 _FILES_MAX = 64  # for each task
@@ -32,7 +32,7 @@ OnFiles = Callable[[int, int], None]
 def check_vectors(store: TableStore, places: Places) -> Iterator[FileProblem]:
     """Read every vector of the newest version. Yields nothing if the log cannot be read, which is reported
     elsewhere."""
-    found = _live_files(store, "path", "stats", "deletionVector")
+    found = newest_files(store, "path", "stats", "deletionVector")
     if found is not None:
         version, files = found
         with_vectors = files.filter(pc.is_valid(files.column("deletionVector")))
@@ -41,13 +41,14 @@ def check_vectors(store: TableStore, places: Places) -> Iterator[FileProblem]:
 
 def check_footers(store: TableStore, places: Places, on_files: OnFiles) -> Iterator[FileProblem]:
     """Read the footer of every data file of the newest version. Yields nothing if the log cannot be read."""
-    found = _live_files(store, "path", "stats")
+    found = newest_files(store, "path", "stats")
     if found is not None:
         version, files = found
         yield from _checked(CheckFooters(places.store, version), files, places, on_files)
 
 
-def _live_files(store: TableStore, *columns: str) -> tuple[int, pa.Table] | None:
+def newest_files(store: TableStore, *columns: str) -> tuple[int, pa.Table] | None:
+    """The newest version and these columns of its live files; None if the log cannot be read."""
     try:
         log = DeltaLog(store)
         state = log.newest_state()

@@ -140,6 +140,8 @@ class _Verifier:
         if data_files and self.state.is_whole:
             self._data_files()
             self._vectors_and_iceberg()
+        if self.state.is_whole:
+            self._row_ids()
         if footers and self.state.is_whole:
             self._footers()
         check = None if keys is None else self._keys(keys)
@@ -427,6 +429,13 @@ class _Verifier:
         from txlog.verify.iceberg import check_iceberg
 
         self._problems([*check_vectors(self.store, self.places), *check_iceberg(self.store)])
+
+    def _row_ids(self) -> None:
+        protocol = self.state.protocol
+        if protocol is not None and "rowTracking" in (protocol.writer_features or ()):
+            from txlog.verify.row_ids import check_row_ids
+
+            self._problems(check_row_ids(self.store, self.state))
 
     def _footers(self) -> None:
         from txlog.verify.file_contents import check_footers
