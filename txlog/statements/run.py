@@ -197,7 +197,8 @@ class Runner:
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
             given = [field for field in fields if field not in constants]
-            rows = self._engine.stored(rows, self._columns(statement, given, rows), constants)
+            columns = self._columns(statement, given, rows)
+            rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
             return self._engine.write(table, rows, "append", options | {"commit": commit})
         where = statement.where or " AND ".join(
