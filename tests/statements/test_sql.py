@@ -24,6 +24,7 @@ from txlog.errors import (
 )
 from txlog.statements.engine import LocalEngine, Source
 from txlog.statements.query import Query
+from txlog.statements.script import read_statements
 from txlog.statements.sql import results_of
 from txlog.testing.unity_server import UnityServer
 
@@ -616,3 +617,22 @@ def test_the_merges_that_stand_for_subqueries_do_what_they_say(tmp_path: Path) -
         run(f"merge into t using {merge}")
         rows = run("select k, v from t order by k").read_all()
         assert list(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True)) == expected
+
+
+def test_a_doubled_quote_is_a_quote_in_queries_and_expressions_alike(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (id int, v string default 'it''s') tblproperties (delta.feature.allowColumnDefaults ="
+        " supported); insert into t values (1, 'it''s'), (2, default), (3, \"it's\"), (4, 'x');"
+        "insert into t (id) values (5); update t set v = 'it''s' where id = 4; insert into t select 6, 'it''s';"
+        'insert into t values (7, \'""\'), (8, """"), (9, r\'\\d\');',
+        catalog,
+    )
+    alike = [(number,) for number in range(1, 7)]
+    assert rows(catalog, "select id from t where v = 'it''s' order by id") == alike
+    assert rows(catalog, "select v from t where id > 6 order by id") == [('""',), ('"',), ("\\d",)]
+    assert txlog.sql("delete from t where v = 'it''s'", catalog).metrics.rows_deleted == 6
+
+
+def test_spark_gets_a_doubled_quote_in_words_that_all_its_versions_read_alike() -> None:
+    (query,) = read_statements("select 'it''s', '', r'a', 'it\\'s', \"it\"\"s\"", None)
+    assert query.text() == "select 'it\\'s', '', r'a', 'it\\'s', 'it\"s'"

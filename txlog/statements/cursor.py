@@ -21,21 +21,27 @@ from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid
 from txlog.util.lazy import pattern
 
-__all__ = ["Cursor", "quoted", "read_script"]
+__all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
 _NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
 
 
-class _Dialect(Databricks):
-    """Spark's tokens. Each word is one, and none begins a command whose rest is one."""
+class QueryDialect(Databricks):
+    """The dialect of queries. A doubled quote in a string is a quote, as in Spark 4, and not two strings to join."""
 
     class Tokenizer(Databricks.Tokenizer):
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+
+
+class _Dialect(QueryDialect):
+    """Spark's tokens. Each word is one, and none begins a command whose rest is one."""
+
+    class Tokenizer(QueryDialect.Tokenizer):
         COMMANDS = set()  # noqa: RUF012
         KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if " " not in word}  # noqa: RUF012
         NUMERIC_LITERALS = {}  # noqa: RUF012
-        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
 
 def read_script(text: str, parameters: Mapping[str, object] | None = None) -> list[Cursor]:
@@ -280,10 +286,10 @@ class Cursor:
                 value = self._script.parameters[name]
                 begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
                 pieces.append(f" {value}" if begins_comment else value)
-            elif token.token_type is TokenType.STRING and source[token.start] == '"':
-                pieces.append(quoted(token.text))
+            elif token.token_type is TokenType.STRING and (source[token.start] == '"' or "''" in self._written(at)):
+                pieces.append(quoted(token.text))  # before Spark 4, 'it''s' is its
             else:
-                pieces.append(source[token.start : token.end + 1])
+                pieces.append(self._written(at))
             at += 1 if name is None else 2
         return "".join(pieces)
 
@@ -298,6 +304,10 @@ class Cursor:
         found = self.text(what)
         self.expect_end()
         return found
+
+    def _written(self, at: int) -> str:
+        token = self._tokens[at]
+        return self._script.text[token.start : token.end + 1]
 
     def _gap(self, at: int) -> str:
         """What is between a token and the one before it; a space for a comment."""

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.errors import InvalidInputError
+from txlog.statements.cursor import QueryDialect
 from txlog.statements.query import FAULTS, Query
 
 __all__ = ["run_query"]
@@ -34,7 +35,7 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
     for name, rows in zip(names, tables, strict=True):
         connection.register(name, rows)
     try:
-        parsed = sqlglot.parse_one(query.text(*names), read="databricks")
+        parsed = sqlglot.parse_one(query.text(*names), read=QueryDialect)
         text = parsed.transform(_kept_a_date).sql("duckdb")
         found = connection.sql(text)
         if found is None:
