@@ -636,3 +636,34 @@ def test_a_doubled_quote_is_a_quote_in_queries_and_expressions_alike(catalog: tx
 def test_spark_gets_a_doubled_quote_in_words_that_all_its_versions_read_alike() -> None:
     (query,) = read_statements("select 'it''s', '', r'a', 'it\\'s', \"it\"\"s\"", None)
     assert query.text() == "select 'it\\'s', '', r'a', 'it\\'s', 'it\"s'"
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("d > 0", [1, 2]),
+        ("f >= 1", [1, 2]),
+        ("s.d > 0", [1, 2]),
+        ("d between 0 and cast('NaN' as double)", [1, 2]),
+        ("d = cast('NaN' as double)", [1]),
+        ("d is null", [3]),
+        ("d > (select min(d) - 1 from t)", [1, 2]),
+        ("id in (select id from t order by d desc nulls last limit 1)", [1]),
+    ],
+)
+def test_a_query_has_nan_above_every_number(catalog: txlog.Catalog, condition: str, found: list[int]) -> None:
+    txlog.sql("create table t (id int, d double, f float, s struct<d: double>)", catalog)
+    values = [float("nan"), 1.0, None]
+    structs = [None if value is None else {"d": value} for value in values]
+    single = pa.array(values, pa.float32())
+    catalog.table("t").append(pa.table({"id": [1, 2, 3], "d": values, "f": single, "s": structs}))
+    txlog.sql(f"create table made as select * from t where {condition}", catalog)
+    assert rows(catalog, "select id from made order by id") == [(id,) for id in found]
+
+
+def test_a_query_on_a_table_with_floats_skips_the_files_that_other_columns_exclude(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int, d double); insert into t values (1, 1)", catalog)
+    (first,) = Path(catalog.location("t")).glob("*.parquet")
+    txlog.sql("insert into t values (2, 2)", catalog)
+    first.unlink()
+    assert rows(catalog, "select d from t where id = 2 and d > 0") == [(2.0,)]
