@@ -667,3 +667,13 @@ def test_a_query_on_a_table_with_floats_skips_the_files_that_other_columns_exclu
     txlog.sql("insert into t values (2, 2)", catalog)
     first.unlink()
     assert rows(catalog, "select d from t where id = 2 and d > 0") == [(2.0,)]
+
+
+def test_a_time_has_intervals_in_sparks_forms(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int); insert into t values (1), (2)", catalog)
+    for interval in ("'1 day'", "'1' day", "1 days", ":n day"):
+        query = f"select k from t timestamp as of current_timestamp() + interval {interval} where k = 1"
+        assert rows(catalog, query, **({"n": 1} if ":n" in interval else {})) == [(1,)]
+    for interval in ("", " 1", " '1'", " '1' where k = 1", " day"):
+        with pytest.raises(InvalidInputError, match=r"expected a (number and a )?unit, such as .*INTERVAL 1 DAY"):
+            txlog.sql(f"select k from t timestamp as of now() - interval{interval}", catalog)

@@ -26,6 +26,7 @@ __all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
 _NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
+_UNIT = pattern(r"(?:MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?")
 
 
 class QueryDialect(Databricks):
@@ -237,11 +238,24 @@ class Cursor:
         begin = self._at
         while True:
             if self.take("INTERVAL"):
-                self._at += 2
+                self._interval()
             else:
                 self._term(what)
             if self.take_one("+", "-") is None:
                 return self.rendered(begin, self._at)
+
+    def _interval(self) -> None:
+        """Move behind ``1 DAY``, ``'1' DAY`` or ``'1 day'``."""
+        has_unit = False
+        if self._parameter_at(self._at) is not None:
+            self._at += 2
+        elif self.is_at_string():
+            has_unit = len(self.string().split()) > 1
+        else:
+            self.number("a number and a unit, such as INTERVAL 1 DAY")
+        if not has_unit and not _UNIT.fullmatch(self.word()):
+            raise self.refused("expected a unit, such as DAY in INTERVAL 1 DAY")
+        self._at += not has_unit
 
     def _term(self, what: str) -> None:
         if self._parameter_at(self._at) is not None:
