@@ -669,6 +669,31 @@ def test_a_query_on_a_table_with_floats_skips_the_files_that_other_columns_exclu
     assert rows(catalog, "select d from t where id = 2 and d > 0") == [(2.0,)]
 
 
+def test_a_merge_inserts_into_columns_of_its_target_alone(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int, x int, st struct<x: int>)", catalog)
+    merge = "merge into t as a using (select {k} as k) s on a.k = s.k when not matched then insert ({columns}) values "
+    for column in ("st.x", "nope.x", "s.x", "a.st.x"):
+        with pytest.raises(
+            InvalidInputError, match=f"at line 1, column .*, {column.split('.')[0]}: INSERT names columns of a"
+        ):
+            txlog.sql(merge.format(k=1, columns=f"k, {column}") + "(s.k, 5)", catalog)
+    txlog.sql(merge.format(k=2, columns="A.k, t.x") + "(s.k, 5)", catalog)
+    assert rows(catalog, "table t") == [(2, 5, None)]
+
+
+def test_partition_names_each_partition_column_once_and_no_other(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int, p string) partitioned by (p); create table u (k int)", catalog)
+    for insert, fault in (
+        ("overwrite t partition (p = 'y', P = 'z') (k) values (1)", "PARTITION has P twice"),
+        ("overwrite t partition (k = 1) (p) values ('q')", "PARTITION names k, .* of t, which has p: .*REPLACE WHERE"),
+        ("into u partition (k = 1) select 1", "no partition column of u, which has none"),
+    ):
+        with pytest.raises(InvalidInputError, match=fault):
+            txlog.sql(f"insert {insert}", catalog)
+    txlog.sql("insert into t partition (P = 'y') (k) values (1)", catalog)
+    assert rows(catalog, "table t") == [(1, "y")]
+
+
 def test_a_time_has_intervals_in_sparks_forms(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (k int); insert into t values (1), (2)", catalog)
     for interval in ("'1 day'", "'1' day", "1 days", ":n day"):
