@@ -702,3 +702,14 @@ def test_a_time_has_intervals_in_sparks_forms(catalog: txlog.Catalog) -> None:
     for interval in ("", " 1", " '1'", " '1' where k = 1", " day"):
         with pytest.raises(InvalidInputError, match=r"expected a (number and a )?unit, such as .*INTERVAL 1 DAY"):
             txlog.sql(f"select k from t timestamp as of now() - interval{interval}", catalog)
+
+
+def test_weekdays_and_substrings_are_the_same_in_a_query_and_in_an_update(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int, d date, a int, b int, c string)", catalog)
+    values = "dayofweek(d), weekday(d), substring('abc', 0, 2)"
+    days = "(1, date '2026-11-21'), (2, date '2026-11-22'), (3, date '2026-11-23')"
+    txlog.sql(f"insert into t select id, d, {values} from (values {days}) as v(id, d)", catalog)
+    inserted = rows(catalog, "select a, b, c from t order by id")
+    assert inserted == [(7, 5, "ab"), (1, 6, "ab"), (2, 0, "ab")]
+    txlog.sql("update t set a = dayofweek(d), b = weekday(d), c = substring('abc', 0, 2)", catalog)
+    assert rows(catalog, "select a, b, c from t order by id") == inserted

@@ -37,7 +37,7 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         _register(connection, name, rows)
     try:
         parsed = sqlglot.parse_one(query.text(*names), read=QueryDialect)
-        text = parsed.transform(_kept_a_date).sql("duckdb")
+        text = parsed.transform(_as_in_spark).sql("duckdb")
         found = connection.sql(text)
         if found is None:
             raise ValueError("it has no rows")
@@ -77,9 +77,18 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _kept_a_date(node: exp.Expression) -> exp.Expression:
-    """What Spark's functions on dates give is a date, where duckdb's sum with an interval is a timestamp."""
-    return exp.cast(node, "date") if isinstance(node, _DATES) else node
+def _as_in_spark(node: exp.Expression) -> exp.Expression:
+    """A function as one of duckdb's with Spark's value, where sqlglot leaves one of the same name with another."""
+    if isinstance(node, _DATES):  # duckdb's sum of a date and an interval is a timestamp
+        return exp.cast(node, "date")
+    if isinstance(node, exp.DayOfWeek):  # Sunday is 1
+        return exp.paren(exp.func("isodow", node.this) % 7 + 1)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "weekday" and len(node.expressions) == 1:  # Monday is 0
+        return exp.paren(exp.func("isodow", exp.cast(node.expressions[0], "date")) - 1)
+    start = node.args.get("start")
+    if isinstance(node, exp.Substring) and isinstance(start, exp.Literal) and start.this == "0":  # as from 1
+        start.replace(exp.Literal.number(1))
+    return node
 
 
 def _columns(found: duckdb.DuckDBPyRelation) -> str:
