@@ -713,3 +713,10 @@ def test_weekdays_and_substrings_are_the_same_in_a_query_and_in_an_update(catalo
     assert inserted == [(7, 5, "ab"), (1, 6, "ab"), (2, 0, "ab")]
     txlog.sql("update t set a = dayofweek(d), b = weekday(d), c = substring('abc', 0, 2)", catalog)
     assert rows(catalog, "select a, b, c from t order by id") == inserted
+
+
+def test_the_from_of_is_distinct_from_does_not_end_a_condition(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int); insert into t values (1), (2), (null)", catalog)
+    txlog.sql("insert into t replace where k is not distinct from 1 select 1 union all select 1", catalog)
+    txlog.sql("insert into t replace where k is not distinct from 2 from t select k where k = 2", catalog)
+    assert rows(catalog, "select k from t order by k nulls last") == [(1,), (1,), (2,), (None,)]

@@ -220,7 +220,8 @@ class Cursor:
         begin, depth, cases = self._at, 0, 0
         while not self.is_at_end:
             word = self.word()
-            if not depth and not cases and any(self.looks_at(*stop.split()) for stop in stops):
+            follows_distinct = self._at > begin and self.word(-1) == "DISTINCT"  # IS DISTINCT FROM, which ends nothing
+            if not (depth or cases or follows_distinct) and any(self.looks_at(*stop.split()) for stop in stops):
                 break
             if word and word in _CLOSES and not depth:
                 break
