@@ -680,3 +680,19 @@ def test_decimals_near_powers_of_two_are_cast_divided_and_cut_exactly(tmp_path: 
     source = pa.table({"k": pa.array([largest], pa.decimal128(38, 18))})
     merged = table.merge(source, "target.e = source.k").when_matched_update({"s": "'found'"}).execute()
     assert merged.metrics.rows_updated == 1
+
+
+def test_size_counts_the_entries_of_a_map_as_those_of_an_array() -> None:
+    maps = pa.array([[("a", 1), ("b", None)], [], None], pa.map_(pa.string(), pa.int32()))
+    lists = pa.array([["a", "b"], [], None])
+    batch = pa.RecordBatch.from_arrays([maps, lists], ["m", "l"])
+    schema = from_arrow(batch.schema)
+    for name in ("m", "l"):
+        assert evaluate(parse(f"size({name})", schema), batch).to_pylist() == [2, 0, None]
+        assert evaluate(parse_predicate(f"size({name}) = 2", schema), batch.slice(1)).to_pylist() == [False, None]
+
+
+@pytest.mark.parametrize("kind", ["array<int>", "map<string, int>", "struct<a: int>", "array<array<decimal(3, 1)>>"])
+def test_a_cast_to_a_nested_type_is_refused_with_its_name(kind: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"a CAST to (?i:{kind[:5]}).* is not supported"):
+        parse(f"cast(l as {kind})", from_arrow(pa.schema({"l": pa.list_(pa.int32())})))

@@ -24,6 +24,7 @@ from txlog.errors import (
 )
 from txlog.statements.engine import LocalEngine, Source
 from txlog.statements.query import Query
+from txlog.statements.script import read_statements
 from txlog.statements.sql import results_of
 from txlog.testing.unity_server import UnityServer
 
@@ -616,3 +617,106 @@ def test_the_merges_that_stand_for_subqueries_do_what_they_say(tmp_path: Path) -
         run(f"merge into t using {merge}")
         rows = run("select k, v from t order by k").read_all()
         assert list(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True)) == expected
+
+
+def test_a_doubled_quote_is_a_quote_in_queries_and_expressions_alike(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (id int, v string default 'it''s') tblproperties (delta.feature.allowColumnDefaults ="
+        " supported); insert into t values (1, 'it''s'), (2, default), (3, \"it's\"), (4, 'x');"
+        "insert into t (id) values (5); update t set v = 'it''s' where id = 4; insert into t select 6, 'it''s';"
+        'insert into t values (7, \'""\'), (8, """"), (9, r\'\\d\');',
+        catalog,
+    )
+    alike = [(number,) for number in range(1, 7)]
+    assert rows(catalog, "select id from t where v = 'it''s' order by id") == alike
+    assert rows(catalog, "select v from t where id > 6 order by id") == [('""',), ('"',), ("\\d",)]
+    assert txlog.sql("delete from t where v = 'it''s'", catalog).metrics.rows_deleted == 6
+
+
+def test_spark_gets_a_doubled_quote_in_words_that_all_its_versions_read_alike() -> None:
+    (query,) = read_statements("select 'it''s', '', r'a', 'it\\'s', \"it\"\"s\"", None)
+    assert query.text() == "select 'it\\'s', '', r'a', 'it\\'s', 'it\"s'"
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("d > 0", [1, 2]),
+        ("f >= 1", [1, 2]),
+        ("s.d > 0", [1, 2]),
+        ("d between 0 and cast('NaN' as double)", [1, 2]),
+        ("d = cast('NaN' as double)", [1]),
+        ("d is null", [3]),
+        ("d > (select min(d) - 1 from t)", [1, 2]),
+        ("id in (select id from t order by d desc nulls last limit 1)", [1]),
+    ],
+)
+def test_a_query_has_nan_above_every_number(catalog: txlog.Catalog, condition: str, found: list[int]) -> None:
+    txlog.sql("create table t (id int, d double, f float, s struct<d: double>)", catalog)
+    values = [float("nan"), 1.0, None]
+    structs = [None if value is None else {"d": value} for value in values]
+    single = pa.array(values, pa.float32())
+    catalog.table("t").append(pa.table({"id": [1, 2, 3], "d": values, "f": single, "s": structs}))
+    txlog.sql(f"create table made as select * from t where {condition}", catalog)
+    assert rows(catalog, "select id from made order by id") == [(id,) for id in found]
+
+
+def test_a_query_on_a_table_with_floats_skips_the_files_that_other_columns_exclude(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int, d double); insert into t values (1, 1)", catalog)
+    (first,) = Path(catalog.location("t")).glob("*.parquet")
+    txlog.sql("insert into t values (2, 2)", catalog)
+    first.unlink()
+    assert rows(catalog, "select d from t where id = 2 and d > 0") == [(2.0,)]
+
+
+def test_a_merge_inserts_into_columns_of_its_target_alone(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int, x int, st struct<x: int>)", catalog)
+    merge = "merge into t as a using (select {k} as k) s on a.k = s.k when not matched then insert ({columns}) values "
+    for column in ("st.x", "nope.x", "s.x", "a.st.x"):
+        with pytest.raises(
+            InvalidInputError, match=f"at line 1, column .*, {column.split('.')[0]}: INSERT names columns of a"
+        ):
+            txlog.sql(merge.format(k=1, columns=f"k, {column}") + "(s.k, 5)", catalog)
+    txlog.sql(merge.format(k=2, columns="A.k, t.x") + "(s.k, 5)", catalog)
+    assert rows(catalog, "table t") == [(2, 5, None)]
+
+
+def test_partition_names_each_partition_column_once_and_no_other(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int, p string) partitioned by (p); create table u (k int)", catalog)
+    for insert, fault in (
+        ("overwrite t partition (p = 'y', P = 'z') (k) values (1)", "PARTITION has P twice"),
+        ("overwrite t partition (k = 1) (p) values ('q')", "PARTITION names k, .* of t, which has p: .*REPLACE WHERE"),
+        ("into u partition (k = 1) select 1", "no partition column of u, which has none"),
+    ):
+        with pytest.raises(InvalidInputError, match=fault):
+            txlog.sql(f"insert {insert}", catalog)
+    txlog.sql("insert into t partition (P = 'y') (k) values (1)", catalog)
+    assert rows(catalog, "table t") == [(1, "y")]
+
+
+def test_a_time_has_intervals_in_sparks_forms(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int); insert into t values (1), (2)", catalog)
+    for interval in ("'1 day'", "'1' day", "1 days", ":n day"):
+        query = f"select k from t timestamp as of current_timestamp() + interval {interval} where k = 1"
+        assert rows(catalog, query, **({"n": 1} if ":n" in interval else {})) == [(1,)]
+    for interval in ("", " 1", " '1'", " '1' where k = 1", " day"):
+        with pytest.raises(InvalidInputError, match=r"expected a (number and a )?unit, such as .*INTERVAL 1 DAY"):
+            txlog.sql(f"select k from t timestamp as of now() - interval{interval}", catalog)
+
+
+def test_weekdays_and_substrings_are_the_same_in_a_query_and_in_an_update(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int, d date, a int, b int, c string)", catalog)
+    values = "dayofweek(d), weekday(d), substring('abc', 0, 2)"
+    days = "(1, date '2026-11-21'), (2, date '2026-11-22'), (3, date '2026-11-23')"
+    txlog.sql(f"insert into t select id, d, {values} from (values {days}) as v(id, d)", catalog)
+    inserted = rows(catalog, "select a, b, c from t order by id")
+    assert inserted == [(7, 5, "ab"), (1, 6, "ab"), (2, 0, "ab")]
+    txlog.sql("update t set a = dayofweek(d), b = weekday(d), c = substring('abc', 0, 2)", catalog)
+    assert rows(catalog, "select a, b, c from t order by id") == inserted
+
+
+def test_the_from_of_is_distinct_from_does_not_end_a_condition(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (k int); insert into t values (1), (2), (null)", catalog)
+    txlog.sql("insert into t replace where k is not distinct from 1 select 1 union all select 1", catalog)
+    txlog.sql("insert into t replace where k is not distinct from 2 from t select k where k = 2", catalog)
+    assert rows(catalog, "select k from t order by k nulls last") == [(1,), (1,), (2,), (None,)]

@@ -23,7 +23,7 @@ from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
-from txlog.protocol.schema import Decimal, type_to_arrow
+from txlog.protocol.schema import Decimal, Map, type_to_arrow
 
 __all__ = ["FALLIBLE", "KERNELS"]
 
@@ -352,6 +352,10 @@ def _formatted(call: Call, values: Any) -> Any:
 
 
 def _size(call: Call, values: Any) -> Any:
+    given = call.arguments[0].type
+    if isinstance(given, Map):  # Arrow counts in lists alone
+        kind = type_to_arrow(given)
+        values = values.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     return pc.list_value_length(values).cast(pa.int32())
 
 

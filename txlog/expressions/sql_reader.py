@@ -417,7 +417,8 @@ class Reader:
 
     def _type(self, node: exp.Expression) -> DataType:
         wanted = node.args["to"]
-        parameters = [str(parameter.this.this) for parameter in wanted.expressions]
+        # Those of a nested type are types themselves.
+        parameters = [parameter.sql() for parameter in wanted.expressions]
         if wanted.this.name == "DECIMAL" and len(parameters) <= 2 and all(text.isdigit() for text in parameters):
             precision, scale = [*map(int, parameters), *((10, 0)[len(parameters) :])]
             if 1 <= precision <= 38 and scale <= precision:

@@ -32,7 +32,7 @@ from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
 from txlog.util.parallel import parallel_map
 
-__all__ = ["SnapshotDataset"]
+__all__ = ["SnapshotDataset", "may_hold_nan"]
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 
@@ -235,7 +235,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
         Arrow trusts these bounds, and would lose or miscount rows with NaN. Its row filters are exact.
         """
-        return any(map(_may_hold_nan, self._stored(self._filtered(filter))))
+        return any(map(may_hold_nan, self._stored(self._filtered(filter))))
 
     def _stored(self, names: Sequence[str]) -> list[pa.DataType]:
         """The types of these columns, as far as files hold them."""
@@ -333,9 +333,10 @@ def _members(kind: pa.DataType) -> list[pa.Field]:
     return [kind.field(at) for at in range(kind.num_fields)]
 
 
-def _may_hold_nan(kind: pa.DataType) -> bool:
+def may_hold_nan(kind: pa.DataType) -> bool:
+    """Whether values of the type are floats, or have floats in them."""
     if pa.types.is_nested(kind):
-        return any(_may_hold_nan(member.type) for member in _members(kind))
+        return any(may_hold_nan(member.type) for member in _members(kind))
     return bool(pa.types.is_floating(kind))
 
 

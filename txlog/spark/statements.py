@@ -18,7 +18,7 @@ from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Field, backquoted, type_name
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, backquoted, type_name
 from txlog.result import WriteResult, counted
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
@@ -28,6 +28,7 @@ from txlog.spark.spark_workers import SparkWorkers
 from txlog.statements.engine import Source, merge_here
 from txlog.statements.query import Query
 from txlog.statements.sql import results_of
+from txlog.statements.stored import fields_by_name
 from txlog.table import Table
 from txlog.util.api_hints import explains_call
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
@@ -112,12 +113,17 @@ class SparkEngine:
     def columns_of(self, rows: DataFrame) -> list[str]:
         return list(rows.columns)
 
-    def stored(self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, str]) -> DataFrame:
+    def stored(
+        self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, str], *, by_name: bool
+    ) -> DataFrame:
         if len(rows.columns) != len(fields):
             raise InvalidInputError(
                 f"the query has {counted(len(rows.columns), 'column')}, and the statement fills {len(fields)}:"
                 f" {', '.join(field.name for field in fields)}"
             )
+        if by_name:
+            for given, field in zip(rows.schema, fields, strict=True):
+                _check_names(given.dataType, field.type, field.name)
         renamed = rows.toDF(*(f"c{number}" for number in range(len(fields))))
         values = [(f"c{number}", field) for number, field in enumerate(fields)]
         values += [(f"({text})", field) for field, text in constants.items()]
@@ -163,6 +169,25 @@ class SparkEngine:
 
     def _typed(self, error: Exception, what: str) -> Exception:
         return error_from(error) or InvalidInputError(f"{what}: {error}")
+
+
+def _check_names(given: Any, wanted: DataType, column: str) -> None:
+    """Refuse a struct whose fields are not the column's, in their order: Spark's CAST goes by position alone.
+
+    ``given`` is Spark's type. Raises InvalidInputError.
+    """
+    match wanted:
+        case Struct(fields) if given.typeName() == "struct":
+            if fields_by_name(fields, given.names, column) != list(range(len(fields))):
+                order = ", ".join(field.name for field in fields)
+                raise InvalidInputError(f"column {column} is a struct of {order}: give its fields in this order")
+            for field, member in zip(fields, given, strict=True):
+                _check_names(member.dataType, field.type, f"{column}.{field.name}")
+        case Array(element) if given.typeName() == "array":
+            _check_names(given.elementType, element, f"{column}.element")
+        case Map(key, value) if given.typeName() == "map":
+            _check_names(given.keyType, key, f"{column}.key")
+            _check_names(given.valueType, value, f"{column}.value")
 
 
 def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:

@@ -21,21 +21,28 @@ from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid
 from txlog.util.lazy import pattern
 
-__all__ = ["Cursor", "quoted", "read_script"]
+__all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
 _NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
+_UNIT = pattern(r"(?:MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?")
 
 
-class _Dialect(Databricks):
-    """Spark's tokens. Each word is one, and none begins a command whose rest is one."""
+class QueryDialect(Databricks):
+    """The dialect of queries. A doubled quote in a string is a quote, as in Spark 4, and not two strings to join."""
 
     class Tokenizer(Databricks.Tokenizer):
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+
+
+class _Dialect(QueryDialect):
+    """Spark's tokens. Each word is one, and none begins a command whose rest is one."""
+
+    class Tokenizer(QueryDialect.Tokenizer):
         COMMANDS = set()  # noqa: RUF012
         KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if " " not in word}  # noqa: RUF012
         NUMERIC_LITERALS = {}  # noqa: RUF012
-        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
 
 def read_script(text: str, parameters: Mapping[str, object] | None = None) -> list[Cursor]:
@@ -213,7 +220,8 @@ class Cursor:
         begin, depth, cases = self._at, 0, 0
         while not self.is_at_end:
             word = self.word()
-            if not depth and not cases and any(self.looks_at(*stop.split()) for stop in stops):
+            follows_distinct = self._at > begin and self.word(-1) == "DISTINCT"  # IS DISTINCT FROM, which ends nothing
+            if not (depth or cases or follows_distinct) and any(self.looks_at(*stop.split()) for stop in stops):
                 break
             if word and word in _CLOSES and not depth:
                 break
@@ -231,11 +239,24 @@ class Cursor:
         begin = self._at
         while True:
             if self.take("INTERVAL"):
-                self._at += 2
+                self._interval()
             else:
                 self._term(what)
             if self.take_one("+", "-") is None:
                 return self.rendered(begin, self._at)
+
+    def _interval(self) -> None:
+        """Move behind ``1 DAY``, ``'1' DAY`` or ``'1 day'``."""
+        has_unit = False
+        if self._parameter_at(self._at) is not None:
+            self._at += 2
+        elif self.is_at_string():
+            has_unit = len(self.string().split()) > 1
+        else:
+            self.number("a number and a unit, such as INTERVAL 1 DAY")
+        if not has_unit and not _UNIT.fullmatch(self.word()):
+            raise self.refused("expected a unit, such as DAY in INTERVAL 1 DAY")
+        self._at += not has_unit
 
     def _term(self, what: str) -> None:
         if self._parameter_at(self._at) is not None:
@@ -280,10 +301,10 @@ class Cursor:
                 value = self._script.parameters[name]
                 begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
                 pieces.append(f" {value}" if begins_comment else value)
-            elif token.token_type is TokenType.STRING and source[token.start] == '"':
-                pieces.append(quoted(token.text))
+            elif token.token_type is TokenType.STRING and (source[token.start] == '"' or "''" in self._written(at)):
+                pieces.append(quoted(token.text))  # before Spark 4, 'it''s' is its
             else:
-                pieces.append(source[token.start : token.end + 1])
+                pieces.append(self._written(at))
             at += 1 if name is None else 2
         return "".join(pieces)
 
@@ -298,6 +319,10 @@ class Cursor:
         found = self.text(what)
         self.expect_end()
         return found
+
+    def _written(self, at: int) -> str:
+        token = self._tokens[at]
+        return self._script.text[token.start : token.end + 1]
 
     def _gap(self, at: int) -> str:
         """What is between a token and the one before it; a space for a comment."""

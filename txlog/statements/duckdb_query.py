@@ -15,6 +15,8 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.errors import InvalidInputError
+from txlog.reading.dataset import may_hold_nan
+from txlog.statements.cursor import QueryDialect
 from txlog.statements.query import FAULTS, Query
 
 __all__ = ["run_query"]
@@ -32,10 +34,10 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         connection.execute(f"SET {setting}")
     names = [f"txlog_{number}" for number in range(len(tables))]
     for name, rows in zip(names, tables, strict=True):
-        connection.register(name, rows)
+        _register(connection, name, rows)
     try:
-        parsed = sqlglot.parse_one(query.text(*names), read="databricks")
-        text = parsed.transform(_kept_a_date).sql("duckdb")
+        parsed = sqlglot.parse_one(query.text(*names), read=QueryDialect)
+        text = parsed.transform(_as_in_spark).sql("duckdb")
         found = connection.sql(text)
         if found is None:
             raise ValueError("it has no rows")
@@ -54,16 +56,46 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
-def _kept_a_date(node: exp.Expression) -> exp.Expression:
-    """What Spark's functions on dates give is a date, where duckdb's sum with an interval is a timestamp."""
-    return exp.cast(node, "date") if isinstance(node, _DATES) else node
+def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:
+    """Name a table, so that duckdb itself compares the columns that can hold NaN.
+
+    NaN is above all numbers in duckdb, as in Spark. But duckdb has Arrow filter the rows that it reads (by WHERE, the
+    keys of a join, the best rows so far of a LIMIT), and Arrow finds NaN above nothing: rows would be lost. It hands
+    over only filters on bare columns, so these columns are a CASE with the same values. The filters on others still
+    skip files, and columns that are not needed are not read.
+    """
+    floats = [_quoted(field.name) for field in rows.schema if may_hold_nan(field.type)]
+    if not floats:
+        connection.register(name, rows)
+        return
+    connection.register(f"{name}_read", rows)
+    same = ", ".join(f"CASE WHEN {column} IS NULL THEN NULL ELSE {column} END AS {column}" for column in floats)
+    connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * REPLACE ({same}) FROM {name}_read")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _as_in_spark(node: exp.Expression) -> exp.Expression:
+    """A function as one of duckdb's with Spark's value, where sqlglot leaves one of the same name with another."""
+    if isinstance(node, _DATES):  # duckdb's sum of a date and an interval is a timestamp
+        return exp.cast(node, "date")
+    if isinstance(node, exp.DayOfWeek):  # Sunday is 1
+        return exp.paren(exp.func("isodow", node.this) % 7 + 1)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "weekday" and len(node.expressions) == 1:  # Monday is 0
+        return exp.paren(exp.func("isodow", exp.cast(node.expressions[0], "date")) - 1)
+    start = node.args.get("start")
+    if isinstance(node, exp.Substring) and isinstance(start, exp.Literal) and start.this == "0":  # as from 1
+        start.replace(exp.Literal.number(1))
+    return node
 
 
 def _columns(found: duckdb.DuckDBPyRelation) -> str:
     """All columns; sums of integers are a bigint, as in Spark, and not duckdb's own type of 128 bits."""
     columns = []
     for number, (name, kind) in enumerate(zip(found.columns, found.types, strict=True), 1):
-        quoted = '"' + name.replace('"', '""') + '"'
+        quoted = _quoted(name)
         columns.append(f"CAST(#{number} AS BIGINT) AS {quoted}" if str(kind) == "HUGEINT" else f"#{number} AS {quoted}")
     return ", ".join(columns)
 

@@ -67,8 +67,11 @@ class Engine(Protocol):
 
     def columns_of(self, rows: Any) -> list[str]: ...
 
-    def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, str]) -> Any:
-        """The rows as ``fields``, one for each column in order, and columns with one value, in SQL, for all rows."""
+    def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, str], *, by_name: bool) -> Any:
+        """The rows as ``fields``, one for each column in order, and columns with one value, in SQL, for all rows.
+
+        Fields of structs go by position, or with ``by_name`` by their names.
+        """
 
     def write(self, place: Table | TablePlace, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
         """Append to or overwrite a table, with the options of `WriteOptions`; or create one at a place, with the
@@ -105,9 +108,9 @@ class LocalEngine:
         return list(rows.schema.names)
 
     def stored(
-        self, rows: pa.RecordBatchReader, fields: Sequence[Field], constants: Mapping[Field, str]
+        self, rows: pa.RecordBatchReader, fields: Sequence[Field], constants: Mapping[Field, str], *, by_name: bool
     ) -> pa.RecordBatchReader:
-        return _with_constants(as_stored(rows, fields), constants)
+        return _with_constants(as_stored(rows, fields, by_name=by_name), constants)
 
     def write(
         self, place: Table | TablePlace, rows: pa.RecordBatchReader, mode: str, options: Mapping[str, Any]

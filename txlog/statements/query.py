@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
-from txlog.statements.cursor import Cursor
+from txlog.statements.cursor import Cursor, QueryDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.util.lazy import pattern
 
@@ -143,7 +143,7 @@ def _changes(cursor: Cursor) -> Reading:
 
 def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: str) -> Query:
     try:
-        tree = sqlglot.parse_one(text, dialect="databricks")
+        tree = sqlglot.parse_one(text, dialect=QueryDialect)
     except FAULTS as error:
         fault = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
         near = f" near {fault['highlight']!r}" if fault.get("highlight") else ""

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from txlog.protocol.schema import fold_name
 from txlog.result import counted
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_as_of, read_table_name
@@ -137,8 +138,14 @@ def _partition(cursor: Cursor) -> tuple[tuple[str, str], ...]:
     if not cursor.take("PARTITION"):
         return ()
 
+    seen = set()
+
     def constant(each: Cursor) -> tuple[str, str]:
+        ahead = each.copy()
         column = each.name("a partition column")
+        if fold_name(column) in seen:
+            raise ahead.refused(f"PARTITION has {column} twice")
+        seen.add(fold_name(column))
         each.expect("=")
         return column, each.text("a value", ",")
 
@@ -200,13 +207,13 @@ def read_merge(cursor: Cursor) -> Merge:
     on = cursor.text("a condition", *_WHEN)
     clauses: list[Clause] = []
     while cursor.take("WHEN"):
-        clauses.append(_clause(cursor, alias))
+        clauses.append(_clause(cursor, table, alias))
     if not clauses:
         raise cursor.refused("expected WHEN MATCHED or WHEN NOT MATCHED")
     return Merge(table, alias, query, source_alias, on, tuple(clauses), merges_schema)
 
 
-def _clause(cursor: Cursor, alias: str) -> Clause:
+def _clause(cursor: Cursor, table: TableName, alias: str) -> Clause:
     when: Literal["matched", "not matched", "not matched by source"] = "matched"
     if not cursor.take("MATCHED"):
         cursor.expect("NOT", "MATCHED")
@@ -219,7 +226,7 @@ def _clause(cursor: Cursor, alias: str) -> Clause:
     cursor.expect("THEN")
     if when == "not matched":
         cursor.expect("INSERT")
-        return Clause(when, "insert", _inserted(cursor), condition)
+        return Clause(when, "insert", _inserted(cursor, table, alias), condition)
     if cursor.take("DELETE"):
         return Clause(when, "delete", None, condition)
     cursor.expect("UPDATE")
@@ -231,10 +238,19 @@ def _clause(cursor: Cursor, alias: str) -> Clause:
     return Clause(when, "update", cursor.list(lambda each: _assignment(each, alias, ",", *_WHEN)), condition)
 
 
-def _inserted(cursor: Cursor) -> Assignments | None:
+def _inserted(cursor: Cursor, table: TableName, alias: str) -> Assignments | None:
     if cursor.take("*"):
         return None
-    columns = cursor.inside().whole_list(lambda each: each.names("a column")[-1:])
+    qualifiers = [(), (alias.lower(),), tuple(part.lower() for part in table.parts)]
+
+    def column(each: Cursor) -> tuple[str, ...]:
+        ahead = each.copy()
+        *qualifier, name = each.names("a column")
+        if tuple(part.lower() for part in qualifier) not in qualifiers:
+            raise ahead.refused(f"INSERT names columns of {alias}, not fields: write named_struct for a whole struct")
+        return (name,)
+
+    columns = cursor.inside().whole_list(column)
     cursor.expect("VALUES")
     values = cursor.inside().whole_list(lambda each: each.text("a value", ","))
     if len(columns) != len(values):

@@ -190,14 +190,17 @@ class Runner:
     @_run.register
     def _(self, statement: Insert) -> Any:
         table = self._open(statement.table)
-        fields = list(table.snapshot().delta_schema.fields)
+        snapshot = table.snapshot()
+        fields = list(snapshot.delta_schema.fields)
+        _check_partition(statement, snapshot.partition_columns)
         query = _with_defaults(statement, fields) if statement.with_defaults else statement.query
         rows, commit = self._rows_for(table, query)
         constants = {_field(fields, name): text for name, text in statement.partition}
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
             given = [field for field in fields if field not in constants]
-            rows = self._engine.stored(rows, self._columns(statement, given, rows), constants)
+            columns = self._columns(statement, given, rows)
+            rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
             return self._engine.write(table, rows, "append", options | {"commit": commit})
         where = statement.where or " AND ".join(
@@ -423,6 +426,16 @@ def _field(fields: Sequence[Field], name: str) -> Field:
         if fold_name(field.name) == fold_name(name):
             return field
     raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
+
+
+def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
+    for name, _ in statement.partition:
+        if fold_name(name) not in map(fold_name, columns):
+            has = f"which has {', '.join(columns)}" if columns else "which has none"
+            raise InvalidInputError(
+                f"PARTITION names {name}, and it is no partition column of {statement.table.text}, {has}: for another"
+                " column, write its value in the query, and REPLACE WHERE to overwrite its rows"
+            )
 
 
 def _values(schema: Struct, values: Assignments, prefix: str) -> dict[str, object]:

@@ -2,15 +2,17 @@
 
 In: batches of a query, and fields of the table in the same order. Out: batches of these fields. This is SQL's store
 assignment in ANSI mode, as Spark's Delta has it: any value goes into a column that it can be cast to, and a value that
-does not fit is an error.
+does not fit is an error. A struct has all fields of its column, and no others: none gets NULL or is dropped unasked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
@@ -28,10 +30,14 @@ from txlog.protocol.schema import (
 )
 from txlog.result import counted
 from txlog.statements.cursor import quoted
+from txlog.writer.convert import as_list_of_entries
 
-__all__ = ["as_cast", "as_stored", "set_text"]
+__all__ = ["as_cast", "as_stored", "fields_by_name", "set_text"]
 
-Cast = Callable[[pa.RecordBatch], pa.Array]
+Cast: TypeAlias = Callable[[pa.Array], pa.Array]
+PairFields: TypeAlias = Callable[[Sequence[Field], Sequence[str], str], list[int]]
+"""For each field of a column's struct, the position of its value among the names of the query's. Raises
+InvalidInputError with the column if they do not fit."""
 
 
 def as_cast(value: str, kind: DataType) -> str:
@@ -61,8 +67,10 @@ def set_text(field: Field, values: Sequence[tuple[tuple[str, ...], str]], refere
     return f"named_struct({', '.join(parts)})"
 
 
-def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field]) -> pa.RecordBatchReader:
+def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field], *, by_name: bool = False) -> pa.RecordBatchReader:
     """The rows with the names and types of ``fields``, one for each of their columns, in order.
+
+    The fields of a struct go by position too, as in Spark, or with ``by_name`` by their names in any case.
 
     Raises InvalidInputError for a type that cannot be stored, and in the stream for a value that does not fit.
     """
@@ -71,51 +79,112 @@ def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field]) -> pa.RecordB
             f"the query has {counted(len(rows.schema), 'column')}, and the statement fills {len(fields)}:"
             f" {', '.join(field.name for field in fields)}; name the columns: INSERT INTO table (a, b) SELECT ..."
         )
-    given = pa.schema([field.with_name(f"c{number}") for number, field in enumerate(rows.schema)])
-    casts = [_cast(given, number, field) for number, field in enumerate(fields)]
+    pair = fields_by_name if by_name else _fields_by_position
+    casts = [_cast(given.type, field.type, field.name, pair) for given, field in zip(rows.schema, fields, strict=True)]
     schema = pa.schema([pa.field(field.name, type_to_arrow(field.type)) for field in fields])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:
-            renamed = pa.RecordBatch.from_arrays(batch.columns, schema=given)
-            yield pa.RecordBatch.from_arrays([cast(renamed) for cast in casts], schema=schema)
+            columns = [cast(column) for cast, column in zip(casts, batch.columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _cast(given: pa.Schema, number: int, field: Field) -> Cast:
-    wanted = type_to_arrow(field.type)
-    if given.field(number).type == wanted:
-        return lambda batch: batch.column(number)
-    store = (
-        _nested(field, wanted) if isinstance(field.type, Struct | Array | Map) else _plain(given.field(number), field)
-    )
+def fields_by_name(fields: Sequence[Field], given: Sequence[str], column: str) -> list[int]:
+    """For each field of a struct, the position of its value among ``given``, by name in any case.
 
-    def cast(batch: pa.RecordBatch) -> pa.Array:
-        column = batch.column(number)
-        return pa.nulls(len(column), wanted) if column.null_count == len(column) else store(batch, column)
+    Raises InvalidInputError if the names are not the same.
+    """
+    names = [fold_name(name) for name in given]
+    if sorted(names) != sorted(fold_name(field.name) for field in fields):
+        raise InvalidInputError(f"{_differing(fields, given, column)}: BY NAME needs each of them once, by its name")
+    return [names.index(fold_name(field.name)) for field in fields]
+
+
+def _fields_by_position(fields: Sequence[Field], given: Sequence[str], column: str) -> list[int]:
+    if len(given) != len(fields):
+        raise InvalidInputError(f"{_differing(fields, given, column)}: give it a value for each field, in this order")
+    return list(range(len(fields)))
+
+
+def _differing(fields: Sequence[Field], given: Sequence[str], column: str) -> str:
+    wanted = ", ".join(field.name for field in fields)
+    return f"column {column} is a struct of {wanted}, and the query has one of {', '.join(given)}"
+
+
+def _cast(source: pa.DataType, target: DataType, column: str, pair: PairFields) -> Cast:
+    wanted = type_to_arrow(target)
+    if source == wanted:
+        return lambda array: array
+    match target:
+        case Struct() if pa.types.is_struct(source):
+            store = _struct_cast(source, target, column, pair)
+        case Array() if isinstance(source, LIST_TYPES):
+            store = _list_cast(source, target, column, pair)
+        case Map() if pa.types.is_map(source):
+            store = _map_cast(source, target, column, pair)
+        case Struct() | Array() | Map():
+            store = _refusal(InvalidInputError(f"column {column} is a {type_name(target)}: it cannot store {source}"))
+        case _:
+            store = _plain_cast(source, target)
+    return lambda array: pa.nulls(len(array), wanted) if array.null_count == len(array) else store(array)
+
+
+def _struct_cast(source: pa.StructType, target: Struct, column: str, pair: PairFields) -> Cast:
+    wanted = type_to_arrow(target)
+    places = pair(target.fields, [field.name for field in source], column)
+    casts = [
+        _cast(source.field(at).type, field.type, f"{column}.{field.name}", pair)
+        for at, field in zip(places, target.fields, strict=True)
+    ]
+
+    def cast(array: pa.Array) -> pa.Array:
+        visible = array.flatten()  # a value below a null struct is null: it may be one that does not fit
+        members = [member(visible[at]) for at, member in zip(places, casts, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=list(wanted), mask=array.is_null())
 
     return cast
 
 
-def _plain(given: pa.Field, field: Field) -> Callable[[pa.RecordBatch, pa.Array], pa.Array]:
+def _list_cast(source: pa.DataType, target: Array, column: str, pair: PairFields) -> Cast:
+    wanted = type_to_arrow(target)
+    element = _cast(source.value_type, target.element, f"{column}.element", pair)
+
+    def cast(array: pa.Array) -> pa.Array:
+        offsets, mask = offsets_and_mask(array)
+        return pa.ListArray.from_arrays(offsets, element(array.flatten()), type=wanted, mask=mask)
+
+    return cast
+
+
+def _map_cast(source: pa.MapType, target: Map, column: str, pair: PairFields) -> Cast:
+    wanted = type_to_arrow(target)
+    key = _cast(source.key_type, target.key, f"{column}.key", pair)
+    value = _cast(source.item_type, target.value, f"{column}.value", pair)
+
+    def cast(array: pa.Array) -> pa.Array:
+        lists = as_list_of_entries(array)
+        offsets, mask = offsets_and_mask(lists)
+        entries = lists.flatten()
+        return pa.MapArray.from_arrays(offsets, key(entries.field(0)), value(entries.field(1)), wanted, mask=mask)
+
+    return cast
+
+
+def _plain_cast(source: pa.DataType, target: DataType) -> Cast:
+    given = pa.schema([pa.field("value", source)])
     try:
-        expression = parse(as_cast(given.name, field.type), from_arrow(pa.schema([given])))
-    except InvalidInputError as error:  # NULL without a type has some type in a query, so only a value is an error
-        refusal = error
-
-        def refuse(batch: pa.RecordBatch, column: pa.Array) -> pa.Array:
-            raise refusal
-
-        return refuse
-    return lambda batch, column: evaluate(expression, batch)
+        expression = parse(as_cast("value", target), from_arrow(given))
+    except InvalidInputError as error:
+        return _refusal(error)
+    return lambda array: evaluate(expression, pa.RecordBatch.from_arrays([array], schema=given))
 
 
-def _nested(field: Field, wanted: pa.DataType) -> Callable[[pa.RecordBatch, pa.Array], pa.Array]:
-    def cast(batch: pa.RecordBatch, column: pa.Array) -> pa.Array:
-        try:
-            return column.cast(wanted)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InvalidInputError(f"column {field.name} cannot store the values of the query: {error}") from None
+def _refusal(error: InvalidInputError) -> Cast:
+    """What raises for values: NULL without a type has some type in a query, so the type alone is no error."""
 
-    return cast
+    def refuse(array: pa.Array) -> pa.Array:
+        raise error
+
+    return refuse
