@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv, json
 
 from txlog.arrow.old_calendar import old_calendar
+from txlog.arrow.utf8 import first_not_utf8
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted
@@ -40,6 +41,12 @@ _FORMAT_OF_SUFFIX = {
     ".ndjson": "json",
 }
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+_AS_UTF8 = {
+    "parquet": "write the file again with text that is, or with this column as bytes",
+    "csv": "convert the file, for example with iconv",
+    "json": "convert the file, for example with iconv",
+}
 
 FORMATS = ("parquet", "csv", "json")
 
@@ -109,7 +116,10 @@ class DataFiles(msgspec.Struct, frozen=True):
         for file in self.files:
             reported = 0
             with file.opened() as (_, batches):
+                rows = 0
                 for batch, done_bytes in batches:
+                    file.require_utf8(batch, rows)
+                    rows += batch.num_rows
                     yield _lined_up(batch, self.schema)
                     advance(done_bytes - reported)
                     reported = done_bytes
@@ -206,6 +216,16 @@ class _DataFile(msgspec.Struct, frozen=True):
                 raise
             # For a damaged Parquet file Arrow raises an OSError without a number.
             raise self._unreadable(error) from None
+
+    def require_utf8(self, batch: pa.RecordBatch, rows_before: int) -> None:
+        """Refuse text that Arrow reads as it is. Its CSV reader checks text itself, and knows the row."""
+        if self.format != "csv" and (found := first_not_utf8(batch)) is not None:
+            name, row = found
+            raise InvalidInputError(
+                f"{self.name}: column {name!r} is not UTF-8 in row {rows_before + row:,}, counting from 0:"
+                f" {_AS_UTF8[self.format]}",
+                path=self.name,
+            )
 
     def _unreadable(self, error: Exception, rows_before: int = 0, names: Collection[str] = ()) -> InvalidInputError:
         """Arrow's own message. For JSON, it counts rows from 0, after the previous batches, and knows no column but
@@ -329,7 +349,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
         if unreadable and unreadable[0] not in self.text_format.column_types:
             raise InvalidInputError(
-                f"{self.name}: column {unreadable[0]!r} is not UTF-8: convert the file, for example with iconv",
+                f"{self.name}: column {unreadable[0]!r} is not UTF-8: {_AS_UTF8['csv']}",
                 path=self.name,
             )
 
