@@ -8,12 +8,13 @@ import io
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from txlog.commands.data_files import InputFile, inspected
+from txlog.commands.data_files import InputFile, TextFormat, inspected
 from txlog.errors import InvalidInputError
 
 _CSV = b"id,name\n" + b"".join(b"%d,n\n" % number for number in range(600_000))
@@ -84,3 +85,28 @@ def test_files_are_closed_when_their_rows_are_read(tmp_path: Path, suffix: str) 
 
     while is_open():  # a thread of Arrow's may hold the last file for a moment
         time.sleep(0.01)
+
+
+def _rows(name: str, text: bytes, **text_format: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        inspected([_input(name, text, [])], text_format=TextFormat(**text_format))
+        .reader(lambda _bytes: None)
+        .read_all()
+        .to_pylist()
+    )
+    return found
+
+
+@pytest.mark.parametrize("text", [b"n\n1\n\n3\n", b'n\n1\n""\n3\n', b"n\r\n1\r\n\r\n3"])
+def test_a_null_of_the_only_column_of_a_csv_file_is_a_row_as_each_library_writes_it(text: bytes) -> None:
+    for kind in (pa.int64(), pa.float64(), pa.decimal128(9, 2)):
+        assert _rows("a.csv", text, column_types={"N": kind}) == [{"N": 1}, {"N": None}, {"N": 3}]
+
+
+def test_the_last_line_of_a_csv_file_of_one_column_may_be_null() -> None:
+    assert _rows("a.csv", b"n\n1\n\n") == [{"n": 1}, {"n": None}]
+    assert _rows("a.csv", b's\nx\n""\n', column_types={"s": pa.string()}) == [{"s": "x"}, {"s": ""}]
+
+
+def test_an_empty_line_of_a_csv_file_of_several_columns_is_no_row() -> None:
+    assert _rows("a.csv", b"\na,b\n1,2\n\n3,4\n\n\n") == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]

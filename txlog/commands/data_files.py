@@ -275,7 +275,10 @@ class _DataFile(msgspec.Struct, frozen=True):
         types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
         reader = read(self._decompressed(handle), types)
         spelled = self._spelled_in_file(reader.schema.names, optional)
-        if spelled != types:
+        if self.format == "csv" and len(reader.schema) == 1:
+            handle = self.source.open()
+            reader = self._csv_reader(self._decompressed(handle), spelled, only=reader.schema.field(0))
+        elif spelled != types:
             handle = self.source.open()
             reader = read(self._decompressed(handle), spelled)
         if self.format == "csv":
@@ -321,19 +324,24 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _delimiter(self) -> str:
         return self.text_format.delimiter or ("\t" if ".tsv" in PurePosixPath(self.name).suffixes else ",")
 
-    def _csv_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
+    def _csv_reader(self, source: Any, types: Mapping[str, pa.DataType], only: pa.Field | None = None) -> Any:
+        """``only`` is the column of a file with one. Its null is an empty line, which is no row of other files, or
+        ``""``, as pandas writes it, unless that is a string."""
+        is_text = only is None or not _is_number_or_time(types.get(only.name, only.type))
         return csv.open_csv(
             source,
             read_options=csv.ReadOptions(
                 use_threads=False,  # otherwise Arrow's errors do not name the row
                 column_names=None if self.text_format.has_header else list(self.text_format.column_types),
             ),
-            parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            parse_options=csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=only is None
+            ),
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 null_values=list(self.text_format.null_values),
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                quoted_strings_can_be_null=not is_text,
             ),
         )
 
@@ -375,6 +383,10 @@ def _data_file(source: InputFile, file_format: str | None, text_format: TextForm
 
 def _is_time(kind: pa.DataType | None) -> bool:
     return kind is not None and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _is_number_or_time(kind: pa.DataType) -> bool:
+    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
 
 
 def _lined_up(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
