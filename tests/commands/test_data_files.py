@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import gzip
 import io
@@ -110,3 +111,42 @@ def test_the_last_line_of_a_csv_file_of_one_column_may_be_null() -> None:
 
 def test_an_empty_line_of_a_csv_file_of_several_columns_is_no_row() -> None:
     assert _rows("a.csv", b"\na,b\n1,2\n\n3,4\n\n\n") == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+
+ZONED, LOCAL = b"2026-11-20T18:30:00+01:00", b"2026-11-20 18:30:00"
+UTC, NAIVE = pa.timestamp("us", "UTC"), pa.timestamp("us")
+
+
+@pytest.mark.parametrize(("text", "kind"), [(LOCAL, UTC), (ZONED, NAIVE)])
+@pytest.mark.parametrize("at", [b'"%s"', b'{"t": "%s"}', b'["%s"]', b'[{"t": "%s"}]'])
+def test_a_time_in_json_without_the_zone_that_its_column_has_is_refused_at_every_depth(
+    at: bytes, text: bytes, kind: pa.DataType
+) -> None:
+    of_depth = {
+        b'"%s"': kind,
+        b'{"t": "%s"}': pa.struct({"t": kind}),
+        b'["%s"]': pa.list_(kind),
+        b'[{"t": "%s"}]': pa.list_(pa.struct({"t": kind})),
+    }[at]
+    with pytest.raises(InvalidInputError, match="zone offset"):
+        _rows("a.json", b'{"c": ' + at % text + b"}\n", column_types={"c": of_depth})
+    other = LOCAL if text == ZONED else ZONED
+    (row,) = _rows("a.json", b'{"c": ' + at % other + b"}\n", column_types={"c": of_depth})
+    assert "2026, 11, 20, 17, 30" in repr(row) or "2026, 11, 20, 18, 30" in repr(row)
+
+
+def test_dates_in_json_are_read_at_every_depth_and_unknown_members_stay() -> None:
+    text = b'{"c": {"d": "2026-11-20", "more": 1}}\n'
+    (row,) = _rows("a.json", text, column_types={"c": pa.struct({"d": pa.date32()})})
+    assert row == {"c": {"d": datetime.date(2026, 11, 20), "more": 1}}
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"), [((ZONED, ZONED), UTC), ((LOCAL, LOCAL), NAIVE), ((LOCAL, ZONED), pa.string())]
+)
+def test_the_type_of_times_in_json_says_whether_they_have_a_zone(texts: tuple[bytes, bytes], kind: pa.DataType) -> None:
+    """Arrow's guess is one type for all of them, which drops the zones."""
+    lines = b"".join(b'{"t": "%s", "s": {"l": ["%s"]}}\n' % (text, text) for text in texts)
+    schema = inspected([_input("a.json", lines, [])]).schema
+    assert schema.field("t").type == kind
+    assert schema.field("s").type.field("l").type.value_type == kind

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
@@ -283,10 +284,16 @@ class _DataFile(msgspec.Struct, frozen=True):
             reader = read(self._decompressed(handle), spelled)
         if self.format == "csv":
             self._check_csv(reader.schema)
-        schema = pa.schema(
-            [pa.field(m.name, spelled[m.name]) if _is_time(spelled.get(m.name)) else m for m in reader.schema]
-        )
-        return schema, self._text_batches(reader, schema, handle)
+        first: list[pa.RecordBatch] = []
+        times: dict[str, pa.DataType] = {}
+        if self.format == "json" and (guessed := _guessed_times(reader.schema, spelled)):
+            handle = self.source.open()
+            reader = self._json_reader(self._decompressed(handle), spelled | guessed)
+            first = [reader.read_next_batch()]
+            times = {name: _time_of(first[0].column(name), kind) for name, kind in guessed.items()}
+        wanted = spelled | times
+        schema = pa.schema([m.with_type(_timed(m.type, wanted.get(m.name, m.type))) for m in reader.schema])
+        return schema, self._text_batches(itertools.chain(first, reader), reader.schema.names, schema, handle)
 
     def _spelled_in_file(self, names: Collection[str], optional: Collection[str]) -> dict[str, pa.DataType]:
         """The types of the known columns by the names that the file has for them. The names of a JSON reader have the
@@ -301,14 +308,16 @@ class _DataFile(msgspec.Struct, frozen=True):
                 spelled[name] = kind
         return spelled
 
-    def _text_batches(self, reader: Any, schema: pa.Schema, handle: Any) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _text_batches(
+        self, batches: Iterable[pa.RecordBatch], names: Collection[str], schema: pa.Schema, handle: Any
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         rows = 0
         try:
-            for batch in reader:
+            for batch in batches:
                 yield _lined_up(batch, schema), self._passed(handle)
                 rows += batch.num_rows
         except pa.ArrowException as error:
-            raise self._unreadable(error, rows, reader.schema.names) from None
+            raise self._unreadable(error, rows, names) from None
 
     def _passed(self, handle: Any) -> int:
         """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
@@ -362,8 +371,8 @@ class _DataFile(msgspec.Struct, frozen=True):
             )
 
     def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
-        # Read as strings and cast: Arrow's JSON reader parses no dates, and accepts timestamps without a zone.
-        known = pa.schema([(name, pa.string() if _is_time(kind) else kind) for name, kind in types.items()])
+        # Read as strings and cast: Arrow's JSON reader parses no dates, and takes times with a zone and without as one.
+        known = pa.schema([(name, _with_times(kind, pa.string())) for name, kind in types.items()])
         return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
 
 
@@ -385,8 +394,44 @@ def _is_time(kind: pa.DataType | None) -> bool:
     return kind is not None and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
+def _with_times(kind: pa.DataType, time: pa.DataType) -> pa.DataType:
+    """The type with all dates and timestamps in it, at any depth, replaced by ``time``."""
+    if _is_time(kind):
+        return time
+    if pa.types.is_struct(kind):
+        return pa.struct([member.with_type(_with_times(member.type, time)) for member in kind])
+    return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, time))) if pa.types.is_list(kind) else kind
+
+
+def _timed(read: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type in which JSON was read, with the dates and timestamps of ``wanted`` for the strings that hold them."""
+    if _is_time(wanted) and pa.types.is_string(read):
+        return wanted
+    if pa.types.is_struct(read) and pa.types.is_struct(wanted):
+        known = {member.name: member.type for member in wanted}
+        return pa.struct([m.with_type(_timed(m.type, known.get(m.name, m.type))) for m in read])
+    if pa.types.is_list(read) and pa.types.is_list(wanted):
+        return pa.list_(read.value_field.with_type(_timed(read.value_type, wanted.value_type)))
+    return read
+
+
+def _guessed_times(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """The columns with timestamps by Arrow's guess, which drops their zones."""
+    found = {column.name: column.type for column in schema if column.name not in known}
+    return {name: kind for name, kind in found.items() if _with_times(kind, pa.string()) != kind}
+
+
+def _time_of(texts: pa.Array, guessed: pa.DataType) -> pa.DataType:
+    """The type of a column whose times all have a zone, or all have none; strings if they differ."""
+    for time in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        with contextlib.suppress(pa.ArrowInvalid):
+            texts.cast(_with_times(guessed, time))
+            return _with_times(guessed, time)
+    return texts.type
+
+
 def _is_number_or_time(kind: pa.DataType) -> bool:
-    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _lined_up(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
