@@ -112,6 +112,11 @@ def _from_arrow_stream(data: Any) -> DataStream:
         reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise _unreadable(data, error) from error
+    except Exception as error:
+        if type(data).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
+            raise
+        # DuckDB computes the first rows now, and has its own exception classes.
+        raise InvalidInputError(f"the query of the relation failed: {error}") from error
     return DataStream(reader.schema, _read(reader.read_next_batch))
 
 
@@ -119,7 +124,7 @@ def _from_pandas(frame: Any) -> DataStream:
     """A named index is a column. Arrow leaves out a range index, which pandas makes of consecutive keys."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=None if frame.index.name is None else True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unreadable(frame, error) from error
     return _without_unnamed_index(DataStream(table.schema, iter(table.to_batches())))
 
@@ -128,6 +133,7 @@ def _unreadable(data: Any, error: Exception) -> InvalidInputError:
     hints = {
         "non-struct": "Pass a frame of named columns",
         "Duplicate column": "Give each column its own name",
+        "too large to convert": "Cast integers beyond 64 bits to decimal.Decimal",
         "_pli128": "Cast each column of Int128 to Int64 or Decimal(38, 0)",
     }
     hint = next((hint for text, hint in hints.items() if text in str(error)), "Convert the named column")
