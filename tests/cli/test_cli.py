@@ -279,8 +279,15 @@ def test_columns_without_a_value_create_no_table_and_the_error_names_them(tmp_pa
     for arguments in (["append", tmp_path / "t", tmp_path / "rows.csv", "--create"], ["create", "t", "--like"]):
         refused = txlog(*arguments, *([tmp_path / "rows.csv"] if "--like" in arguments else []))
         assert refused.exit_code == 1
-        assert "rows.csv has a value in name" in refused.stderr
+        assert "rows.csv, which decide about types, have no value in name" in " ".join(refused.stderr.split())
         assert "--columns 'name string, ...'" in refused.stderr
+
+
+def test_a_column_whose_first_value_comes_late_is_said_to_have_none_in_the_first_rows(tmp_path: Path) -> None:
+    (tmp_path / "late.csv").write_text("a,b\n" + "1,\n" * 600_000 + "1,x\n")
+    said = " ".join(txlog("append", tmp_path / "t", tmp_path / "late.csv", "--create").stderr.split())
+    assert "the first rows of " in said
+    assert "late.csv, which decide about types, have no value in b: create the table with all its columns" in said
 
 
 def test_the_error_for_contradicting_columns_names_both_files(tmp_path: Path) -> None:

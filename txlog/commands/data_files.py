@@ -96,14 +96,14 @@ class DataFiles(msgspec.Struct, frozen=True):
     def require_types(self) -> None:
         """Check that every column has a type, which a new table needs.
 
-        Raises ``InvalidInputError`` naming the columns in which no row has a value.
+        Raises ``InvalidInputError`` naming the columns in which no row of a file's first block has a value.
         """
         untyped = [column.name for column in self.schema if pa.types.is_null(column.type)]
         if untyped:
             files = ", ".join(file.name for file in self.files)
             raise InvalidInputError(
-                f"no row of {files} has a value in {', '.join(untyped)}, so its type is unknown: create the table"
-                f" with all its columns, with txlog create URI --columns '{untyped[0]} string, ...'"
+                f"the first rows of {files}, which decide about types, have no value in {', '.join(untyped)}:"
+                f" create the table with all its columns, with txlog create URI --columns '{untyped[0]} string, ...'"
             )
 
     def reader(self, advance: Advance) -> pa.RecordBatchReader:
