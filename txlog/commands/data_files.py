@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, json
 
+from txlog.arrow.arrays import first_not_utf8
 from txlog.arrow.old_calendar import old_calendar
-from txlog.arrow.utf8 import first_not_utf8
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted

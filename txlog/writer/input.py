@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import cut_by_text
-from txlog.arrow.utf8 import first_not_utf8
+from txlog.arrow.arrays import cut_by_text, first_not_utf8
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
 from txlog.util.lazy import pattern
