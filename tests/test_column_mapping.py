@@ -82,6 +82,38 @@ def test_a_mapped_table_reads_as_it_was_written_here_and_by_deltalake(mode: str,
 
 
 @MODES
+def test_nested_rows_in_slices_are_stored_wherever_the_slices_end(mode: str, tmp_path: Path) -> None:
+    """The last slice has no values below its rows, at an offset into the values of the others."""
+    wide = pa.schema(
+        {
+            "id": pa.int32(),
+            "l": pa.large_list(pa.int32()),
+            "s": pa.struct({"a": pa.list_(pa.struct({"b": pa.string()})), "c": pa.int32()}),
+            "m": pa.map_(pa.int32(), pa.list_(pa.struct({"v": pa.int64()}))),
+        }
+    )
+    narrow = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.int32())), wide.field("s"), wide.field("m")])
+    rows = pa.Table.from_pylist(
+        [
+            {"id": 0, "l": [1, 2], "s": {"a": [{"b": "x"}, None], "c": 1}, "m": [(1, [{"v": 1}]), (2, None)]},
+            {"id": 1, "l": None, "s": None, "m": None},
+            {"id": 2, "l": [3], "s": {"a": [{"b": None}], "c": None}, "m": [(3, [{"v": 2}, None])]},
+            {"id": 3, "l": [], "s": {"a": [], "c": None}, "m": []},
+            {"id": 4, "l": None, "s": None, "m": []},
+        ],
+        wide,
+    )
+    for size in (1, 2, 3):
+        path = tmp_path / str(size)
+        table = txlog.Table.create(path, narrow, properties={"delta.columnMapping.mode": mode})
+        table.append(rows.to_reader(max_chunksize=size))
+        table.overwrite(rows.slice(1).to_reader(max_chunksize=size))
+        table.upsert(iter(rows.to_batches(size)), ["id"])
+        found = table.to_arrow()
+        assert sorted(found.to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
+
+
+@MODES
 def test_files_statistics_and_partition_values_bear_physical_names_only(mode: str, tmp_path: Path) -> None:
     table = made(tmp_path, mode)
     ids = {

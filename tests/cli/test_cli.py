@@ -239,6 +239,26 @@ def test_the_error_for_a_json_file_says_after_how_many_rows_it_counts(tmp_path: 
     assert int(before.replace(",", "")) + int(row) == 200_000
 
 
+def test_json_that_is_not_utf8_is_refused_with_the_file_the_column_and_the_row(tmp_path: Path) -> None:
+    assert txlog("create", tmp_path / "t", "--columns", "id bigint, name string").exit_code == 0
+    (tmp_path / "a.json").write_bytes(b'{"id": 1, "name": "x"}\n{"id": 2, "name": "%s"}\n' % "été".encode("latin-1"))
+    for arguments in ([tmp_path / "t"], [tmp_path / "new", "--create"]):
+        refused = txlog("append", *arguments, tmp_path / "a.json")
+        assert refused.exit_code == 1
+        said = " ".join(refused.stderr.split())
+        assert "a.json: column 'name' is not UTF-8 in row 1, counting from 0: convert the file" in said
+    assert deltalake.DeltaTable(tmp_path / "t").version() == 0
+
+
+def test_parquet_that_is_not_utf8_is_refused_with_the_file_the_column_and_the_row(tmp_path: Path) -> None:
+    names = pa.array([b"ok", None, "été".encode("latin-1")]).view(pa.string())
+    pq.write_table(pa.table({"id": [1, 2, 3], "name": names}), tmp_path / "a.parquet")
+    assert txlog("create", tmp_path / "t", "--columns", "id bigint, name string").exit_code == 0
+    refused = txlog("append", tmp_path / "t", tmp_path / "a.parquet")
+    assert refused.exit_code == 1
+    assert "a.parquet: column 'name' is not UTF-8 in row 2" in " ".join(refused.stderr.split())
+
+
 def test_json_and_csv_give_the_same_timestamps(tmp_path: Path) -> None:
     assert txlog("create", tmp_path / "t", "--columns", "at timestamp, wall timestamp_ntz, day date").exit_code == 0
     (tmp_path / "a.csv").write_text("at,wall,day\n2026-11-20T18:30:00+01:00,2026-11-20 18:30:00.25,2026-11-20\n")
@@ -259,8 +279,15 @@ def test_columns_without_a_value_create_no_table_and_the_error_names_them(tmp_pa
     for arguments in (["append", tmp_path / "t", tmp_path / "rows.csv", "--create"], ["create", "t", "--like"]):
         refused = txlog(*arguments, *([tmp_path / "rows.csv"] if "--like" in arguments else []))
         assert refused.exit_code == 1
-        assert "rows.csv has a value in name" in refused.stderr
+        assert "rows.csv, which decide about types, have no value in name" in " ".join(refused.stderr.split())
         assert "--columns 'name string, ...'" in refused.stderr
+
+
+def test_a_column_whose_first_value_comes_late_is_said_to_have_none_in_the_first_rows(tmp_path: Path) -> None:
+    (tmp_path / "late.csv").write_text("a,b\n" + "1,\n" * 600_000 + "1,x\n")
+    said = " ".join(txlog("append", tmp_path / "t", tmp_path / "late.csv", "--create").stderr.split())
+    assert "the first rows of " in said
+    assert "late.csv, which decide about types, have no value in b: create the table with all its columns" in said
 
 
 def test_the_error_for_contradicting_columns_names_both_files(tmp_path: Path) -> None:

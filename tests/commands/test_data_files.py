@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import gzip
 import io
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from txlog.commands.data_files import InputFile, inspected
+from txlog.commands.data_files import InputFile, TextFormat, inspected
 from txlog.errors import InvalidInputError
 
 _CSV = b"id,name\n" + b"".join(b"%d,n\n" % number for number in range(600_000))
@@ -84,3 +86,67 @@ def test_files_are_closed_when_their_rows_are_read(tmp_path: Path, suffix: str) 
 
     while is_open():  # a thread of Arrow's may hold the last file for a moment
         time.sleep(0.01)
+
+
+def _rows(name: str, text: bytes, **text_format: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        inspected([_input(name, text, [])], text_format=TextFormat(**text_format))
+        .reader(lambda _bytes: None)
+        .read_all()
+        .to_pylist()
+    )
+    return found
+
+
+@pytest.mark.parametrize("text", [b"n\n1\n\n3\n", b'n\n1\n""\n3\n', b"n\r\n1\r\n\r\n3"])
+def test_a_null_of_the_only_column_of_a_csv_file_is_a_row_as_each_library_writes_it(text: bytes) -> None:
+    for kind in (pa.int64(), pa.float64(), pa.decimal128(9, 2)):
+        assert _rows("a.csv", text, column_types={"N": kind}) == [{"N": 1}, {"N": None}, {"N": 3}]
+
+
+def test_the_last_line_of_a_csv_file_of_one_column_may_be_null() -> None:
+    assert _rows("a.csv", b"n\n1\n\n") == [{"n": 1}, {"n": None}]
+    assert _rows("a.csv", b's\nx\n""\n', column_types={"s": pa.string()}) == [{"s": "x"}, {"s": ""}]
+
+
+def test_an_empty_line_of_a_csv_file_of_several_columns_is_no_row() -> None:
+    assert _rows("a.csv", b"\na,b\n1,2\n\n3,4\n\n\n") == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+
+ZONED, LOCAL = b"2026-11-20T18:30:00+01:00", b"2026-11-20 18:30:00"
+UTC, NAIVE = pa.timestamp("us", "UTC"), pa.timestamp("us")
+
+
+@pytest.mark.parametrize(("text", "kind"), [(LOCAL, UTC), (ZONED, NAIVE)])
+@pytest.mark.parametrize("at", [b'"%s"', b'{"t": "%s"}', b'["%s"]', b'[{"t": "%s"}]'])
+def test_a_time_in_json_without_the_zone_that_its_column_has_is_refused_at_every_depth(
+    at: bytes, text: bytes, kind: pa.DataType
+) -> None:
+    of_depth = {
+        b'"%s"': kind,
+        b'{"t": "%s"}': pa.struct({"t": kind}),
+        b'["%s"]': pa.list_(kind),
+        b'[{"t": "%s"}]': pa.list_(pa.struct({"t": kind})),
+    }[at]
+    with pytest.raises(InvalidInputError, match="zone offset"):
+        _rows("a.json", b'{"c": ' + at % text + b"}\n", column_types={"c": of_depth})
+    other = LOCAL if text == ZONED else ZONED
+    (row,) = _rows("a.json", b'{"c": ' + at % other + b"}\n", column_types={"c": of_depth})
+    assert "2026, 11, 20, 17, 30" in repr(row) or "2026, 11, 20, 18, 30" in repr(row)
+
+
+def test_dates_in_json_are_read_at_every_depth_and_unknown_members_stay() -> None:
+    text = b'{"c": {"d": "2026-11-20", "more": 1}}\n'
+    (row,) = _rows("a.json", text, column_types={"c": pa.struct({"d": pa.date32()})})
+    assert row == {"c": {"d": datetime.date(2026, 11, 20), "more": 1}}
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"), [((ZONED, ZONED), UTC), ((LOCAL, LOCAL), NAIVE), ((LOCAL, ZONED), pa.string())]
+)
+def test_the_type_of_times_in_json_says_whether_they_have_a_zone(texts: tuple[bytes, bytes], kind: pa.DataType) -> None:
+    """Arrow's guess is one type for all of them, which drops the zones."""
+    lines = b"".join(b'{"t": "%s", "s": {"l": ["%s"]}}\n' % (text, text) for text in texts)
+    schema = inspected([_input("a.json", lines, [])]).schema
+    assert schema.field("t").type == kind
+    assert schema.field("s").type.field("l").type.value_type == kind

@@ -163,3 +163,21 @@ def test_a_source_column_of_another_type_adds_nothing_to_the_tables(tmp_path: Pa
     begun = table.merge(source, ["k"], schema_mode="merge")
     begun.when_matched_update({"at": "target.at", "v": "length(source.at)"}).execute()
     assert rows(table) == [{"k": 1, "at": {"x": 1}, "v": 4}]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table, rows: table.append(rows, schema_mode="merge"),
+        lambda table, rows: table.overwrite(rows, schema_mode="merge"),
+        upserted,
+    ],
+    ids=["append", "overwrite", "upsert"],
+)
+def test_nested_columns_of_narrower_types_bring_new_members_with_them(write: Change, tmp_path: Path) -> None:
+    """As a plain append takes them: no value changes."""
+    table = Table.create(tmp_path / "t", "k bigint, s struct<a:double>, m map<string,decimal(9,2)>")
+    narrow = pa.struct([("a", pa.float32()), ("b", pa.int32())])
+    kinds = pa.schema([("k", pa.int64()), ("s", narrow), ("m", pa.map_(pa.string(), pa.int16()))])
+    write(table, pa.Table.from_pylist([{"k": 1, "s": {"a": 1.5, "b": 2}, "m": [("x", 3)]}], kinds))
+    assert table.to_arrow().to_pylist() == [{"k": 1, "s": {"a": 1.5, "b": 2}, "m": [("x", 3)]}]

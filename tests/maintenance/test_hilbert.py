@@ -35,6 +35,7 @@ VALUES: list[Any] = [
     pa.array([2.5, float("-inf"), None, float("nan"), 0.0]),
     pa.array(["customer-10", "customer-2", None, "customer-", "customer-2x"]),
     pa.array([b"\x00", b"\xff\xff", None, b"\x01"]),
+    pa.array(["a", "b", None], pa.large_string()),
     pa.array([datetime.date(1600, 1, 1), None, datetime.date(2026, 11, 22)]),
     pa.array([datetime.datetime(1969, 1, 1), None, datetime.datetime(2026, 11, 22)], pa.timestamp("us")),
     pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-99.99")]),
@@ -51,6 +52,14 @@ def test_ranks_have_the_order_of_the_values_and_null_has_the_least(values: pa.Ar
     assert [rank for _, rank in known] == sorted(rank for _, rank in known)
     assert ranks[values.to_pylist().index(None)] == 0
     assert max(ranks) < 1 << 12
+
+
+def test_text_that_is_not_utf8_is_ranked_by_its_bytes() -> None:
+    """Other writers may have stored any bytes as text, and their table is clustered like others."""
+    values = pa.array([b"a", b"\xe9", b"\xff\xfe"])
+    assert Ranks.of(values.view(pa.string()), 12).of_values(values.view(pa.string())).tolist() == (
+        Ranks.of(values, 12).of_values(values).tolist()
+    )
 
 
 def test_ranks_of_few_values_are_spread_evenly_and_nulls_rank_zero() -> None:

@@ -102,3 +102,36 @@ def test_minus_zero_is_a_separate_partition_and_keeps_its_sign_in_every_reader(t
     assert sorted(table.to_arrow(where="p = 0.0 and q = -0.0")["id"].to_pylist()) == [1, 2, 3]
     table.overwrite_partitions(pa.table({"id": [9], "p": [0.0], "q": [0.0]}, schema=schema))
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 9]
+
+
+LATIN_1 = pa.array(["été".encode("latin-1"), b"ok"]).view(pa.string())
+
+
+@pytest.mark.parametrize("partition_by", [[], ["day"]])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table, rows: table.append(rows),
+        lambda table, rows: table.append([rows_of(8), rows]),
+        lambda table, rows: table.overwrite(rows),
+        lambda table, rows: table.upsert(rows, ["id"]),
+        lambda table, rows: table.upsert(rows, ["day"]),
+        lambda table, rows: table.merge(rows, on=["day"]).when_not_matched_insert_all().execute(),
+    ],
+    ids=["append", "later-batch", "overwrite", "upsert", "upsert-by-it", "merge"],
+)
+def test_text_that_is_not_utf8_is_refused_by_column_and_row(
+    tmp_path: Path, write: Callable[[Table, pa.Table], Any], partition_by: list[str]
+) -> None:
+    """No reader could read it, and Polars would take the process down."""
+    table = Table.create(tmp_path / "t", SCHEMA, partition_by=partition_by)
+    table.append(rows_of(9))
+    with pytest.raises(txlog.InvalidInputError, match=r"column day has text that is not UTF-8 \(row [01], .* binary"):
+        write(table, pa.table({"id": [1, 2], "day": LATIN_1}))
+    assert ids_of(Table.open(tmp_path / "t")) == [9]
+
+
+def test_bytes_that_are_not_utf8_are_stored_in_a_binary_column(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "day binary")
+    table.append(pa.table({"day": LATIN_1.view(pa.binary())}))
+    assert table.to_arrow().column("day").to_pylist() == ["été".encode("latin-1"), b"ok"]

@@ -238,3 +238,14 @@ def test_the_error_for_a_column_of_mixed_values_is_readable() -> None:
         open_data(pd.DataFrame({"id": [1, "x"]}))
     assert caught.value.message.endswith("column id with type object. Convert the named column")
     assert "('" not in caught.value.message
+
+
+def test_a_pandas_integer_beyond_64_bits_is_refused_with_what_to_do() -> None:
+    with pytest.raises(InvalidInputError, match=r"Cast integers beyond 64 bits to decimal\.Decimal"):
+        open_data(pd.DataFrame({"a": [2**70]}, dtype=object))
+
+
+def test_a_duckdb_query_whose_first_rows_fail_is_reported() -> None:
+    query = "select cast(case when range = 2 then 'x' else '1' end as int) as a from range(3)"
+    with pytest.raises(InvalidInputError, match="query of the relation failed: Conversion Error: Could not convert"):
+        list(open_data(duckdb.sql(query)).batches)

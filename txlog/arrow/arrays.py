@@ -1,5 +1,5 @@
-"""Arrow arrays as Python or NumPy values and back, through their buffers; what maps and lists of Arrow hold; and
-columns with more text than one array of strings holds.
+"""Arrow arrays as Python or NumPy values and back, through their buffers; what maps and lists of Arrow hold;
+columns with more text than one array of strings holds; and text that is not UTF-8.
 
 The first call of one of pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an
 argument of a compute function; before pyarrow 26 even ``to_pandas_dtype``) imports pandas if it is installed. That
@@ -25,6 +25,7 @@ __all__ = [
     "array_of",
     "coded",
     "cut_by_text",
+    "first_not_utf8",
     "flags_of",
     "from_flags",
     "from_numbers",
@@ -298,3 +299,94 @@ def _view_bytes(column: pa.Array) -> int:
     """The bytes of the text in a column of views: each view takes 16 bytes and begins with a length."""
     lengths = np.frombuffer(column.buffers()[1] or b"", "<i4")[::4][column.offset : column.offset + len(column)]
     return int(lengths.sum(dtype=np.int64))
+
+
+# --- text that claims to be UTF-8 and is not ----------------------------------------------------------------------
+#
+# Arrow checks what it is told about bytes only when asked: its readers of JSON and Parquet pass on any bytes as
+# strings. A data file with such a string is readable by nobody: Polars takes the process down, others fail in the
+# middle of a query.
+
+
+def first_not_utf8(batch: pa.RecordBatch) -> tuple[str, int] | None:
+    """The first column with text, at any depth, that is not UTF-8, and its first such row; None if there is none.
+
+    Null text, and what lies outside a slice, does not count.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not _is_utf8(column):
+            return name, _first_row(column)
+    return None
+
+
+def _first_row(column: pa.Array) -> int:
+    """The first row that is not UTF-8, by halving."""
+    start, length = 0, len(column)
+    while length > 1:
+        half = length // 2
+        if _is_utf8(column.slice(start, half)):
+            start, length = start + half, length - half
+        else:
+            length = half
+    return start
+
+
+def _is_utf8(array: pa.Array) -> bool:
+    kind = array.type
+    if pa.types.is_primitive(kind) or not len(array):
+        return True
+    if pa.types.is_string(kind):
+        return _is_ascii(array, "<i4") or _is_valid(array)
+    if pa.types.is_large_string(kind):
+        return _is_ascii(array, "<i8") or _is_valid(array)
+    if pa.types.is_string_view(kind):
+        return _is_valid(array)
+    if pa.types.is_dictionary(kind):
+        return _is_utf8_dictionary(array)
+    if pa.types.is_run_end_encoded(kind):
+        from txlog.arrow.compute import pc
+
+        return _is_utf8(array.values) or _is_utf8(pc.run_end_decode(array))
+    if pa.types.is_nested(kind):
+        return _is_utf8_nested(array)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _is_utf8(array.storage)
+    return True
+
+
+def _is_utf8_nested(array: Any) -> bool:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        # Values below a null struct are undefined, and hiding them costs a copy of the marks of nulls.
+        members = (array.field(at) for at in range(kind.num_fields))
+        return all(map(_is_utf8, members)) or (array.null_count > 0 and all(map(_is_utf8, array.flatten())))
+    if pa.types.is_map(kind):
+        offsets = numbers_of(array.offsets)
+        start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+        return _is_utf8(array.keys.slice(start, length)) and _is_utf8(array.items.slice(start, length))
+    return not isinstance(kind, LIST_TYPES) or _is_utf8(array.flatten())
+
+
+def _is_utf8_dictionary(array: pa.DictionaryArray) -> bool:
+    """Many batches may share one dictionary, and a batch need not use all of it."""
+    values = array.dictionary
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    if is_text and len(values) > len(array):
+        return _is_utf8(array.dictionary_decode())
+    return _is_utf8(values) or (is_text and _is_utf8(array.dictionary_decode()))
+
+
+def _is_ascii(array: pa.Array, offset_type: str) -> bool:
+    """Whether no byte is above 127, which is a quarter of the work of `_is_valid`, and true of most columns."""
+    _, offsets, body = array.buffers()
+    ends = np.frombuffer(offsets, offset_type)[array.offset : array.offset + len(array) + 1]
+    text = np.frombuffer(body or b"", np.uint8)[ends[0] : ends[-1]]
+    return not len(text) or int(text.max()) < 128
+
+
+def _is_valid(array: pa.Array) -> bool:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -35,7 +35,11 @@ Format = Annotated[
 ]
 NullValues = Annotated[
     list[str] | None,
-    typer.Option("--null", metavar="TEXT", help="a string that means null in CSV, like an empty field"),
+    typer.Option(
+        "--null",
+        metavar="TEXT",
+        help="a string that means null in CSV, like an empty field (in a file of one column, an empty line)",
+    ),
 ]
 Delimiter = Annotated[
     str | None, typer.Option("--delimiter", metavar="CHARACTER", help="separates CSV values: ';', '|', 'tab'")

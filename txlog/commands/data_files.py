@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, json
 
+from txlog.arrow.arrays import first_not_utf8
 from txlog.arrow.old_calendar import old_calendar
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name
@@ -40,6 +42,12 @@ _FORMAT_OF_SUFFIX = {
     ".ndjson": "json",
 }
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+_AS_UTF8 = {
+    "parquet": "write the file again with text that is, or with this column as bytes",
+    "csv": "convert the file, for example with iconv",
+    "json": "convert the file, for example with iconv",
+}
 
 FORMATS = ("parquet", "csv", "json")
 
@@ -88,14 +96,14 @@ class DataFiles(msgspec.Struct, frozen=True):
     def require_types(self) -> None:
         """Check that every column has a type, which a new table needs.
 
-        Raises ``InvalidInputError`` naming the columns in which no row has a value.
+        Raises ``InvalidInputError`` naming the columns in which no row of a file's first block has a value.
         """
         untyped = [column.name for column in self.schema if pa.types.is_null(column.type)]
         if untyped:
             files = ", ".join(file.name for file in self.files)
             raise InvalidInputError(
-                f"no row of {files} has a value in {', '.join(untyped)}, so its type is unknown: create the table"
-                f" with all its columns, with txlog create URI --columns '{untyped[0]} string, ...'"
+                f"the first rows of {files}, which decide about types, have no value in {', '.join(untyped)}:"
+                f" create the table with all its columns, with txlog create URI --columns '{untyped[0]} string, ...'"
             )
 
     def reader(self, advance: Advance) -> pa.RecordBatchReader:
@@ -109,7 +117,10 @@ class DataFiles(msgspec.Struct, frozen=True):
         for file in self.files:
             reported = 0
             with file.opened() as (_, batches):
+                rows = 0
                 for batch, done_bytes in batches:
+                    file.require_utf8(batch, rows)
+                    rows += batch.num_rows
                     yield _lined_up(batch, self.schema)
                     advance(done_bytes - reported)
                     reported = done_bytes
@@ -207,6 +218,16 @@ class _DataFile(msgspec.Struct, frozen=True):
             # For a damaged Parquet file Arrow raises an OSError without a number.
             raise self._unreadable(error) from None
 
+    def require_utf8(self, batch: pa.RecordBatch, rows_before: int) -> None:
+        """Refuse text that Arrow reads as it is. Its CSV reader checks text itself, and knows the row."""
+        if self.format != "csv" and (found := first_not_utf8(batch)) is not None:
+            name, row = found
+            raise InvalidInputError(
+                f"{self.name}: column {name!r} is not UTF-8 in row {rows_before + row:,}, counting from 0:"
+                f" {_AS_UTF8[self.format]}",
+                path=self.name,
+            )
+
     def _unreadable(self, error: Exception, rows_before: int = 0, names: Collection[str] = ()) -> InvalidInputError:
         """Arrow's own message. For JSON, it counts rows from 0, after the previous batches, and knows no column but
         ``names``, those of the first block."""
@@ -255,15 +276,24 @@ class _DataFile(msgspec.Struct, frozen=True):
         types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
         reader = read(self._decompressed(handle), types)
         spelled = self._spelled_in_file(reader.schema.names, optional)
-        if spelled != types:
+        if self.format == "csv" and len(reader.schema) == 1:
+            handle = self.source.open()
+            reader = self._csv_reader(self._decompressed(handle), spelled, only=reader.schema.field(0))
+        elif spelled != types:
             handle = self.source.open()
             reader = read(self._decompressed(handle), spelled)
         if self.format == "csv":
             self._check_csv(reader.schema)
-        schema = pa.schema(
-            [pa.field(m.name, spelled[m.name]) if _is_time(spelled.get(m.name)) else m for m in reader.schema]
-        )
-        return schema, self._text_batches(reader, schema, handle)
+        first: list[pa.RecordBatch] = []
+        times: dict[str, pa.DataType] = {}
+        if self.format == "json" and (guessed := _guessed_times(reader.schema, spelled)):
+            handle = self.source.open()
+            reader = self._json_reader(self._decompressed(handle), spelled | guessed)
+            first = [reader.read_next_batch()]
+            times = {name: _time_of(first[0].column(name), kind) for name, kind in guessed.items()}
+        wanted = spelled | times
+        schema = pa.schema([m.with_type(_timed(m.type, wanted.get(m.name, m.type))) for m in reader.schema])
+        return schema, self._text_batches(itertools.chain(first, reader), reader.schema.names, schema, handle)
 
     def _spelled_in_file(self, names: Collection[str], optional: Collection[str]) -> dict[str, pa.DataType]:
         """The types of the known columns by the names that the file has for them. The names of a JSON reader have the
@@ -278,14 +308,16 @@ class _DataFile(msgspec.Struct, frozen=True):
                 spelled[name] = kind
         return spelled
 
-    def _text_batches(self, reader: Any, schema: pa.Schema, handle: Any) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _text_batches(
+        self, batches: Iterable[pa.RecordBatch], names: Collection[str], schema: pa.Schema, handle: Any
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         rows = 0
         try:
-            for batch in reader:
+            for batch in batches:
                 yield _lined_up(batch, schema), self._passed(handle)
                 rows += batch.num_rows
         except pa.ArrowException as error:
-            raise self._unreadable(error, rows, reader.schema.names) from None
+            raise self._unreadable(error, rows, names) from None
 
     def _passed(self, handle: Any) -> int:
         """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
@@ -301,19 +333,24 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _delimiter(self) -> str:
         return self.text_format.delimiter or ("\t" if ".tsv" in PurePosixPath(self.name).suffixes else ",")
 
-    def _csv_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
+    def _csv_reader(self, source: Any, types: Mapping[str, pa.DataType], only: pa.Field | None = None) -> Any:
+        """``only`` is the column of a file with one. Its null is an empty line, which is no row of other files, or
+        ``""``, as pandas writes it, unless that is a string."""
+        is_text = only is None or not _is_number_or_time(types.get(only.name, only.type))
         return csv.open_csv(
             source,
             read_options=csv.ReadOptions(
                 use_threads=False,  # otherwise Arrow's errors do not name the row
                 column_names=None if self.text_format.has_header else list(self.text_format.column_types),
             ),
-            parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            parse_options=csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=only is None
+            ),
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 null_values=list(self.text_format.null_values),
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                quoted_strings_can_be_null=not is_text,
             ),
         )
 
@@ -329,13 +366,13 @@ class _DataFile(msgspec.Struct, frozen=True):
         unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
         if unreadable and unreadable[0] not in self.text_format.column_types:
             raise InvalidInputError(
-                f"{self.name}: column {unreadable[0]!r} is not UTF-8: convert the file, for example with iconv",
+                f"{self.name}: column {unreadable[0]!r} is not UTF-8: {_AS_UTF8['csv']}",
                 path=self.name,
             )
 
     def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
-        # Read as strings and cast: Arrow's JSON reader parses no dates, and accepts timestamps without a zone.
-        known = pa.schema([(name, pa.string() if _is_time(kind) else kind) for name, kind in types.items()])
+        # Read as strings and cast: Arrow's JSON reader parses no dates, and takes times with a zone and without as one.
+        known = pa.schema([(name, _with_times(kind, pa.string())) for name, kind in types.items()])
         return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
 
 
@@ -355,6 +392,46 @@ def _data_file(source: InputFile, file_format: str | None, text_format: TextForm
 
 def _is_time(kind: pa.DataType | None) -> bool:
     return kind is not None and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _with_times(kind: pa.DataType, time: pa.DataType) -> pa.DataType:
+    """The type with all dates and timestamps in it, at any depth, replaced by ``time``."""
+    if _is_time(kind):
+        return time
+    if pa.types.is_struct(kind):
+        return pa.struct([member.with_type(_with_times(member.type, time)) for member in kind])
+    return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, time))) if pa.types.is_list(kind) else kind
+
+
+def _timed(read: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type in which JSON was read, with the dates and timestamps of ``wanted`` for the strings that hold them."""
+    if _is_time(wanted) and pa.types.is_string(read):
+        return wanted
+    if pa.types.is_struct(read) and pa.types.is_struct(wanted):
+        known = {member.name: member.type for member in wanted}
+        return pa.struct([m.with_type(_timed(m.type, known.get(m.name, m.type))) for m in read])
+    if pa.types.is_list(read) and pa.types.is_list(wanted):
+        return pa.list_(read.value_field.with_type(_timed(read.value_type, wanted.value_type)))
+    return read
+
+
+def _guessed_times(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """The columns with timestamps by Arrow's guess, which drops their zones."""
+    found = {column.name: column.type for column in schema if column.name not in known}
+    return {name: kind for name, kind in found.items() if _with_times(kind, pa.string()) != kind}
+
+
+def _time_of(texts: pa.Array, guessed: pa.DataType) -> pa.DataType:
+    """The type of a column whose times all have a zone, or all have none; strings if they differ."""
+    for time in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        with contextlib.suppress(pa.ArrowInvalid):
+            texts.cast(_with_times(guessed, time))
+            return _with_times(guessed, time)
+    return texts.type
+
+
+def _is_number_or_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _lined_up(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

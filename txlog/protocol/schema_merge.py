@@ -17,6 +17,8 @@ from txlog.protocol.column_mapping import MAPPING_PREFIX, is_mapped
 from txlog.protocol.schema import (
     BYTE,
     COLLATIONS_KEY,
+    DOUBLE,
+    FLOAT,
     INTEGER,
     LONG,
     SHORT,
@@ -222,9 +224,15 @@ def _reads_type(table: DataType, written: DataType, *, is_widened: bool) -> bool
 def accepts(table: DataType, data: DataType) -> bool:
     """Whether values of leaf type ``data`` may be written to a column of type ``table``.
 
-    True for equal types, for ``void`` (nulls), and between integers, whose values are range-checked when written.
+    True for equal types, for ``void`` (nulls), and where each value is stored exactly or refused when it is written: a
+    number in a wider type, and any integer, whose values are range-checked.
     """
-    return table == data or data == VOID or (data in _INTEGERS and table in _INTEGERS[:4])
+    if isinstance(data, Decimal) and isinstance(table, Decimal):
+        whole_digits = data.precision - data.scale
+        return data.scale <= table.scale and whole_digits <= table.precision - table.scale
+    if data in _INTEGERS:
+        return isinstance(table, Decimal) or table in (*_INTEGERS[:4], FLOAT, DOUBLE)
+    return table == data or data == VOID or (data == FLOAT and table == DOUBLE)
 
 
 def _merge_struct(table: Struct, data: Struct, column: str, mismatches: list[Mismatch]) -> Struct:

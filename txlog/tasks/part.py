@@ -334,5 +334,5 @@ def _recording_inserts(writer: TaskWriter, rows: Iterable[pa.RecordBatch]) -> It
     """Yield the same rows after passing them to a writer of change files as inserts."""
     for batch in rows:
         kinds = pa.repeat(pa.scalar(INSERT, pa.string()), batch.num_rows)
-        writer.write(batch.append_column(CHANGE_TYPE.name, kinds))
+        writer.write(DataStream.of(batch.append_column(CHANGE_TYPE.name, kinds)))
         yield batch

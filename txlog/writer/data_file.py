@@ -118,18 +118,28 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
         return [path for path, _ in leaves if path not in floats] if floats else True
 
     def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of ``columns`` under the file's names, including nested ones; nothing is copied."""
-        return pa.record_batch(_Labelled(batch, self.schema)) if self.is_mapped else batch
+        """Rows of ``columns`` under the file's names, including nested ones; no values are copied."""
+        if not self.is_mapped:
+            return batch
+        columns = [_labelled(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-class _Labelled(msgspec.Struct, frozen=True):
-    """A batch passed through Arrow's C interface with a schema that differs only in names."""
+def _labelled(array: Any, kind: pa.DataType) -> pa.Array:
+    """The same values as a type that differs only in names.
 
-    batch: pa.RecordBatch
-    schema: pa.Schema
-
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        return self.schema.__arrow_c_schema__(), self.batch.__arrow_c_array__()[1]
+    Not through Arrow's C interface, which loses the buffer of an empty slice, and then cannot join the chunks.
+    """
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind):
+        members = [_labelled(array.field(at), member.type) for at, member in enumerate(kind)]
+        return pa.StructArray.from_arrays(members, fields=[*kind], mask=array.is_null() if array.null_count else None)
+    is_map = pa.types.is_map(kind)
+    values = _labelled(array.values, pa.struct([kind.key_field, kind.item_field]) if is_map else kind.value_type)
+    return pa.Array.from_buffers(
+        kind, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
+    )
 
 
 class DataFileWriter:

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import cut_by_text
+from txlog.arrow.arrays import cut_by_text, first_not_utf8
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
 from txlog.util.lazy import pattern
 
-__all__ = ["DataStream", "open_data"]
+__all__ = ["DataStream", "open_data", "require_utf8"]
 
 _READAHEAD = 4
 """Batches of a dataset to read ahead; Arrow's own default is 16 from each of 4 files."""
@@ -34,18 +34,48 @@ class DataStream(msgspec.Struct, frozen=True):
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
 
+    @classmethod
+    def of(cls, rows: pa.RecordBatch | pa.Table) -> DataStream:
+        """Rows that txlog made or checked before."""
+        return cls(rows.schema, iter((rows,) if isinstance(rows, pa.RecordBatch) else rows.to_batches()))
+
 
 def open_data(data: Any) -> DataStream:
     """Open ``data`` for one pass; it requests a batch only when the caller is done with the previous one.
 
     Takes a ``pyarrow`` Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a polars LazyFrame, any object with
     ``__arrow_c_stream__`` or ``__arrow_c_array__``, and any iterable of those. A batch with more text than a table's
-    string column can hold comes in parts. Raises InvalidInputError naming what to pass instead.
+    string column can hold comes in parts. A `DataStream` is taken as it is. Raises InvalidInputError naming what to
+    pass instead, and when it comes to text that is not UTF-8.
     """
     if isinstance(data, DataStream):
         return data
     stream = _opened(data)
-    return DataStream(stream.schema, itertools.chain.from_iterable(map(cut_by_text, stream.batches)))
+    # Polars has made sure of its text itself, in a form that takes longer to check again.
+    is_checked = _is_of(data, "polars", "DataFrame") or _is_of(data, "polars", "LazyFrame")
+    batches = stream.batches if is_checked else _checked_text(stream.batches)
+    return DataStream(stream.schema, itertools.chain.from_iterable(map(cut_by_text, batches)))
+
+
+def require_utf8(batch: pa.RecordBatch, first_row: int) -> None:
+    """Refuse text that no reader could read. ``first_row`` is the number of rows before this batch.
+
+    Raises ``InvalidInputError`` naming the column and the row.
+    """
+    if (found := first_not_utf8(batch)) is not None:
+        name, row = found
+        raise InvalidInputError(
+            f"column {name} has text that is not UTF-8 (row {first_row + row}, counting from 0), which no reader could"
+            " read: decode the bytes with the encoding that they have, or store them in a column of type binary"
+        )
+
+
+def _checked_text(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        require_utf8(batch, rows)
+        rows += batch.num_rows
+        yield batch
 
 
 def _opened(data: Any) -> DataStream:
@@ -59,7 +89,7 @@ def _opened(data: Any) -> DataStream:
     if _is_of(data, "polars", "LazyFrame") and hasattr(data, "collect_batches"):
         return _from_lazy_frame(data)
     if _is_of(data, "pyarrow", "Dataset"):
-        return open_data(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1))
+        return _opened(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1))
     if _is_of(data, "pyarrow", "Scanner"):
         # Not with to_reader: ``read.dataset`` explains how it can wait forever if Python opens the files.
         return DataStream(data.projected_schema, _read(data.to_batches().__next__))
@@ -81,6 +111,11 @@ def _from_arrow_stream(data: Any) -> DataStream:
         reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise _unreadable(data, error) from error
+    except Exception as error:
+        if type(data).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
+            raise
+        # DuckDB computes the first rows now, and has its own exception classes.
+        raise InvalidInputError(f"the query of the relation failed: {error}") from error
     return DataStream(reader.schema, _read(reader.read_next_batch))
 
 
@@ -88,7 +123,7 @@ def _from_pandas(frame: Any) -> DataStream:
     """A named index is a column. Arrow leaves out a range index, which pandas makes of consecutive keys."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=None if frame.index.name is None else True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unreadable(frame, error) from error
     return _without_unnamed_index(DataStream(table.schema, iter(table.to_batches())))
 
@@ -97,6 +132,7 @@ def _unreadable(data: Any, error: Exception) -> InvalidInputError:
     hints = {
         "non-struct": "Pass a frame of named columns",
         "Duplicate column": "Give each column its own name",
+        "too large to convert": "Cast integers beyond 64 bits to decimal.Decimal",
         "_pli128": "Cast each column of Int128 to Int64 or Decimal(38, 0)",
     }
     hint = next((hint for text, hint in hints.items() if text in str(error)), "Convert the named column")
@@ -108,12 +144,12 @@ def _unreadable(data: Any, error: Exception) -> InvalidInputError:
 
 def _from_lazy_frame(data: Any) -> DataStream:
     """Polars runs the query when the first batch is requested, and passes on batches while it runs."""
-    schema = open_data(data.limit(0).collect()).schema
+    schema = _opened(data.limit(0).collect()).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         pieces = iter(data.collect_batches())
         while (piece := _next_of_query(pieces)) is not None:
-            yield from open_data(piece).batches
+            yield from _opened(piece).batches
 
     return DataStream(schema, batches())
 
@@ -134,7 +170,7 @@ def _from_arrow_array(data: Any) -> DataStream:
 
 
 def _from_pieces(pieces: Iterator[Any]) -> DataStream:
-    batches = itertools.chain.from_iterable(open_data(_checked_piece(piece)).batches for piece in pieces)
+    batches = itertools.chain.from_iterable(_opened(_checked_piece(piece)).batches for piece in pieces)
     first = next(batches, None)
     if first is None:
         return DataStream(pa.schema([]), iter(()))

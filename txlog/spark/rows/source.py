@@ -26,6 +26,7 @@ from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.tasks.task_table import TaskTable
 from txlog.util.wording import argument, setting
 from txlog.writer.conform import completed, completer_for
+from txlog.writer.input import require_utf8
 from txlog.writer.keys import compared_as
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, row: int) -> p
     left_out = {fold_name(name) for name in shape.left_out}
     numbers, names = batch.column(batch.num_columns - 1), batch.schema.names[:-1]
     batch = batch.select([at for at, name in enumerate(names) if fold_name(name) not in left_out])
+    require_utf8(batch, row)
     fitted = completed(shape.schema, batch, shape.computed, table, row)
     fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
     keys = [compared_as(key.of(fitted), type_to_arrow(key.type)) for key in shape.source_keys]

@@ -106,8 +106,7 @@ def _common_prefix(first: bytes, second: bytes) -> bytes:
 
 
 def _bytes(value: pa.Scalar) -> bytes:
-    found = value.as_py()
-    return found.encode() if isinstance(found, str) else bytes(found)
+    return bytes(value.as_buffer())  # not as Python's `str`, since files of other writers hold any bytes as text
 
 
 def _numbers(values: pa.Array, prefix: bytes) -> NDArray[Any]:

@@ -137,10 +137,10 @@ class ChangelogWriter:
             for changes in self._buffer.drain():
                 in_order = sorted_by_key(changes, self._keys)
                 if writes_keys:
-                    key_writer.write(key_rows(keys, in_order, self._keys))
+                    key_writer.write(DataStream.of(key_rows(keys, in_order, self._keys)))
                 upserts = in_order.filter(~in_order.are_deletes)
                 if len(upserts):
-                    rows_writer.write(upserts.rows)
+                    rows_writer.write(DataStream.of(upserts.rows))
                     written.append(self._keys_to_keep(upserts))
             data_files, key_files = rows_writer.close(), key_writer.close()
             sealed = TaskCommitter(files, self._plan).seal(self._task, (*data_files, *key_files))
@@ -220,7 +220,7 @@ class ChangelogWriter:
             kinds = np.where(kinds == UPDATE_BEFORE, np.int8(TAKEN_BACK), kinds)
         if self._staged is None:
             self._staged = TaskWriter(self._files, self._staged_plan, self._task, encoders=1)
-        self._staged.write(staged_rows(self._staged_plan, rows, kinds, self.num_rows))
+        self._staged.write(DataStream.of(staged_rows(self._staged_plan, rows, kinds, self.num_rows)))
 
     def _with_kinds(self, batch: pa.RecordBatch, kind: int | None) -> tuple[pa.RecordBatch, NDArray[np.int8]]:
         """The columns to store, and the kind of each row."""
