@@ -39,13 +39,15 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     """local[2] with task retries; a failed start with Delta's jar is followed by one without."""
     _prepare_environment()
     folder = tmp_path_factory.mktemp("spark")
-    try:
-        session = start_session(_builder(folder, with_delta=True))
-    except Exception as error:  # Spark's launcher reports an unresolved package only as a dead JVM
-        if os.environ.get("CI") == "true":
-            raise
-        _missing["reason"] = str(error).splitlines()[0]
-        session = _builder(folder, with_delta=False).getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT / "integration" / "spark_workers"), prepend=os.pathsep)
+        try:
+            session = start_session(_builder(folder, with_delta=True))
+        except Exception as error:  # Spark's launcher reports an unresolved package only as a dead JVM
+            if os.environ.get("CI") == "true":
+                raise
+            _missing["reason"] = str(error).splitlines()[0]
+            session = _builder(folder, with_delta=False).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
