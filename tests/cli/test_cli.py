@@ -230,13 +230,16 @@ def test_the_error_for_an_unreadable_text_file_is_arrows_with_the_file_and_the_r
     assert deltalake.DeltaTable(tmp_path / "t").version() == 0
 
 
-def test_the_error_for_a_json_file_says_after_how_many_rows_it_counts(tmp_path: Path) -> None:
+def test_the_error_for_a_json_file_says_after_how_many_rows_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Arrow counts the rows of each block that it reads."""
+    monkeypatch.setattr("txlog.commands.data_files._BLOCK_BYTES", 1 << 12)
     assert txlog("create", tmp_path / "t", "--columns", "id bigint").exit_code == 0
-    (tmp_path / "a.json").write_text('{"id": 1}\n' * 200_000 + '{"id": "x"}\n')
+    (tmp_path / "a.json").write_text('{"id": 1}\n' * 2_000 + '{"id": "x"}\n')
     said = " ".join(txlog("append", tmp_path / "t", tmp_path / "a.json").stderr.split())
     before, row = re.search(r"each line, after ([\d,]+) rows: .* in row (\d+)", said).groups()  # type: ignore[union-attr]
-    assert int(before.replace(",", "")) + int(row) == 200_000
+    assert int(before.replace(",", "")) + int(row) == 2_000
 
 
 def test_json_that_is_not_utf8_is_refused_with_the_file_the_column_and_the_row(tmp_path: Path) -> None:
@@ -283,8 +286,11 @@ def test_columns_without_a_value_create_no_table_and_the_error_names_them(tmp_pa
         assert "--columns 'name string, ...'" in refused.stderr
 
 
-def test_a_column_whose_first_value_comes_late_is_said_to_have_none_in_the_first_rows(tmp_path: Path) -> None:
-    (tmp_path / "late.csv").write_text("a,b\n" + "1,\n" * 600_000 + "1,x\n")
+def test_a_column_whose_first_value_comes_late_is_said_to_have_none_in_the_first_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlog.commands.data_files._BLOCK_BYTES", 1 << 12)
+    (tmp_path / "late.csv").write_text("a,b\n" + "1,\n" * 6_000 + "1,x\n")
     said = " ".join(txlog("append", tmp_path / "t", tmp_path / "late.csv", "--create").stderr.split())
     assert "the first rows of " in said
     assert "late.csv, which decide about types, have no value in b: create the table with all its columns" in said

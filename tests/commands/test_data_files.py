@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from txlog.commands import data_files
 from txlog.commands.data_files import InputFile, TextFormat, inspected
 from txlog.errors import InvalidInputError
 
@@ -42,10 +43,16 @@ class _SlowFile(io.BytesIO):
         super().close()
 
 
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_files, "_BLOCK_BYTES", 1 << 20)
+
+
 def _input(name: str, text: bytes, reads_at_close: list[int]) -> InputFile:
     return InputFile(name, len(text), lambda: _SlowFile(text, reads_at_close))
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(("name", "text"), [("rows.csv", _CSV), ("rows.json", _JSON)])
 def test_a_file_is_not_closed_while_arrow_reads_ahead_of_what_was_asked_for(name: str, text: bytes) -> None:
     closed: list[int] = []
@@ -55,6 +62,7 @@ def test_a_file_is_not_closed_while_arrow_reads_ahead_of_what_was_asked_for(name
     assert {*closed} <= {0}
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(("name", "text"), [("rows.csv", b"oops\n" + _CSV), ("rows.json", b"oops\n" + _JSON)])
 def test_a_file_that_fails_is_not_closed_while_arrow_reads_ahead(name: str, text: bytes) -> None:
     closed: list[int] = []
@@ -150,3 +158,22 @@ def test_the_type_of_times_in_json_says_whether_they_have_a_zone(texts: tuple[by
     schema = inspected([_input("a.json", lines, [])]).schema
     assert schema.field("t").type == kind
     assert schema.field("s").type.field("l").type.value_type == kind
+
+
+def _of_long_rows(name: str, rows: int) -> InputFile:
+    form = '{"text": "%s"}\n' if name.endswith("json") else "%s\n"
+    text = "" if name.endswith("json") else "text\n"
+    return _input(name, (text + form % ("x" * 3_000_000) * rows).encode(), [])
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
+def test_a_row_of_text_may_have_megabytes(name: str) -> None:
+    found = inspected([_of_long_rows(name, 9)]).reader(lambda _bytes: None).read_all()
+    assert [len(text) for text in found["text"].to_pylist()] == [3_000_000] * 9
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
+def test_a_row_that_is_too_long_for_text_is_refused_by_its_file(name: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"{name} has a row of more than 1,048,576 bytes.*as Parquet"):
+        inspected([_of_long_rows(name, 2)]).reader(lambda _bytes: None).read_all()

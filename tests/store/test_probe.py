@@ -57,6 +57,23 @@ class SilentLogStore(MemoryLogStore):
         return PutOutcome.UNKNOWN
 
 
+class BusyLogStore(MemoryLogStore):
+    """Does not answer the first put, which lands late, when it is repeated, or never."""
+
+    def __init__(self, *, lands_late: bool) -> None:
+        super().__init__()
+        self.lands_late, self.is_first = lands_late, True
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        if self.is_first:
+            self.is_first = False
+            return PutOutcome.UNKNOWN
+        if self.lands_late:
+            self.lands_late = False
+            self.put(name, body)
+        return super().put_if_absent(name, body)
+
+
 def table_store(log: MemoryLogStore) -> TableStore:
     return TableStore(uri="memory://probed", log=log, files=MemoryFileStore())
 
@@ -95,6 +112,14 @@ def test_a_store_that_checks_before_it_acts_is_caught_by_the_race() -> None:
     report = probe_store(table_store(LateLogStore()))
     assert report.winners == 16
     assert not report.is_safe
+
+
+@pytest.mark.parametrize("lands_late", [True, False])
+def test_a_store_that_does_not_answer_once_is_probed_again(lands_late: bool) -> None:
+    log = BusyLogStore(lands_late=lands_late)
+    report = probe_store(table_store(log))
+    assert report.is_safe, report
+    assert log.objects == {}
 
 
 def test_a_store_that_does_not_answer_cannot_be_probed() -> None:

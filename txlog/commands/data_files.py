@@ -41,6 +41,8 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_BLOCK_BYTES = 16 << 20
+"""How much text Arrow parses at once. The first block decides about types, and a row fits in a block."""
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 _AS_UTF8 = {
@@ -237,6 +239,12 @@ class _DataFile(msgspec.Struct, frozen=True):
                 " were settled: add it to the table first, or leave it out of the file",
                 path=self.name,
             )
+        if "block size" in str(error):
+            return InvalidInputError(
+                f"{self.name} has a row of more than {_BLOCK_BYTES:,} bytes, or a quote that does not end: write such"
+                " rows as Parquet",
+                path=self.name,
+            )
         form = "json, one object on each line" if self.format == "json" else self.format
         after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
         message = f"{self.name} cannot be read as {form}{after}: {str(error).strip()}"
@@ -340,6 +348,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         return csv.open_csv(
             source,
             read_options=csv.ReadOptions(
+                block_size=_BLOCK_BYTES,
                 use_threads=False,  # otherwise Arrow's errors do not name the row
                 column_names=None if self.text_format.has_header else list(self.text_format.column_types),
             ),
@@ -373,7 +382,11 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
         # Read as strings and cast: Arrow's JSON reader parses no dates, and takes times with a zone and without as one.
         known = pa.schema([(name, _with_times(kind, pa.string())) for name, kind in types.items()])
-        return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
+        return json.open_json(
+            source,
+            read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=json.ParseOptions(explicit_schema=known if types else None),
+        )
 
 
 def _data_file(source: InputFile, file_format: str | None, text_format: TextFormat) -> _DataFile:

@@ -25,6 +25,7 @@ from txlog.util.parallel import Threads, can_start_threads
 __all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
 
 _RACERS = 16
+_FIRST_PUTS = 3
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE)
 
 
@@ -126,10 +127,14 @@ def probe_newest_commit(versions: VersionLog, newest: Attempt) -> bool:
 
 
 def _create_again(store: TableStore, name: str) -> list[str]:
-    first = store.log.put_if_absent(name, b"first")
-    if first is PutOutcome.UNKNOWN and not _exists(store.log, name):
-        raise StorageError("the store could not be probed: the answer to a first put was lost", table=store.uri)
-    if first is PutOutcome.ALREADY_EXISTS:
+    for puts in range(1, _FIRST_PUTS + 1):  # a busy store refuses some, or its answer is lost
+        first = store.log.put_if_absent(name, b"first")
+        if first is not PutOutcome.UNKNOWN or _exists(store.log, name):
+            break
+        ambient.sleep(0.1 * puts)
+    else:
+        raise StorageError(f"the store could not be probed: {_FIRST_PUTS} puts had no answer", table=store.uri)
+    if first is PutOutcome.ALREADY_EXISTS and puts == 1:  # else an earlier put may have landed late
         return ["it reports that a never used name already exists"]
     problems = []
     for body in (b"second", b"third"):
