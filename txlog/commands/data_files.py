@@ -41,8 +41,9 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_BLOCK_BYTES = 16 << 20
-"""How much text Arrow parses at once. The first block decides about types, and a row fits in a block."""
+_BLOCK_BYTES = 4 << 20
+"""How much text Arrow parses at once. The first block decides about types, and a row fits in a block. That block is
+parsed when a file is inspected and again when it is read: with 16 MiB, files of 8 MiB took a third longer."""
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 _AS_UTF8 = {
