@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["SCRIPTS", "SHORT"]
 
-SHORT = (("merge", "duckdb"), ("definitions", "spark"))
+SHORT = (("dedup", "duckdb"), ("structs", "spark"))
 """The scripts that `make test` runs."""
 
 SCRIPTS = {

@@ -284,7 +284,7 @@ def as_row(feature: Feature, found: dict[str, str]) -> str:
     return " | ".join(["", name, *(found[column] for column in COLUMNS), ""]).strip()
 
 
-IN_EVERY_RUN = {"deletionVectors", "icebergCompatV2"}
+IN_EVERY_RUN = {"icebergCompatV2"}
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,11 @@ def test_killed_processes_that_commit_each_others_appends_lose_and_repeat_nothin
 ) -> None:
     _create(place)
     races = [
-        *_races(tmp_path, place, 4, 8),
-        *_races(tmp_path, place, 2, 8, "txlog.sink", first=4),
-        *_races(tmp_path, place, 1, 4, "deltalake", first=6),
+        *_races(tmp_path, place, 3, 6),
+        *_races(tmp_path, place, 2, 6, "txlog.sink", first=3),
+        *_races(tmp_path, place, 1, 3, "deltalake", first=5),
     ]
-    _kill_and_judge(races, kills=5, seed=1, record_property=record_property)
+    _kill_and_judge(races, kills=4, seed=1, record_property=record_property)
 
 
 @pytest.mark.hunt(part="races")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
+import pytest
 from rows import as_rows, in_schema
 
 import txlog
@@ -135,6 +136,7 @@ def test_spark_and_deltalake_read_a_table_whose_log_was_cleaned_up(tmp_path: Pat
     assert len(everybody_reads(path, read_delta)) == 13
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_shows_the_times_of_our_commits(tmp_path: Path, delta: SparkSession, read_delta: Read) -> None:
     path = tmp_path / "t"
     properties = {**NEVER, "delta.enableInCommitTimestamps": "true"}

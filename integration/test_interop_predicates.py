@@ -161,7 +161,7 @@ def _by_polars(path: Path, condition: str) -> tuple[list[int], list[int]]:
 
 # Without shrinking: an example costs a table, and minutes pass before the failure is reported.
 SETTINGS = settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],

@@ -69,7 +69,10 @@ def _last_line(reported: Path) -> str:
 
 @pytest.mark.parametrize(
     "image",
-    [pytest.param(True, id="journal", marks=pytest.mark.hunt(part="power-cuts")), pytest.param(False, id="none")],
+    [
+        pytest.param(True, id="journal", marks=pytest.mark.hunt(part="power-cuts")),
+        pytest.param(False, id="none", marks=pytest.mark.hunt(part="power-cuts")),
+    ],
     indirect=True,
 )
 def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(

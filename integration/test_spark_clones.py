@@ -72,6 +72,7 @@ def test_spark_reads_and_changes_our_clone(
     assert not verify_table(clone._open_table.store).findings
 
 
+@pytest.mark.hunt(part="spark")
 def test_sparks_vacuum_keeps_every_file_of_a_table_that_a_clone_of_it_replaced(
     delta: SparkSession, read_delta: Read, source: txlog.Table, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_batch_with_a_transaction_version_lands_once_through_delta_and_txlog(d
     assert sorted(row["id"] for row in own_rows(path)) == [0, 0, 1, 1, 2, 2]
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_streams_from_a_table_of_ours(delta: SparkSession, tmp_path: Path, path: Path) -> None:
     def stream() -> list[str]:
         query = (

@@ -71,6 +71,7 @@ def all_rows(spark: SparkSession, path: Path) -> list[str]:
     return as_rows(spark.read.format("delta").load(str(path)))
 
 
+@pytest.mark.hunt(part="spark")
 def test_txlog_computes_what_sparks_delta_computes(delta: SparkSession, paths: tuple[Path, Path]) -> None:
     theirs, ours = paths
     rows_of(delta, *ROWS).write.format("delta").mode("append").save(str(theirs))

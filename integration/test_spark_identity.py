@@ -67,6 +67,7 @@ def last_info(path: Path, version: int | None) -> dict[str, Any]:
     return next(info for line in text.splitlines() if (info := json.loads(line).get("commitInfo")))  # type: ignore[no-any-return]
 
 
+@pytest.mark.hunt(part="spark")
 @MAKERS
 def test_both_engines_count_in_turns(delta: SparkSession, tmp_path: Path, maker: str) -> None:
     path = tmp_path / "t"

@@ -99,6 +99,7 @@ def test_the_session_may_make_overwrites_dynamic(
     assert own_rows(pair[0]) == [{"id": 7, "day": "tue"}]
 
 
+@pytest.mark.hunt(part="spark")
 def test_rows_are_marked_as_deleted_where_the_table_has_deletion_vectors(
     delta: SparkSession, read_delta: Callable[..., DataFrame], tmp_path: Path
 ) -> None:

@@ -271,6 +271,7 @@ def test_writers_of_the_same_keys_all_succeed_and_leave_the_serial_replay_of_the
     assert_sound(uri)
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_merge_of_sparks_own_delta_loses_to_a_change_that_landed_while_it_ran(
     tmp_path: Path, delta: SparkSession, read_delta: ReadDelta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +320,7 @@ def table(tmp_path: Path) -> txlog.Table:
     return created
 
 
+@pytest.mark.hunt(part="spark")
 def test_errors_of_tasks_are_txlogs_own(
     table: txlog.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

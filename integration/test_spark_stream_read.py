@@ -134,6 +134,7 @@ def test_every_option_gives_the_rows_that_deltas_source_gives(delta: SparkSessio
         assert found["txlog"] == found["delta"] != []
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_schema_change_stops_a_stream_with_a_typed_error_and_a_restart_continues(
     spark: SparkSession, table: txlog.Table
 ) -> None:

@@ -167,6 +167,7 @@ def test_partition_values_of_special_characters_come_back_equal(
     assert sorted((row.asked, row.id) for row in answers) == [(at, at) for at in range(len(SPECIAL))]
 
 
+@pytest.mark.hunt(part="spark")
 def test_sparks_vacuum_knows_each_file_of_ours_whatever_its_path(delta: SparkSession, tmp_path: Path) -> None:
     """It compares the log's paths with those of a listing as texts, and deletes what it does not find."""
     table = txlog.Table.create(tmp_path / "tü b", "id int, `ö` string", ["ö"])

@@ -42,7 +42,7 @@ hypothesis.settings.register_profile(
     "txlog",
     deadline=None,
     derandomize=os.environ.get("TXLOG_FUZZ_SEED") != "random",
-    max_examples=int(os.environ.get("TXLOG_EXAMPLES", "14")),
+    max_examples=int(os.environ.get("TXLOG_EXAMPLES", "10")),
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 hypothesis.settings.load_profile("txlog")

@@ -24,7 +24,7 @@ from txlog.store.versions import Attempt, FolderVersions, VersionLog
 __all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT", "VERSION_LOG_CONTRACT"]
 
 RACERS = 16
-ROUNDS = 10
+ROUNDS = 5
 
 T = TypeVar("T")
 
