@@ -76,6 +76,17 @@ def test_every_type_comes_back_equal(spark: SparkSession, read_delta: Read, tmp_
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in frame.schema]
 
 
+def test_empty_array_literals_are_stored_whichever_way_they_are_written(
+    spark: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    txlog.Table.create(tmp_path / "t", "id bigint, a array<int>, m map<string, int>, s struct<a: array<string>>")
+    frame = spark.sql("select id, array() as a, map('k', null) as m, named_struct('a', array()) as s from range(2)")
+    save(frame, tmp_path / "t")
+    frame.write.format("txlog").mode("append").option("upsertKeys", "id").save(str(tmp_path / "t"))
+    txlog.spark.upsert(spark, str(tmp_path / "t"), frame, keys=["id"])
+    assert as_rows(read_delta(tmp_path / "t")) == as_rows(frame)
+
+
 def matches(frame: DataFrame, predicates: list[str]) -> list[str]:
     """(predicate, id) of every row that each predicate selects; each is a separate scan, with its own pruning."""
     from pyspark.sql.functions import lit

@@ -133,6 +133,30 @@ def test_rows_of_an_older_schema_come_in_the_newest_one_if_it_can_read_them(tabl
         list(table.follow(1))
 
 
+def test_columns_that_no_row_to_read_has_are_no_reason_to_stop(table: txlog.Table) -> None:
+    """All rows under the old names were read: by a stream that is up to date, for example."""
+    table.set_properties({"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"})
+    begin = table.version
+    table.rename_column("id", "middle")
+    table.rename_column("middle", "number")
+    table.append(pa.table({"number": [50], "p": ["new"]}))
+    assert [batch.rows["number"].to_pylist() for batch in table.follow(begin)] == [[50]]
+    assert table.changes(begin).read_all()["number"].to_pylist() == [50]
+
+
+def test_rows_with_columns_that_the_newest_version_lacks_stop_whatever_was_defined_between(table: txlog.Table) -> None:
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    begin = table.version
+    table.append(pa.table({"id": [40], "p": ["old"]}))
+    table.set_properties({"delta.appendOnly": "false"})
+    table.rename_column("id", "number")
+    table.append(pa.table({"number": [50], "p": ["new"]}))
+    for first in (begin, begin + 1):
+        with pytest.raises(txlog.SchemaMismatchError, match=f"rows of version {begin + 1} cannot be read"):
+            list(table.follow(first))
+    assert [batch.rows["number"].to_pylist() for batch in table.follow(begin + 2)] == [[50]]
+
+
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=5), min_size=1, max_size=5), st.data())
 def test_a_follower_that_continues_after_any_file_sees_each_remaining_file_once(
     commits: list[list[int]], data: st.DataObject

@@ -65,6 +65,14 @@ def test_a_process_that_writes_again_reuses_the_open_table(options: SparkWriteOp
     assert first.log.newest_state(refresh=False).version == result.version == 1
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_frame_without_columns_is_refused_because_spark_passes_none_of_its_rows(
+    options: SparkWriteOptions, overwrite: bool
+) -> None:
+    with pytest.raises(txlog.SchemaMismatchError, match="the DataFrame has no columns"):
+        plan(options, StructType([]), overwrite=overwrite)
+
+
 def test_table_properties_of_an_existing_table_may_only_state_what_it_has(options: SparkWriteOptions) -> None:
     asked = replace(options, properties={"delta.appendOnly": "true"})
     with pytest.raises(txlog.InvalidInputError, match=r'with .*set_properties\(\{"delta\.appendOnly": "true"\}\)'):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import LONG, STRING, Array, Field, Map, Struct
+from txlog.protocol.schema import LONG, STRING, Array, Field, Map, Struct, to_arrow
 from txlog.spark.schema import as_nullable, frame_schema
 
 
@@ -62,3 +63,26 @@ def test_every_not_null_is_dropped() -> None:
     assert as_nullable(strict) == Struct(
         (Field("a", Array(Struct((Field("b", LONG, True),)), True), True), Field("m", Map(STRING, LONG, True), True))
     )
+
+
+def test_empty_literals_of_spark_have_types_that_arrow_has() -> None:
+    """``array()``, ``array(array())`` and ``named_struct('a', array())`` as Spark types them."""
+    empty = spark.ArrayType(spark.NullType(), False)
+    source = spark.StructType(
+        [
+            spark.StructField("a", empty, False),
+            spark.StructField("b", spark.ArrayType(empty, False), False),
+            spark.StructField("m", spark.MapType(spark.StringType(), spark.NullType(), False), False),
+            spark.StructField("s", spark.StructType([spark.StructField("v", spark.NullType(), False)]), False),
+        ]
+    )
+    arrow = to_arrow(frame_schema(source))
+    assert arrow.field("a").type == pa.list_(pa.field("element", pa.null()))
+    assert [not arrow.field(name).nullable for name in "abms"] == [True] * 4
+
+
+def test_a_map_without_a_type_of_its_keys_is_refused_and_the_cast_is_named() -> None:
+    nothing = spark.MapType(spark.NullType(), spark.NullType(), False)
+    source = spark.StructType([spark.StructField("s", spark.StructType([spark.StructField("m", nothing)]))])
+    with pytest.raises(UnsupportedFeatureError, match=r"s\.m  map with keys of no type: .*cast\(map\(\) as"):
+        frame_schema(source)

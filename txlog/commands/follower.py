@@ -94,7 +94,9 @@ class Follower:
         self._rule = rule
         self._feed = feed
         self._versions: dict[tuple[int, bool], _VersionFiles] = {}
-        self._is_checked = False
+        self._has_begun = False
+        self._unchecked: TableState | None = None
+        """The definition at the version that was read last, if no version with rows followed it yet."""
 
     def versions_from(self, start: StreamOffset, last: int) -> Iterator[VersionSizes]:
         """The sizes of the files of each version from ``start`` to ``last``. Raises the errors of `tasks`."""
@@ -229,24 +231,46 @@ class Follower:
 
     def _checked_state(self, version: int) -> TableState:
         """The state of a version, checked: the known columns can read its rows."""
-        try:
-            state = self.known if version == self.known.version else self._log.state_at(version)
-        except NotFoundError as error:
-            raise self._cleaned_up(version) from error
+        state = self._state(version)
         self.check_definition(state, version)
-        self._is_checked = True
+        self._has_begun = True
         return state
 
+    def _state(self, version: int) -> TableState:
+        try:
+            return self.known if version == self.known.version else self._log.state_at(version)
+        except NotFoundError as error:
+            raise self._cleaned_up(version) from error
+
     def _check_commit(self, commit: Commit) -> None:
-        """Check the definition that a version's rows follow: the first version's, then each new one."""
+        """Check the definition that a version's rows follow: the first version's, then each new one.
+
+        Columns that no row up to the known version has cannot be misread, so they are no reason to stop.
+        """
         metadata = next((each for each in commit.actions if isinstance(each, Metadata)), None)
         protocol = next((each for each in commit.actions if isinstance(each, Protocol)), None)
-        if not self._is_checked and commit.version <= self.known.version:
-            self._checked_state(commit.version)
-            if metadata is not None and self._feed is not None:
-                self._check_removed(commit)
-        if metadata is not None or (protocol is not None and commit.version > self.known.version):
-            self.check_definition(self.known.defined_as(metadata or self.known.metadata, protocol), commit.version)
+        if commit.version > self.known.version:
+            if metadata is not None or protocol is not None:
+                self.check_definition(self.known.defined_as(metadata or self.known.metadata, protocol), commit.version)
+            return
+        is_first = not self._has_begun
+        if is_first or metadata is not None:
+            self._unchecked = self._state(commit.version) if metadata is None else self.known.defined_as(metadata)
+            self._check_feed(self._unchecked, commit.version)
+            self._has_begun = True
+        if self._unchecked is None or not self._has_rows(commit):
+            return
+        self.check_definition(self._unchecked, commit.version)
+        self._unchecked = None
+        if is_first and metadata is not None and self._feed is not None:
+            self._check_removed(commit)
+
+    def _has_rows(self, commit: Commit) -> bool:
+        """Whether the version has rows to read, or removed some."""
+        if self._feed is not None:
+            return bool(self._changed(commit))
+        added, removes_rows = added_files(commit)
+        return bool(added) or removes_rows
 
     def _check_removed(self, commit: Commit) -> None:
         """Check that the known columns can read what the first version removed, which follows the definition before."""
@@ -294,13 +318,19 @@ class Follower:
                     f"the rows of version {version} cannot be read with the columns of version {known.version}:"
                     f" {problem}. {what_to_do}"
                 )
-            if self._feed is not None and not defined.properties.enable_change_data_feed:
-                turns_on = call("set_properties", {"delta.enableChangeDataFeed": "true"})
-                way = f"Read from the version that turned it on; {turns_on} turns it on for later versions"
-                raise InvalidInputError(
-                    f"the change data feed was off at version {version}, so its changes were not recorded."
-                    f" {advice('follow with a feed', way)}"
-                )
+        self._check_feed(defined, version)
+
+    def _check_feed(self, defined: TableState, version: int) -> None:
+        if self._feed is None or defined.properties.enable_change_data_feed:
+            return
+        turns_on = call("set_properties", {"delta.enableChangeDataFeed": "true"})
+        way = f"Read from the version that turned it on; {turns_on} turns it on for later versions"
+        raise InvalidInputError(
+            f"the change data feed was off at version {version}, so its changes were not recorded."
+            f" {advice('follow with a feed', way)}",
+            table=self._log.uri,
+            version=version,
+        )
 
     def _cleaned_up(self, version: int) -> NotFoundError:
         way = "Read the table as of a version that table.history() lists, and follow it from the next version"

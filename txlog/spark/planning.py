@@ -77,6 +77,11 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
     open_table = process_table(options)
     with TxlogError.located(open_table.uri):
         columns = frame_schema(spark_schema)
+        if not columns.fields:
+            raise SchemaMismatchError(
+                "the DataFrame has no columns, and Spark passes none of its rows to a data source: select at least one"
+                " column"
+            )
     state = open_table.log.known_state
     if state is None or options.overwrite_schema:
         made_nullable = as_nullable(columns)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, schema_to_json
+from txlog.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
 from txlog.protocol.schema_input import from_any
 
 __all__ = ["as_nullable", "frame_schema", "spark_type", "struct_type"]
@@ -44,7 +44,7 @@ def frame_schema(spark_schema: Any) -> Struct:
             f"{len(refused)} column{'s' if len(refused) > 1 else ''} of the DataFrame cannot be written:{lines}",
             features=tuple(reason.split(":")[0] for _, reason in refused),
         )
-    plain = _without_internal_metadata(from_any(document))
+    plain = _plain(from_any(document))
     assert isinstance(plain, Struct)
     return plain
 
@@ -74,7 +74,7 @@ def spark_type(schema: Struct) -> Any:
     """The pyspark ``StructType`` of rows that tasks return: all columns nullable, without table metadata."""
     from pyspark.sql.types import StructType
 
-    plain = as_nullable(_without_internal_metadata(schema))
+    plain = as_nullable(_plain(schema))
     assert isinstance(plain, Struct)
     return StructType.fromJson(json.loads(schema_to_json(plain)))
 
@@ -110,6 +110,9 @@ def _refused(column: str, value: Any) -> Iterator[tuple[str, str]]:
     elif kind == "array":
         yield from _refused(f"{column}.element", value["elementType"])
     elif kind == "map":
+        if value["keyType"] in ("void", "null"):  # Arrow has no such maps
+            yield column, "map with keys of no type: name its type, as cast(map() as map<string, int>) does"
+            return
         yield from _refused(f"{column}.key", value["keyType"])
         yield from _refused(f"{column}.value", value["valueType"])
     else:
@@ -124,17 +127,19 @@ def _reason(name: str) -> str:
     return f"{name}: {_ADVICE.get(name, 'cast it or leave it out')}"
 
 
-def _without_internal_metadata(data_type: DataType) -> DataType:
+def _plain(data_type: DataType) -> DataType:
+    """The type without internal metadata, and with every part of type void nullable: Spark's ``array()`` is an array of
+    void without nulls, and Arrow has no such type."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(_plain_field(member) for member in fields))
         case Array(element, contains_null):
-            return Array(_without_internal_metadata(element), contains_null)
+            return Array(_plain(element), contains_null or element == VOID)
         case Map(key, value, contains_null):
-            return Map(_without_internal_metadata(key), _without_internal_metadata(value), contains_null)
+            return Map(_plain(key), _plain(value), contains_null or value == VOID)
     return data_type
 
 
 def _plain_field(member: Field) -> Field:
     kept = {key: value for key, value in member.metadata.items() if not key.startswith(_INTERNAL_METADATA)}
-    return replace(member, type=_without_internal_metadata(member.type), metadata=kept)
+    return replace(member, type=_plain(member.type), nullable=member.nullable or member.type == VOID, metadata=kept)
