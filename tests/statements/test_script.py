@@ -347,3 +347,8 @@ def test_a_query_that_changes_a_table_is_refused_before_the_statement_in_front_o
 def test_a_string_or_a_parameter_is_no_name_in_a_query(text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"it is a value: write the name.*`name`; nothing was run"):
         read_statements(text, {"name": "name"} if ":name" in text else {})
+
+
+def test_a_comment_without_an_end_is_said_to_have_none() -> None:
+    with pytest.raises(InvalidInputError, match="a comment has no end"):
+        read_statements("select 1 /* unterminated")
