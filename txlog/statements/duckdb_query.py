@@ -71,7 +71,8 @@ class _Running:
 
     def call(self, work: Callable[..., Out], *arguments: Any) -> Out:
         """What ``work`` returns or raises."""
-        return self._threads.submit(self._work, work, *arguments).result()
+        found: Out = self._threads.submit(self._work, work, *arguments).result()
+        return found
 
     def _work(self, work: Callable[..., Out], *arguments: Any) -> Out:
         self._rests.clear()

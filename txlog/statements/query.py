@@ -158,11 +158,11 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
             " CREATE TABLE t AS WITH c AS (...) SELECT ..., or MERGE INTO t USING (WITH c AS (...) SELECT ...);"
             " nothing was run"
         )
-    for name in tree.find_all(exp.Identifier):
-        if text[name.meta.get("start", len(text)) :][:1] in ("'", '"'):
+    for word in tree.find_all(exp.Identifier):
+        if text[word.meta.get("start", len(text)) :][:1] in ("'", '"'):
             raise InvalidInputError(
                 f"the query at {at} has a string, or a parameter, for the name of a table or a column, and it is a"
-                f" value: write the name, in backquotes if it is no word: {backquoted(name.name)}; nothing was run"
+                f" value: write the name, in backquotes if it is no word: {backquoted(word.name)}; nothing was run"
             )
     spans: list[tuple[int, int, Reading, bool]] = []
     left = dict(marked)
