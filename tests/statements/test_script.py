@@ -314,3 +314,41 @@ def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() 
         read_statements("  ")
     with pytest.raises(InvalidInputError, match="the SQL text cannot be read"):
         read_statements("select 'open")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with c as (select 99) insert into t (id) select * from c",
+        "with c as (select 1) update t set a = 1",
+        "with c as (select 1) delete from t",
+        "with c as (select 1) merge into t using c on true when matched then delete",
+        "with c as (select 1) create table t as select * from c",
+        "from s insert into t select 1",
+        "select * into t from s",
+    ],
+)
+def test_a_query_that_changes_a_table_is_refused_before_the_statement_in_front_of_it_runs(text: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"write INSERT INTO t WITH c AS \(...\) SELECT"):
+        read_statements(f"delete from t where id = 2; {text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from :name",
+        "select * from 'name'",
+        "select * from delta.:name",
+        "select a as :name from t",
+        "select * from t as :name",
+        "with :name as (select 1) select 2",
+    ],
+)
+def test_a_string_or_a_parameter_is_no_name_in_a_query(text: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"it is a value: write the name.*`name`; nothing was run"):
+        read_statements(text, {"name": "name"} if ":name" in text else {})
+
+
+def test_a_comment_without_an_end_is_said_to_have_none() -> None:
+    with pytest.raises(InvalidInputError, match="a comment has no end"):
+        read_statements("select 1 /* unterminated")

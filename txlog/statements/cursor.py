@@ -55,7 +55,9 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
     try:
         tokens = sqlglot.tokenize(text, dialect=_Dialect)
     except sqlglot.errors.TokenError as error:
-        raise InvalidInputError(f"the SQL text cannot be read: {error.__cause__ or error}") from None
+        cause = error.__cause__ or error
+        why = "a comment has no end: write */ behind it" if isinstance(cause, IndexError) else cause
+        raise InvalidInputError(f"the SQL text cannot be read: {why}") from None
     script = _Script(text, parameters or {})
     found, first = [], 0
     for at, token in [*enumerate(tokens), (len(tokens), None)]:

@@ -6,8 +6,9 @@ streams. Out: a stream of Arrow batches. duckdb sees these tables only: neither 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -18,42 +19,93 @@ from txlog.errors import InvalidInputError
 from txlog.reading.dataset import may_hold_nan
 from txlog.statements.cursor import QueryDialect
 from txlog.statements.query import FAULTS, Query
+from txlog.util import ambient
+from txlog.util.parallel import Threads
 
 __all__ = ["run_query"]
 
+Out = TypeVar("Out")
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "TimeZone = 'UTC'")
 _BATCH_ROWS = 1 << 16
+_AGAIN_S = 0.05
 _DATES = (exp.TsOrDsAdd, exp.AddMonths, exp.DateTrunc)
 """``date_add`` and ``date_sub``, ``add_months``, ``trunc``."""
 
 
 def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
     """The rows of a query. Raises InvalidInputError, also in the stream."""
-    connection = duckdb.connect()
+    running = _Running()
+    try:
+        reader = running.call(_begun, running.connection, query, tables)
+    except BaseException as error:
+        running.close()
+        if isinstance(error, (duckdb.Error, *FAULTS)):
+            raise _failed(query, error) from None
+        raise
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            while (batch := running.call(next, reader, None)) is not None:
+                yield batch
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise _failed(query, error) from None
+        finally:
+            running.close()
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+class _Running:
+    """A connection, and the thread in which it works.
+
+    The caller waits for a lock, which Ctrl-C interrupts as it does everywhere in Python. In the main thread, duckdb
+    takes an interrupt for a failure of its own while a query begins, and does not notice one while rows are fetched.
+    """
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+        self._threads = Threads(1, "txlog-query")
+        self._rests = threading.Event()
+        self._rests.set()
+        self._is_closed = False
+
+    def call(self, work: Callable[..., Out], *arguments: Any) -> Out:
+        """What ``work`` returns or raises."""
+        found: Out = self._threads.submit(self._work, work, *arguments).result()
+        return found
+
+    def _work(self, work: Callable[..., Out], *arguments: Any) -> Out:
+        self._rests.clear()
+        try:
+            if self._is_closed:
+                raise duckdb.InterruptException("the query was interrupted before it began")
+            return work(*arguments)
+        finally:
+            self._rests.set()
+
+    def close(self) -> None:
+        """End the query, also one that runs: without an interrupt, duckdb would first bring it to its end."""
+        self._is_closed = True
+        self.connection.interrupt()
+        while not self._rests.is_set():
+            ambient.wait(self._rests, _AGAIN_S)
+            self.connection.interrupt()  # again, since a query that begins after an interrupt does not notice it
+        self._threads.close()
+        self.connection.close()
+
+
+def _begun(connection: duckdb.DuckDBPyConnection, query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
     for setting in _SETTINGS:
         connection.execute(f"SET {setting}")
     names = [f"txlog_{number}" for number in range(len(tables))]
     for name, rows in zip(names, tables, strict=True):
         _register(connection, name, rows)
-    try:
-        parsed = sqlglot.parse_one(query.text(*names), read=QueryDialect)
-        text = parsed.transform(_as_in_spark).sql("duckdb")
-        found = connection.sql(text)
-        if found is None:
-            raise ValueError("it has no rows")
-        reader = connection.sql(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
-    except (duckdb.Error, *FAULTS) as error:
-        raise _failed(query, error) from None
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from reader
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise _failed(query, error) from None
-        finally:
-            connection.close()
-
-    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+    parsed = sqlglot.parse_one(query.text(*names), read=QueryDialect)
+    text = parsed.transform(_as_in_spark).sql("duckdb")
+    found = connection.sql(text)
+    if found is None:
+        raise ValueError("it has no rows")
+    return connection.sql(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:

@@ -26,6 +26,8 @@ BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 FAULTS = (sqlglot.errors.SqlglotError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What sqlglot raises for text that it cannot take: its own error, or what happens to it."""
 
+_CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Into)
+
 _AT_VERSION = pattern(r"[vV](\d+)")
 _ALL_OF = pattern(r"\s*(?:SELECT\s*\*\s*FROM\s*)?", re.IGNORECASE)
 _AT_MOST = pattern(r"(?:\s+AS `[^`]*`)?(?:\s+LIMIT\s+(\d{1,18}))?\s*", re.IGNORECASE)
@@ -150,6 +152,18 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
         raise InvalidInputError(
             f"the query at {at} cannot be read{near}: {fault.get('description', error)}; nothing was run"
         ) from None
+    if tree.find(*_CHANGES) is not None:
+        raise InvalidInputError(
+            f"the query at {at} changes a table, which a query cannot: write INSERT INTO t WITH c AS (...) SELECT ...,"
+            " CREATE TABLE t AS WITH c AS (...) SELECT ..., or MERGE INTO t USING (WITH c AS (...) SELECT ...);"
+            " nothing was run"
+        )
+    for word in tree.find_all(exp.Identifier):
+        if text[word.meta.get("start", len(text)) :][:1] in ("'", '"'):
+            raise InvalidInputError(
+                f"the query at {at} has a string, or a parameter, for the name of a table or a column, and it is a"
+                f" value: write the name, in backquotes if it is no word: {backquoted(word.name)}; nothing was run"
+            )
     spans: list[tuple[int, int, Reading, bool]] = []
     left = dict(marked)
     for table, is_named in _tables(tree):
