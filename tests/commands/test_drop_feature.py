@@ -343,3 +343,13 @@ def test_a_drop_whose_checkpoint_fails_succeeds_and_says_what_completes_it_as_a_
     with pytest.raises(InvalidInputError, match="does not have the feature"):
         Table.open(table.uri).drop_feature("deletionVectors")
     assert Path(table.uri, "_delta_log", f"{version:020}.checkpoint.parquet").exists()
+
+
+def test_a_checkpoint_whose_hint_cannot_be_written_is_written_and_a_warning_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(tmp_path)
+    faulty = Table(OpenTable(faulty_table_store(table._open_table.store, "put#1=fail_before")))
+    version = faulty.create_checkpoint()
+    assert Path(table.uri, "_delta_log", f"{version:020}.checkpoint.parquet").exists()
+    assert f"the checkpoint of v{version} is written, but not _last_checkpoint" in caplog.text
