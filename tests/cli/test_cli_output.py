@@ -339,3 +339,42 @@ def test_no_text_of_a_table_acts_on_the_terminal(tmp_path: Path) -> None:
             assert not {*"\x1b\x07\x9b\u202e"} & {*done.stdout, *done.stderr}, command
     shown = json.loads(_txlog("show", str(folder), "--json").stdout)
     assert shown["properties"][f"my{acting}"] == acting
+
+
+def _shell(line: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", f'set -o pipefail; "{sys.executable}" -m txlog "$@" {line}', "bash", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize(("line", "why"), [("> /dev/full", "No space left on device"), (">&-", "Bad file descriptor")])
+def test_an_append_whose_result_cannot_be_printed_says_that_it_is_committed(
+    table: str, tmp_path: Path, line: str, why: str, options: tuple[str, ...]
+) -> None:
+    done = _shell(line, "append", table, str(tmp_path / "in.csv"), *options)
+    assert done.returncode == 3, done.stderr
+    assert "the command is done (v1 was committed), but its result could not be printed" in done.stderr
+    assert why in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert txlog.Table.open(table).version == 1
+
+
+def test_a_pipe_that_its_reader_closes_early_ends_a_command_quietly(table: str, tmp_path: Path) -> None:
+    done = _shell("| (exec <&-; true)", "append", table, str(tmp_path / "in.csv"))
+    assert (done.returncode, done.stderr) == (3, "")
+    assert txlog.Table.open(table).version == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_error_that_stdout_cannot_take_goes_to_stderr_in_one_line(tmp_path: Path, options: tuple[str, ...]) -> None:
+    failed = _shell("> /dev/full", "show", str(tmp_path / "absent"), *options)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("TableNotFoundError: "), failed.stderr
+    assert len(failed.stderr.splitlines()) == 1, failed.stderr
+
+
+def test_a_script_runs_to_its_end_though_a_result_cannot_be_printed(table: str) -> None:
+    script = f"insert into delta.`{table}` values (2, 'b'); insert into delta.`{table}` values (3, 'c')"
+    done = _shell("> /dev/full", "sql", script)
+    assert done.returncode == 3, done.stderr
+    assert txlog.Table.open(table).version == 2

@@ -175,3 +175,9 @@ def test_a_name_to_describe_is_no_statement(folder: Path) -> None:
     assert (done.exit_code, run("tables", folder).stdout) == (1, "s.t\n")
     done = run("describe", "s`;drop table if exists delta;describe `t", "--catalog", folder)
     assert "Invalid name" in done.stderr
+
+
+def test_the_file_named_by_a_dash_is_the_standard_input(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["sql", "--file", "-", "--json"], input="select 1 as one")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rows"] == [[1]]

@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.losing_writer import losing_to
+from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.features import features_of
 from txlog.table import Table
+from txlog.testing.faults import Fault, StoreCall, faulty_table_store
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -322,3 +324,32 @@ def test_a_feature_of_writers_has_no_history_to_cut_off(tmp_path: Path) -> None:
     table = made(tmp_path, {"delta.enableInCommitTimestamps": "true"})
     with pytest.raises(InvalidInputError, match="concerns writers only"):
         table.drop_feature("inCommitTimestamp", truncate_history=True)
+
+
+def test_a_drop_whose_checkpoint_fails_succeeds_and_says_what_completes_it_as_a_rerun_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(tmp_path, VECTORS)
+
+    def decide(call: StoreCall) -> Fault | None:
+        return Fault("fail_before") if call.name.endswith(".checkpoint.parquet") else None
+
+    faulty = Table(OpenTable(faulty_table_store(table._open_table.store, decide)))
+    version = faulty.drop_feature("deletionVectors").version
+    assert "the commit is safe" in caplog.text
+    assert "create_checkpoint" in caplog.text
+    assert "deletionVectors" not in features(table)
+    assert not list(Path(table.uri, "_delta_log").glob("*.checkpoint.parquet"))
+    with pytest.raises(InvalidInputError, match="does not have the feature"):
+        Table.open(table.uri).drop_feature("deletionVectors")
+    assert Path(table.uri, "_delta_log", f"{version:020}.checkpoint.parquet").exists()
+
+
+def test_a_checkpoint_whose_hint_cannot_be_written_is_written_and_a_warning_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(tmp_path)
+    faulty = Table(OpenTable(faulty_table_store(table._open_table.store, "put#1=fail_before")))
+    version = faulty.create_checkpoint()
+    assert Path(table.uri, "_delta_log", f"{version:020}.checkpoint.parquet").exists()
+    assert f"the checkpoint of v{version} is written, but not _last_checkpoint" in caplog.text

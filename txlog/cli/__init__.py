@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 from txlog.util.extras import how_to_install
@@ -11,7 +12,11 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line. Exits with 0, 1 (the command failed), 2 (usage error) or 130 (interrupted)."""
+    """Run the command line. Exits with 0, 1 (the command failed), 2 (usage error), 3 (done, but the result could not be
+    printed) or 130 (interrupted)."""
+    if sys.stdout is None:
+        # The caller closed stdout. Its descriptor must not become that of a data file, and writing to it must fail.
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What the locale cannot show is escaped: an error here would deny a write that is committed.
         sys.stdout.reconfigure(errors="backslashreplace")

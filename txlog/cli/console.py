@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 import orjson
 import typer
@@ -38,9 +38,11 @@ from txlog.util.logs import logger
 from txlog.util.values import public_fields
 from txlog.util.wording import spelled
 
-__all__ = ["FAILED", "Output", "error_to_json"]
+__all__ = ["FAILED", "NOT_PRINTED", "Output", "error_to_json"]
 
 FAILED = 1
+NOT_PRINTED = 3
+"""The work is done, and only its result could not be printed: a retry would do it twice."""
 INTERRUPTED = 130
 PIPE_WIDTH = 400
 UNFOLDED_WIDTH = 10_000
@@ -63,39 +65,81 @@ class Output:
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.results_before: list[Any] = []  # of what was done when an error came, for JSON
+        self._unprinted: OSError | None = None
+        self._landed: int | None = None  # the version that the result which could not be printed is about
         # A pipe has no width, so lines for it are not wrapped.
         self.stdout = _console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
         self.stderr = _console(stderr=True)
 
     def result(self, data: Any, *shown: RenderableType, is_folded: bool = True) -> None:
-        """Print ``data`` with ``--json``, otherwise ``shown``. Lines wrap only if ``is_folded``."""
+        """Print ``data`` with ``--json``, otherwise ``shown``. Lines wrap only if ``is_folded``.
+
+        If stdout cannot be written, `reporting` says so in the end: the work that follows, such as the next statement
+        of a script, is still done.
+        """
+        if not self._write(lambda: self._text(data, shown, is_folded)) and isinstance(data, Mapping):
+            self._landed = data.get("version") if data.get("outcome") == "committed" else None
+
+    def line(self, text: str) -> None:
+        """Print one of many lines, and end the command if nobody can read them."""
+        if not self._write(lambda: f"{text}\n"):
+            raise typer.Exit(NOT_PRINTED)
+
+    def _text(self, data: Any, shown: Iterable[RenderableType], is_folded: bool) -> str:
         if self.as_json:
-            options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-            typer.echo(orjson.dumps(data, default=public_fields, option=options).decode().translate(_ESCAPED))
-            return
+            options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
+            return orjson.dumps(data, default=public_fields, option=options).decode().translate(_ESCAPED)
         console = self.stdout if is_folded else _console(width=UNFOLDED_WIDTH)
         with console.capture() as captured:
             for renderable in shown:
                 console.print(renderable)
-        self.stdout.file.write(_PADDING.sub(r"\1", captured.get()))
+        return _PADDING.sub(r"\1", captured.get())
+
+    def _write(self, render: Callable[[], str]) -> bool:
+        """Write to stdout at once, as an error must not wait for the end of the process; return whether it worked."""
+        try:
+            sys.stdout.write(render())  # rich touches stdout while it renders, too
+            sys.stdout.flush()
+        except OSError as error:
+            self._unprinted = error
+            _discard(sys.stdout)
+            return False
+        return True
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        """Turn an exception inside into one message and exit code 1, and a warning into one line."""
+        """Turn an exception inside into one message and exit code 1, and a warning into one line. A result that could
+        not be printed is no failure of the work, and has its own exit code."""
         try:
             with self._warnings():
                 yield
+        except typer.Exit:
+            self._say_unprinted()
+            raise
         except TxlogError as error:
             error.template = spelled(error.template, in_commands)
             self._fail(error.kind, str(error), error_to_json(error))
-        except BrokenPipeError:
-            raise typer.Exit(FAILED) from None
         except OSError as error:
             name = type(error).__name__
             self._fail(name, str(error), {"kind": name, "message": str(error), "path": error.filename})
         except KeyboardInterrupt:
             message = "the write is complete or absent; `txlog history` shows whether a version landed"
             self._fail("Interrupted", message, {"kind": "Interrupted", "message": message}, INTERRUPTED)
+        if self._say_unprinted():
+            raise typer.Exit(NOT_PRINTED)
+
+    def _say_unprinted(self) -> bool:
+        """Say on stderr that a result could not be printed; return whether that is so. A reader that closes the pipe
+        early, such as ``head``, wants no message."""
+        error, self._unprinted = self._unprinted, None
+        if error is not None and not isinstance(error, BrokenPipeError):
+            done = "is done" if self._landed is None else f"is done (v{self._landed} was committed)"
+            self._tell(
+                "NotPrinted",
+                f"the command {done}, but its result could not be printed: stdout: {error.strerror or error}. Do not"
+                " run a command that writes again: `txlog history` shows what landed",
+            )
+        return error is not None
 
     @contextlib.contextmanager
     def _warnings(self) -> Iterator[None]:
@@ -110,11 +154,16 @@ class Output:
             logger.logger.removeHandler(handler)
 
     def _fail(self, kind: str, message: str, data: Mapping[str, Any], exit_code: int = FAILED) -> None:
-        if self.as_json:
-            self.result({"error": data, "results": self.results_before} if self.results_before else {"error": data})
-        else:
-            self.stderr.print(Text.assemble((f"{kind}: ", "bold red"), message), soft_wrap=True)
+        document = {"error": data, "results": self.results_before} if self.results_before else {"error": data}
+        if not (self.as_json and self._write(lambda: self._text(document, (), is_folded=True))):
+            self._tell(kind, message)
+        self._unprinted = None  # the error says more
         raise typer.Exit(exit_code)
+
+    def _tell(self, kind: str, message: str) -> None:
+        """Print one line on stderr, if anybody can read it."""
+        with contextlib.suppress(OSError):
+            self.stderr.print(Text.assemble((f"{kind}: ", "bold red"), message), soft_wrap=True)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:
@@ -165,7 +214,11 @@ class Output:
 
 
 class _Console(Console):
-    """Shows the control characters of a table's names and values, which a terminal would obey."""
+    """Shows the control characters of a table's names and values, which a terminal would obey. A closed pipe is an
+    error, where rich ends the process."""
+
+    def on_broken_pipe(self) -> None:  # while rich handles the BrokenPipeError
+        raise
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         if isinstance(renderable, Text) and (shown := renderable.plain.translate(_SHOWN)) != renderable.plain:
@@ -177,6 +230,14 @@ class _Console(Console):
 class _Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return super().format(record).translate(_SHOWN)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what a broken stream still holds go nowhere: the interpreter writes it at its end, and would fail again."""
+    with contextlib.suppress(OSError):  # a stream in memory has no descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _console(**how: Any) -> Console:

@@ -90,9 +90,9 @@ def _until_stopped(out: Output, table: txlog.Table, work: dict[str, Any]) -> Non
 
 def _report_round(out: Output, table: txlog.Table, done: MaintenanceResult) -> None:
     if out.as_json:
-        typer.echo(orjson.dumps({"timestamp_ms": ambient.now_ms(), "table": table.uri, **done.to_dict()}))
+        out.line(orjson.dumps({"timestamp_ms": ambient.now_ms(), "table": table.uri, **done.to_dict()}).decode())
     else:
-        typer.echo(f"{ambient.now():%Y-%m-%d %H:%M:%SZ}  {_shown(done)}")
+        out.line(f"{ambient.now():%Y-%m-%d %H:%M:%SZ}  {_shown(done)}")
 
 
 def _shown(done: MaintenanceResult) -> str:

@@ -47,7 +47,10 @@ _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 def sql(
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="statements; none: a prompt")] = None,
-    file: Annotated[Path | None, typer.Option("--file", "-f", metavar="PATH", help="read the statements here")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="PATH", help="read the statements here; - is the standard input"),
+    ] = None,
     catalog: CatalogOption = None,
     parameters: Annotated[
         list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="the text for :NAME; may be repeated")
@@ -86,6 +89,8 @@ def _given_text(text: str | None, file: Path | None) -> str | None:
     """
     if file is None and (text is not None or sys.stdin.isatty()):
         return text
+    if file == Path("-"):
+        file = None
     try:
         return (file.read_bytes() if file else sys.stdin.buffer.read()).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from txlog.errors import NotFoundError
+from txlog.errors import NotFoundError, StorageError
 from txlog.log.segment import LogListing, read_listing
 from txlog.protocol.log_names import LAST_CHECKPOINT, version_prefix
 from txlog.store.base import LogStore, ObjectMeta
@@ -53,10 +53,16 @@ def read_hint(log: LogStore, table: str) -> LastCheckpoint | None:
 
 
 def publish_hint(log: LogStore, table: str, version: int, body: bytes) -> None:
-    """Write the hint for the checkpoint of ``version``, unless it names a checkpoint at least as new."""
-    current = read_hint(log, table)
-    if current is None or current.version < version:
-        log.put(LAST_CHECKPOINT, body)
+    """Write the hint for the checkpoint of ``version``, unless it names a checkpoint at least as new.
+
+    A failure only warns: the checkpoint is written, and a listing finds it.
+    """
+    try:
+        current = read_hint(log, table)
+        if current is None or current.version < version:
+            log.put(LAST_CHECKPOINT, body)
+    except StorageError as error:
+        logger.warning("%s: the checkpoint of v%d is written, but not %s: %s", table, version, LAST_CHECKPOINT, error)
 
 
 def drop_hint_below(log: LogStore, table: str, first_version: int) -> None:

@@ -45,6 +45,7 @@ from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import check_text
+from txlog.util.logs import logger
 from txlog.util.wording import call
 from txlog.workers.given import GivenWorkers
 
@@ -92,6 +93,8 @@ def drop_feature(
     """See `Table.drop_feature`."""
     check_text("name", name)
     state = open_table.writable_state()
+    if known_feature(name, state.protocol) is None:
+        _complete_earlier_drop(open_table, state)
     with TxlogError.located(open_table.uri, state.version):
         feature = _droppable(state, name)
     traces = _TRACES.get(feature, _Traces())
@@ -110,8 +113,33 @@ def drop_feature(
                 ) from None
     newest = open_table.log.newest_state()
     if CHECKPOINT_PROTECTION in features_of(newest.protocol)[1]:
-        open_table.log.write_checkpoint(newest)  # readers without the feature start here
+        _write_start(open_table, newest)
     return result
+
+
+def _write_start(open_table: OpenTable, state: TableState) -> None:
+    """Write the checkpoint where readers without the feature start. The drop is committed, so a failure only warns."""
+    try:
+        open_table.log.write_checkpoint(state)
+    except TxlogError as error:
+        logger.warning(
+            "%s: the feature is dropped and the commit is safe, but readers without the feature cannot read the table"
+            " until it has a checkpoint of v%d or later, and that was not written: write it with"
+            " table.create_checkpoint() or `txlog checkpoint`. The cause: %s",
+            open_table.uri,
+            state.version,
+            error,
+        )
+
+
+def _complete_earlier_drop(open_table: OpenTable, state: TableState) -> None:
+    """Write the checkpoint that a drop left out, because it was killed after its commit or the store failed."""
+    protected = state.metadata.configuration.get(_PROTECTED, "")
+    if CHECKPOINT_PROTECTION not in features_of(state.protocol)[1] or not protected.isdecimal():
+        return
+    checkpoint = open_table.log.on_newest_checkpoint(state).segment.checkpoint
+    if checkpoint is None or checkpoint.version < int(protected):
+        _write_start(open_table, state)
 
 
 def _droppable(state: TableState, name: str) -> str:
