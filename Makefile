@@ -83,7 +83,7 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 	exit $$((tests | result))
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
-	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 3 --dist loadgroup --no-loadscope-reorder
+	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
 
 hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races large" SECONDS=600
 	$(SPARK_ENV) $(BIN)/python integration/hunt.py --seconds $(SECONDS) $(PART) $(if $(ARGS),-- $(ARGS))

@@ -48,8 +48,6 @@ def seed() -> int:
 def pytest_configure() -> None:
     if problem := in_the_way():
         raise pytest.UsageError(problem)
-    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-        os.nice(5)  # the first process runs the tests with Spark, for which all others wait at the end
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
