@@ -130,7 +130,7 @@ def test_a_file_that_names_others_is_not_put_where_their_names_cannot_be_synced(
     store = LocalLogStore(str(root), ICEBERG, ".metadata.json")
     store.put_if_absent("a.avro", b"body")
     monkeypatch.setattr(os, "fsync", failing(errno.EIO, is_directory, os.fsync))
-    with pytest.raises(StorageError, match="Nothing landed"):
+    with pytest.raises(StorageError, match="The call left nothing behind"):
         store.put_if_absent("v1.metadata.json", b"body")
     assert os.listdir(root / ICEBERG) == ["a.avro"]
 

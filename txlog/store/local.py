@@ -661,7 +661,8 @@ def _failure(action: str, root: str, path: str, error: OSError) -> StorageError 
     if isinstance(error, FileNotFoundError) and action in ("read", "look at", "sync"):
         return NotFoundError(f"{path} does not exist", table=root, path=path)
     return StorageError(
-        f"could not {action} {path}: {error.strerror or error}. Nothing landed; fix the cause and run it again.",
+        f"could not {action} {path}: {error.strerror or error}. The call left nothing behind; fix the cause and run it"
+        " again.",
         table=root,
         path=path,
     )
