@@ -37,10 +37,12 @@ __all__ = [
 
 SERVERS = ("localbucket", *(pytest.param(name, marks=pytest.mark.hunt(part="clouds")) for name in GO_PACKAGES))
 
-# It writes an answer in two pieces: without this, the second waits 40 ms for the client to acknowledge the first.
+# It writes an answer in two pieces: without the first setting, the second waits 40 ms for the client to acknowledge the
+# first. Its queue holds five connections: without the second setting, a sixth is tried again after a second.
 LOCALBUCKET = """
-from socketserver import StreamRequestHandler
+from socketserver import StreamRequestHandler, TCPServer
 StreamRequestHandler.disable_nagle_algorithm = True
+TCPServer.request_queue_size = 128
 from localbucket import main
 main()
 """
