@@ -19,6 +19,7 @@ CHECKPOINTS, TASKS, ROWS = 3, 4, 1000
 NEVER = -1
 
 processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["pyarrow.parquet", "txlog.sink.sink", "txlog.table"])  # imported once, not by each
 
 
 def work(uri: str, checkpoint_id: int, task_id: int, attempt: int) -> None:
@@ -70,7 +71,6 @@ def run_tasks(uri: str, checkpoint_id: int) -> dict[int, int]:
 
 
 if __name__ == "__main__":
-    processes.set_forkserver_preload(["pyarrow.parquet", "txlog.sink.sink", "txlog.table"])
     uri = tempfile.mkdtemp() + "/orders"
     txlog.Table.create(uri, pa.schema([("checkpoint", pa.int64()), ("task", pa.int64()), ("n", pa.int64())]))
     for dies_at in (1, NEVER):
