@@ -933,3 +933,16 @@ def test_a_recovery_that_cannot_read_the_log_after_a_commit_reports_what_it_comm
     with pytest.raises(txlog.StorageError) as raised:
         txlog.Sink(txlog.Table(broken), "app").recover()
     assert raised.value.recovery.results[1].version == 1
+
+
+def test_a_recovery_that_cannot_list_what_was_staged_says_that_it_committed_nothing() -> None:
+    store = memory_table_store()
+    create_table(OpenTable(store), SCHEMA, (), {})
+    staging = FaultyLogStore(store.staging, lambda call: Fault("refused") if call.operation == "list_from" else None)
+    sink = txlog.Sink(txlog.Table(OpenTable(TableStore(store.uri, store.log, store.files, staging))), "app")
+    with pytest.raises(txlog.StorageError) as raised:
+        sink.recover()
+    assert raised.value.recovery.results == {}
+    with pytest.raises(txlog.StorageError) as raised:
+        txlog.SinkGroup(sink).recover()
+    assert [each.results for each in raised.value.recovery] == [{}]

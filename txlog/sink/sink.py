@@ -362,26 +362,16 @@ class Sink:
                 says what was done before. Later checkpoints wait. Nothing is dropped: fix the cause, or `discard` that
                 checkpoint and write it again.
         """
-        staged = self._staging.checkpoints(self._app_id)
         results: dict[int, WriteResult] = {}
-        unsealed = [each for each in staged if not each.is_sealed]
         try:
+            staged = self._staging.checkpoints(self._app_id)
+            unsealed = [each for each in staged if not each.is_sealed]
             for each in (each for each in staged if each.is_sealed):
-                if result := self._commits.commit_sealed(each, staged):
+                if result := self._commit_sealed(each, staged):
                     results[each.checkpoint_id] = result
                     self._staging.remove_quietly(each.names)
                 elif self._staging.is_given_up(each):
                     unsealed.append(replace(each, is_sealed=False))
-        except TxlogError as error:
-            error.recovery = Recovery(results)
-            if isinstance(error, (InvalidInputError, MetadataChangedError, NotFoundError)):
-                error.template = error.template.rstrip(".") + (
-                    f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
-                    f" again, or sink.discard({each.checkpoint_id}) and write it again;"
-                    f" sink.abandon({each.checkpoint_id}) continues without its rows"
-                )
-            raise
-        try:
             past = stale(unsealed, self.last_checkpoint_id())
         except TxlogError as error:
             error.recovery = Recovery(results)
@@ -537,6 +527,19 @@ class Sink:
         except (InvalidInputError, NotFoundError):
             return  # a seal that is gone or cannot be read
         self._commits.require_together(manifest, ())
+
+    def _commit_sealed(self, sealed: StagedCheckpoint, staged: Sequence[StagedCheckpoint]) -> WriteResult | None:
+        """As `CheckpointCommits.commit_sealed`; an error that a rerun would meet again says how to end it."""
+        try:
+            return self._commits.commit_sealed(sealed, staged)
+        except (InvalidInputError, MetadataChangedError, NotFoundError) as error:
+            checkpoint_id = sealed.checkpoint_id
+            error.template = error.template.rstrip(".") + (
+                f". Checkpoint {checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
+                f" again, or sink.discard({checkpoint_id}) and write it again;"
+                f" sink.abandon({checkpoint_id}) continues without its rows"
+            )
+            raise
 
     def _staged(self, checkpoint_id: int) -> StagedCheckpoint | None:
         found = self._staging.checkpoints(self._app_id)

@@ -167,9 +167,9 @@ class SinkGroup:
             TxlogError: What `commit` raises, at the first checkpoint and table that cannot be committed; the error's
                 ``recovery`` says what was done before. Later checkpoints wait.
         """
-        staged = self._staged()
         results: dict[Sink, dict[int, WriteResult]] = {sink: {} for sink in self._sinks}
         try:
+            staged = self._staged()
             ended = {
                 checkpoint_id
                 for checkpoint_id in sorted({each.checkpoint_id for found in staged.values() for each in found})

@@ -209,6 +209,6 @@ def _recover(
         except CommitStateUnknownError:
             raise
         except TxlogError as error:
-            results = getattr(error, "recovery", Recovery()).results
+            results = (error.recovery or Recovery()).results
             session.run.record(f"{session.actor.name}: recovery stopped by {error}"[:150])
         attempt.result = results.get(app[1])

@@ -139,7 +139,7 @@ def _recover(session: Session, door: Sink, app_id: str) -> None:
     try:
         results = door.recover().results
     except TxlogError as error:
-        results = getattr(error, "recovery", Recovery()).results
+        results = (error.recovery or Recovery()).results
         session.run.record(f"{session.actor.name}: recovery stopped by {error}"[:150])
     for checkpoint_id, result in results.items():
         session.run.record(f"{session.actor.name}: recovered {checkpoint_id}: {result}"[:150])
