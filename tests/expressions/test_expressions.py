@@ -568,6 +568,7 @@ def test_a_pyarrow_expression_without_an_sql_equivalent_is_refused_and_named(
 
 
 @example("-(-(d))")
+@example("replace(nullif('a', 'a'), 'a', 'xy')")
 @given(text=ANY)
 def test_an_expression_pickles_and_its_text_reads_back_with_the_same_type(text: str) -> None:
     expression = parse(text, SCHEMA)

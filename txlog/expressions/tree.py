@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import fields
 
 from txlog.expressions.values import Ordered, value_text
 from txlog.protocol.properties import path_text
-from txlog.protocol.schema import DataType, type_name
+from txlog.protocol.schema import VOID, DataType, Decimal, Primitive, type_name
 
 __all__ = [
     "Call",
@@ -90,10 +89,10 @@ class Value(Expression, frozen=True):
         return hash((self.value, self.type))
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "NULL"
-        text = value_text(self.value, self.type)
         name = type_name(self.type)
+        if self.value is None:
+            return f"CAST(NULL AS {name.upper()})" if isinstance(self.type, Primitive | Decimal) and self.type != VOID else "NULL"
+        text = value_text(self.value, self.type)
         if name in ("date", "timestamp", "timestamp_ntz"):
             return f"{name.upper()} {text}"
         return text if name in ("string", "boolean", "int", "binary") else f"CAST({text} AS {name.upper()})"
@@ -179,4 +178,4 @@ def walk(expression: Expression) -> Iterator[Expression]:
         if isinstance(node, Call):
             waiting += node.arguments
         elif not isinstance(node, (Reference, Value)):
-            waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))
+            waiting += (part for part in (getattr(node, name) for name in node.__struct_fields__) if isinstance(part, Expression))
