@@ -91,7 +91,8 @@ class Value(Expression, frozen=True):
     def __str__(self) -> str:
         name = type_name(self.type)
         if self.value is None:
-            return f"CAST(NULL AS {name.upper()})" if isinstance(self.type, Primitive | Decimal) and self.type != VOID else "NULL"
+            has_a_cast = isinstance(self.type, (Primitive, Decimal)) and self.type != VOID
+            return f"CAST(NULL AS {name.upper()})" if has_a_cast else "NULL"
         text = value_text(self.value, self.type)
         if name in ("date", "timestamp", "timestamp_ntz"):
             return f"{name.upper()} {text}"
@@ -178,4 +179,5 @@ def walk(expression: Expression) -> Iterator[Expression]:
         if isinstance(node, Call):
             waiting += node.arguments
         elif not isinstance(node, (Reference, Value)):
-            waiting += (part for part in (getattr(node, name) for name in node.__struct_fields__) if isinstance(part, Expression))
+            parts = (getattr(node, name) for name in node.__struct_fields__)
+            waiting += (part for part in parts if isinstance(part, Expression))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
-from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import (
@@ -264,7 +263,7 @@ def _merge_engine(given: Given) -> dict[str, str]:
 
 def _mismatch(given: Given) -> MismatchPolicy | None:
     """What happens to changes that do not fit the table's rows; None if the option is not set."""
-    cases = [each.name for each in fields(MismatchPolicy)]
+    cases = MismatchPolicy.__struct_fields__
     actions = given.take("onMismatch", choice_by_name(get_args(MismatchAction), cases))
     return None if actions is None else MismatchPolicy(**actions)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
-from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of
@@ -145,7 +144,7 @@ class MismatchPolicy(msgspec.Struct, frozen=True):
 
         Raises ``InvalidInputError`` for another argument, and for a sink without a ``changelog``.
         """
-        names = [field.name for field in fields(cls)]
+        names = cls.__struct_fields__
         if given is None:
             return cls()
         if changelog is None:
