@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["SCRIPTS", "SHORT"]
 
-SHORT = (("dedup", "duckdb"), ("structs", "spark"))
+SHORT = (("dedup", "duckdb"),)
 """The scripts that `make test` runs."""
 
 SCRIPTS = {

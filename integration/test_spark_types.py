@@ -106,8 +106,8 @@ def comparisons(column: str) -> list[str]:
 
 
 PRIMITIVES = [name for name in TYPES if name not in ("items", "mapped", "inner", "nested")]
-BOUNDED = ("single", "moment", "text")
-"""Whose bounds are not just the least and the greatest value: they are rounded, cut short, or NaN lies next to them."""
+BOUNDED = ("single", "text")
+"""Whose bounds are not just the least and the greatest value: they are cut short, or NaN lies next to them."""
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def found(table: Table) -> list[Row]:
 @pytest.mark.parametrize("on", JOINS)
 def test_a_merge_joins_the_rows_that_duckdb_joins(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(on)
-    for number in range(5):
+    for number in range(3):
         at_once = chance.choice([3, 1 << 17])
         monkeypatch.setattr(merge_ranges, "_PAIRS_AT_ONCE", at_once)
         monkeypatch.setattr(merge_source, "_PAIRS_AT_ONCE", at_once)

@@ -158,13 +158,13 @@ def test_columns_that_cannot_be_keys_are_refused_before_anything_is_read(
 def test_the_repeated_keys_with_most_rows_are_reported_and_all_are_counted(
     make_table: Callable[..., txlog.Table], sizes: str
 ) -> None:
-    table = make_table(rows([n for n in range(30) for _ in range(2 + n)]), schema=SCHEMA)
+    table = make_table(rows([n for n in range(22) for _ in range(2 + n)]), schema=SCHEMA)
     found = checked(table, "id")
-    assert (found.repeated_keys, found.repeated_rows) == (30, sum(range(2, 32)))
-    assert [each.values["id"] for each in found.examples] == list(range(29, 9, -1))
+    assert (found.repeated_keys, found.repeated_rows) == (22, sum(range(2, 24)))
+    assert [each.values["id"] for each in found.examples] == list(range(21, 1, -1))
     findings = table.verify(["id"]).findings
     assert len(findings) == 21
-    assert findings[-1].message.startswith("and 10 more keys")
+    assert findings[-1].message.startswith("and 2 more keys")
 
 
 def test_a_key_in_many_files_is_reported_with_some_of_them(make_table: Callable[..., txlog.Table]) -> None:
