@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from txlog.arrow.arrays import flags_of
 from txlog.arrow.taken import taken_batches
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.expressions.evaluate import evaluate
@@ -224,7 +224,7 @@ class MergeClauses:
             applies = np.empty(len(left), dtype=bool)
             for here, source in self.beside(None if source_rows is None else source_rows[left], len(left)):
                 target = None if batch is None or rows is None else batch.take(pa.array(rows[left[here]]))
-                applies[here] = _is_true(evaluate(bound.predicate, target, source))
+                applies[here] = flags_of(evaluate(bound.predicate, target, source))
             clauses[left[applies]] = bound.number
             left = left[~applies]
         return clauses
@@ -271,11 +271,6 @@ def _check_sides(clause: Clause, bound: BoundClause) -> None:
         raise InvalidInputError(
             f"a clause for rows that are {clause.when} reads columns of the {absent}, which has no such rows"
         )
-
-
-def _is_true(values: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def _all_columns(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import joined_chunks
+from txlog.arrow.arrays import flags_of, joined_chunks
 from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.errors import InvalidInputError, StorageError
@@ -105,7 +105,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         assert self.index is not None
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
-            found = np.where(_is_true(evaluate(self.target_term, batch)), found, -1)
+            found = np.where(flags_of(evaluate(self.target_term, batch)), found, -1)
         if len(self.indexed) == self.rows.num_rows or not len(self.indexed):
             return found
         return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
@@ -146,7 +146,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         """Pairs of all rows that can join, without those that a range excludes."""
         rows = np.arange(batch.num_rows)
         if self.target_term is not None:
-            rows = np.flatnonzero(_is_true(evaluate(self.target_term, batch)))
+            rows = np.flatnonzero(flags_of(evaluate(self.target_term, batch)))
         if not len(rows) or not len(self.indexed):
             return
         search = self._search
@@ -174,7 +174,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         source = self.rows.select([name for name in self.rows.schema.names if ("source", name) in _tops(read)])
         for first, there in taken_batches(source, source_rows):
             here = slice(first, first + there.num_rows)
-            joins[here] = _is_true(evaluate(self.residual, target.take(pa.array(rows[here])), there))
+            joins[here] = flags_of(evaluate(self.residual, target.take(pa.array(rows[here])), there))
         return joins
 
     @property
@@ -323,7 +323,7 @@ def read_merge_source(
     indexed, given = np.arange(rows.num_rows), rows
     if parts.source is not None:
         is_joined = np.concatenate(
-            [np.empty(0, bool), *(_is_true(evaluate(parts.source, None, batch)) for batch in rows.to_batches())]
+            [np.empty(0, bool), *(flags_of(evaluate(parts.source, None, batch)) for batch in rows.to_batches())]
         )
         indexed, given = np.flatnonzero(is_joined), rows.filter(pa.array(is_joined))
     columns = [compared_as(_values_of(key.source, given), type_to_arrow(key.type)) for key in parts.keys]
@@ -388,11 +388,6 @@ def _tops(columns: Iterable[tuple[Side, Path]]) -> set[tuple[Side, str]]:
 
 def _of_rows(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
     return column.take(pa.array(rows))
-
-
-def _is_true(values: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:

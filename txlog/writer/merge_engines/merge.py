@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.arrays import flags_of
 from txlog.arrow.taken import taken_rows
 from txlog.errors import InvalidInputError
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
@@ -206,7 +207,7 @@ def _same_values(new: pa.Array, old: pa.Array) -> NDArray[np.bool_]:
         if pa.types.is_floating(kind):
             bits = pa.int32() if kind == pa.float32() else pa.int64()
             new, old = new.view(bits), old.view(bits)
-        same &= pc.fill_null(pc.equal(new, old), False).to_numpy(zero_copy_only=False)
+        same &= flags_of(pc.equal(new, old))
     same |= ~(new_valid | old_valid)
     return same
 
