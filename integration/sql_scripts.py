@@ -412,6 +412,9 @@ insert into t (id, s) values (3, named_struct('a', 3, 'b', named_struct('c', 'z'
 select id, s.b.e from t order by id;
 merge into t using (select 1 as id, 9 as a) q on t.id = q.id when matched then update set s.a = q.a;
 select id, s.a, s.b.c from t order by id;
+update t set s.b = null, s.a = s.a + 1 where id = 3;
+update t set s.a = 5 where id = 2;
+select id, s.a, s.b.c, s is null, s.b is null from t order by id;
 describe t;
 """,
 }

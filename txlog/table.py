@@ -847,10 +847,12 @@ class Table(Readable, metaclass=Hinted):
         """Set columns of the rows for which ``where`` is true; None means all rows.
 
         Args:
-            values: The columns to set. A string is an SQL expression over the row's old values (``"amount * 1.1"``);
-                quote a string value: ``"'paid'"``. Any other value is used as it is, None is null, and a function gets
-                rows as a ``pyarrow.RecordBatch`` and returns an array; for the same rows it must return the same
-                values. ``current_timestamp()`` has one value for all rows. Rows may move to other partitions.
+            values: The columns and struct fields (``"address.zip"``) to set. A string is an SQL expression over the
+                row's old values (``"amount * 1.1"``); quote a string value: ``"'paid'"``. Any other value is used as it
+                is, and None is null. For a whole column, a function gets rows as a ``pyarrow.RecordBatch`` and returns
+                an array; for the same rows it must return the same values. ``current_timestamp()`` has one value for
+                all rows. A struct of which fields are set keeps the others, and is no longer null. Rows may move to
+                other partitions.
             where: As for `delete`.
 
         The other arguments and the concurrency are as for `delete`. ``workers`` in other processes need functions that

@@ -389,7 +389,7 @@ class Transaction:
         """Set columns of the rows for which a condition is true: see `Table.update`, and `delete` for conflicts.
 
         Args:
-            values: The new values by column, as for `Table.update`: a string is an SQL expression.
+            values: The new values by column or struct field, as for `Table.update`: a string is an SQL expression.
             where: A condition, as for `delete`; None means all rows.
             mode: As for `delete`.
             on_progress: As for `delete`.

@@ -316,3 +316,25 @@ def test_a_column_that_every_clause_excepts_is_not_added_to_the_table() -> None:
     merge.when_matched_update_all(except_cols=["left"]).execute()
     assert table.schema.names == ["id", "day", "v", "kept"]
     assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "day": "a", "v": 11, "kept": "k"}]
+
+
+def test_clauses_for_existing_rows_set_fields_of_structs_and_keep_the_others(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id int, at struct<n: int, text: string>")
+    kind = table.schema.field("at").type
+    ids = pa.array([1, 2], pa.int32())
+    table.append(pa.table({"id": ids, "at": pa.array([{"n": 1, "text": "a"}, {"n": 2, "text": "b"}], kind)}))
+    source = pa.table({"id": pa.array([1, 3], pa.int32()), "n": pa.array([10, 30], pa.int32())})
+
+    def merge() -> Any:
+        return table.merge(source, "target.id = source.id")
+
+    merge().when_matched_update({"at.n": "source.n + target.at.n"}).when_not_matched_by_source_update(
+        {"at.text": "target.at.text || '!'"}
+    ).when_not_matched_insert({"id": "source.id"}).execute()
+    assert [(*row.values(),) for row in table.to_arrow().sort_by("id").to_pylist()] == [
+        (1, {"n": 11, "text": "a"}),
+        (2, {"n": 2, "text": "b!"}),
+        (3, None),
+    ]
+    with pytest.raises(InvalidInputError, match=r"an insert sets whole columns, not at\.n: write named_struct"):
+        merge().when_not_matched_insert({"id": "source.id", "at.n": "source.n"}).execute()

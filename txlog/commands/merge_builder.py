@@ -38,7 +38,8 @@ class MergeBuilder(Generic[Done]):
         """Set columns of matched rows.
 
         Args:
-            updates: The new values by column. A string is an SQL expression; other values are used as they are.
+            updates: The new values by column or struct field (``"address.zip"``). A string is an SQL expression;
+                other values are used as they are.
             predicate: A condition in SQL on both sides; the clause applies only to rows where it is true. None: always.
 
         Returns:
@@ -106,8 +107,8 @@ class MergeBuilder(Generic[Done]):
         """Set columns of rows that no source row matches. This reads every file of the table.
 
         Args:
-            updates: The new values by column. A string is an SQL expression on the table; other values are used
-                as they are.
+            updates: The new values by column or struct field. A string is an SQL expression on the table; other
+                values are used as they are.
             predicate: A condition in SQL on the table; the clause applies only to rows where it is true. None: always.
 
         Returns:

@@ -57,6 +57,7 @@ from txlog.protocol.schema import (
     DataType,
     Decimal,
     Primitive,
+    Struct,
     type_name,
 )
 
@@ -168,6 +169,12 @@ def assigned(expression: Expression, data_type: DataType) -> Expression:
             hint = ", since they differ in which fields may be null"
         raise ValueError(f"a value of type {given} cannot be stored as {wanted}{hint}")
     return convert(expression, data_type)
+
+
+def struct_of(kind: Struct, values: Sequence[Expression]) -> Expression:
+    """A struct of this type, from the value of each field."""
+    pairs = [f"{Written.of('', name)}, {{}}" for name in kind.names]
+    return Call("struct", tuple(values), kind, (Written(f"named_struct({', '.join(pairs)})"),))
 
 
 def as_condition(expression: Expression) -> Predicate:

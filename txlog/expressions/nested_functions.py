@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import convert
+from txlog.expressions.build import convert, struct_of
 from txlog.expressions.operands import Make, constant, typed
 from txlog.expressions.tree import Call, Expression, Reference, Value, Written
 from txlog.expressions.types import common_type, is_integer
@@ -57,9 +57,7 @@ def _named(names: Sequence[str], values: Sequence[Expression]) -> Expression:
         raise ValueError("a struct has each name once: write named_struct('name', value, ...)")
     if any(value.type == VOID for value in values):
         raise ValueError("a NULL in a struct has no type: CAST it")
-    fields = tuple(Field(name, value.type) for name, value in zip(names, values, strict=True))
-    pairs = [f"{Written.of('', name)}, {{}}" for name in names]
-    return Call("struct", tuple(values), Struct(fields), (Written(f"named_struct({', '.join(pairs)})"),))
+    return struct_of(Struct(tuple(Field(name, value.type) for name, value in zip(names, values, strict=True))), values)
 
 
 def _size(values: Expression) -> Expression:

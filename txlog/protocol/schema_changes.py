@@ -121,7 +121,7 @@ def _spelled(schema: Struct, path: ColumnPath, given: str) -> ColumnPath:
         spelled = next((each for each in names if fold_name(each) == fold_name(name)), None)
         if spelled is None:
             owner = f"{path_text(tuple(found))}, a {type_name(here)}," if found else "the table"
-            raise InvalidInputError(f"there is no column {given!r}: {owner} has {', '.join(names) or 'no members'}")
+            raise InvalidInputError(f"there is no column {given!r}: {owner} has {', '.join(names) or 'no fields'}")
         inner = _inside(here, spelled)
         here = inner.type if isinstance(inner, Field) else inner
         found.append(spelled)

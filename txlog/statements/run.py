@@ -18,6 +18,7 @@ from txlog.catalogs.base import TablePlace
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
+from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Field, Struct, backquoted, fold_name
 from txlog.snapshot import Snapshot
 from txlog.statements import told
@@ -36,7 +37,7 @@ from txlog.statements.show import (
     ShowProperties,
     ShowTables,
 )
-from txlog.statements.stored import as_cast, set_text
+from txlog.statements.stored import as_cast
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_words_of_sql
@@ -225,7 +226,7 @@ class Runner:
     def _(self, statement: Update) -> Any:
         table = self._open(statement.table)
         schema = table.snapshot().delta_schema
-        return table.update(_values(schema, statement.values, ""), statement.where)
+        return table.update(_values(schema, statement.values), statement.where)
 
     @_run.register
     def _(self, statement: Merge) -> Any:
@@ -242,8 +243,7 @@ class Runner:
             elif clause.values is None:
                 getattr(merge, f"{how}_all")(clause.condition)
             else:
-                values = _values(schema, clause.values, f"{backquoted(statement.alias)}.")
-                getattr(merge, how)(values, clause.condition)
+                getattr(merge, how)(_values(schema, clause.values), clause.condition)
         return merge.execute()
 
     @_run.register
@@ -438,23 +438,21 @@ def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
             )
 
 
-def _values(schema: Struct, values: Assignments, prefix: str) -> dict[str, object]:
-    """The values to set by column, each cast to its column; DEFAULT is the column's, or null.
-
-    ``prefix`` is what texts name the table by.
-    """
-    fields = {fold_name(field.name): field for field in schema.fields}
-    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+def _values(schema: Struct, values: Assignments) -> dict[str, object]:
+    """The values to set by column or struct field, each cast to its type; DEFAULT is the column's, or null."""
+    found: dict[str, object] = {}
     for path, text in values:
-        field = fields.get(fold_name(path[0]))
-        default = _default(field) if field is not None and is_default(text) else text
-        found.setdefault(path[0] if field is None else field.name, []).append((path[1:], default))
-    return {
-        name: set_text(field, given, f"{prefix}{backquoted(name)}")
-        if (field := fields.get(fold_name(name))) is not None
-        else given[0][1]
-        for name, given in found.items()
-    }
+        field = schema.find(path[0])
+        for name in path[1:]:
+            field = field.type.find(name) if field is not None and isinstance(field.type, Struct) else None
+        name = path_text(path) if field is None or path[1:] else field.name
+        if name in found:
+            raise InvalidInputError(f"column {name} is set twice")
+        if field is None:  # a column that the change may add, or none, which it refuses
+            found[name] = text
+        else:
+            found[name] = as_cast(_default(field) if is_default(text) else text, field.type)
+    return found
 
 
 def _default(field: Field) -> str:

@@ -22,17 +22,15 @@ from txlog.protocol.schema import (
     Field,
     Map,
     Struct,
-    backquoted,
     fold_name,
     from_arrow,
     type_name,
     type_to_arrow,
 )
 from txlog.result import counted
-from txlog.statements.cursor import quoted
 from txlog.writer.convert import as_list_of_entries
 
-__all__ = ["as_cast", "as_stored", "fields_by_name", "set_text"]
+__all__ = ["as_cast", "as_stored", "fields_by_name"]
 
 Cast: TypeAlias = Callable[[pa.Array], pa.Array]
 PairFields: TypeAlias = Callable[[Sequence[Field], Sequence[str], str], list[int]]
@@ -43,28 +41,6 @@ InvalidInputError with the column if they do not fit."""
 def as_cast(value: str, kind: DataType) -> str:
     """The text of a value as a value of a column of this type."""
     return value if isinstance(kind, Struct | Array | Map) else f"CAST(({value}) AS {type_name(kind)})"
-
-
-def set_text(field: Field, values: Sequence[tuple[tuple[str, ...], str]], reference: str) -> str:
-    """The text of a column's new value, from the values of the column or of fields of its struct, by their paths.
-
-    ``reference`` is how a text names the column. A struct gets its other fields from itself.
-    """
-    whole = [text for path, text in values if not path]
-    if whole and len(values) == 1:
-        return as_cast(whole[0], field.type)
-    if whole or not isinstance(field.type, Struct):
-        raise InvalidInputError(f"{field.name} is set twice" if whole else f"{field.name} is no struct")
-    members = {fold_name(member.name): member for member in field.type.fields}
-    for path, _ in values:
-        if fold_name(path[0]) not in members:
-            raise InvalidInputError(f"{field.name} has no field {path[0]}: it has {', '.join(members)}")
-    parts = []
-    for key, member in members.items():
-        inner = [(path[1:], text) for path, text in values if fold_name(path[0]) == key]
-        own = f"{reference}.{backquoted(member.name)}"
-        parts.append(f"{quoted(member.name)}, {set_text(member, inner, own) if inner else own}")
-    return f"named_struct({', '.join(parts)})"
 
 
 def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field], *, by_name: bool = False) -> pa.RecordBatchReader:

@@ -1,22 +1,26 @@
-"""What an UPDATE or MERGE sets: columns of the table, each with its new value.
+"""What an UPDATE or MERGE sets: columns of the table and fields of structs, each with its new value.
 
-In: a mapping from column names to SQL text, values or functions. Out: `Assignments`, which compute new versions of
-rows. A string is an SQL expression; a string value is written in quotes inside it.
+In: a mapping from their names (``"a"``, ``"a.b"``) to SQL text, values or functions. Out: `Assignments`, which compute
+new versions of rows. A string is an SQL expression; a string value is written in quotes inside it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import literal
+from txlog.expressions.build import literal, struct_of
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import Context, assign
-from txlog.expressions.tree import Expression, columns_of
-from txlog.protocol.schema import Field, Struct, type_to_arrow
+from txlog.expressions.tree import Expression, Reference, columns_of
+from txlog.protocol.properties import ColumnPath, path_text
+from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
+from txlog.protocol.schema_changes import column_path
 from txlog.util.arguments import described, invalid
 from txlog.writer.generated_columns import ComputedColumns
 
@@ -28,19 +32,26 @@ __all__ = ["Assignments", "Compute", "assigned_names"]
 Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 """From rows of the table to the new values of one column: an Arrow array of the same length."""
 
+_Part: TypeAlias = tuple[ColumnPath, Any]
+"""A value, and which field of a struct it is for: the path below a column, which is empty for the column itself."""
+
 
 def assigned_names(given: Any, schema: Struct) -> frozenset[str]:
     """The table's columns that ``given`` names, whatever else it is."""
-    fields = [schema.find(name) for name in given if isinstance(name, str)] if isinstance(given, Mapping) else []
-    return frozenset(field.name for field in fields if field is not None)
+    found = set()
+    for name in given if isinstance(given, Mapping) else ():
+        with contextlib.suppress(InvalidInputError):  # `Assignments` reports a name that the table lacks
+            found.add(column_path(name, schema)[0])
+    return frozenset(found)
 
 
 class Assignments:
     """Values for some columns of a table, bound to its schema. Thread-safe.
 
-    Generated columns that follow from these columns are computed from the new row; if they are set themselves, they are
-    checked. Functions are allowed only without a source. Raises ``InvalidInputError`` for a column that does not exist,
-    and for a value that cannot be stored in its column.
+    A struct of which fields are set keeps its other fields. Generated columns that follow from these columns are
+    computed from the new row; if they are set themselves, they are checked. Functions are allowed only without a
+    source, and for whole columns. Raises ``InvalidInputError`` for a column that does not exist, and for a value that
+    cannot be stored in its column.
     """
 
     def __init__(
@@ -54,19 +65,18 @@ class Assignments:
             raise invalid("values", given, "the columns to set and their values, such as {'n': 'n + 1'}")
         self._schema = schema
         self._values: dict[str, Expression | Compute] = {}
+        parts: dict[str, list[_Part]] = {}
         for name, value in given.items():
-            field = schema.find(name) if isinstance(name, str) else None
-            if field is None:
-                raise InvalidInputError(
-                    f"there is no column {described(name)} to set; the table has {', '.join(schema.names)}"
-                )
-            if field.name in self._values:
-                raise InvalidInputError(f"column {field.name} is set twice")
-            if callable(value) and not isinstance(value, Expression) and "source" not in context:
-                self._values[field.name] = value
-                continue
-            expression = value if isinstance(value, str | Expression) else _literal(value, field)
-            self._values[field.name] = assign(expression, field, schema, **context)
+            path = column_path(name, schema)
+            parts.setdefault(path[0], []).append((path[1:], value))
+        for name, values in parts.items():
+            field = schema.find(name)
+            assert field is not None
+            below, value = values[0]
+            if callable(value) and not (isinstance(value, Expression) or below or values[1:] or "source" in context):
+                self._values[name] = value
+            else:
+                self._values[name] = _expression((name,), field, values, schema, context)
         self._computed = computed
         self._recomputed = {} if computed is None else {each.name: each for each in computed.recomputed(self._values)}
         self._checked = () if computed is None else computed.given(self._values)
@@ -146,8 +156,27 @@ class Assignments:
             raise InvalidInputError(f"the function for column {field.name} returned {found.type}: {error}") from None
 
 
-def _literal(value: Any, field: Field) -> Expression:
+def _expression(path: ColumnPath, field: Field, parts: list[_Part], schema: Struct, context: Context) -> Expression:
+    """The new value of the column or struct field at ``path``."""
+    name = path_text(path)
+    whole = [value for below, value in parts if not below]
+    if whole and len(parts) > 1:
+        raise InvalidInputError(f"column {name} is set twice")
+    if whole:
+        value = whole[0] if isinstance(whole[0], str | Expression) else _literal(whole[0], name)
+        return assign(value, replace(field, name=name), schema, **context)
+    if not isinstance(field.type, Struct):
+        raise InvalidInputError(f"column {name} is {type_name(field.type)}, which is set as a whole")
+    members = []
+    for member in field.type.fields:
+        below = [(rest[1:], value) for rest, value in parts if rest[0] == member.name]
+        here = (*path, member.name)
+        members.append(_expression(here, member, below, schema, context) if below else Reference(here, member.type))
+    return struct_of(field.type, members)
+
+
+def _literal(value: Any, name: str) -> Expression:
     try:
         return literal(value)
     except (InvalidInputError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"column {field.name} cannot be set to {described(value)}: {error}") from None
+        raise InvalidInputError(f"column {name} cannot be set to {described(value)}: {error}") from None

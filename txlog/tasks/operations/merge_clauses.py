@@ -23,7 +23,9 @@ from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol.identity import IdentityColumn, identity_columns
+from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Struct, backquoted
+from txlog.protocol.schema_changes import column_path
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
@@ -147,7 +149,7 @@ class MergeClauses:
         if values is not None and clause.then == "update":
             refuse_set_numbers(self._schema, assigned_names(values, self._schema))
         if values is not None and clause.then == "insert":
-            given = {self._column(name) for name in values}
+            given = {self._whole_column(name) for name in values}
             for column in identity_columns(self._schema):
                 if column.name in given:
                     refuse_given_numbers(column)
@@ -169,9 +171,13 @@ class MergeClauses:
             )
         return {field.name for field in map(self._schema.find, names) if field is not None}
 
-    def _column(self, name: Any) -> Any:
-        field = self._schema.find(name) if isinstance(name, str) else None
-        return name if field is None else field.name
+    def _whole_column(self, name: Any) -> str:
+        path = column_path(name, self._schema)
+        if len(path) > 1:
+            raise InvalidInputError(
+                f"an insert sets whole columns, not {path_text(path)}: write named_struct(...) for {path[0]}"
+            )
+        return path[0]
 
     def of_several(
         self,
