@@ -338,3 +338,20 @@ def test_clauses_for_existing_rows_set_fields_of_structs_and_keep_the_others(tmp
     ]
     with pytest.raises(InvalidInputError, match=r"an insert sets whole columns, not at\.n: write named_struct"):
         merge().when_not_matched_insert({"id": "source.id", "at.n": "source.n"}).execute()
+
+
+def test_sides_of_a_merge_have_different_names_of_any_characters(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id int, v int")
+    table.append(pa.table({"id": pa.array([1, 2], pa.int32()), "v": pa.array([1, 2], pa.int32())}))
+    source = pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([10], pa.int32())})
+    for names in ({"source_alias": "t", "target_alias": "T"}, {"source_alias": "Target"}, {"target_alias": "source"}):
+        with pytest.raises(InvalidInputError, match="expected another name than the table's"):
+            table.merge(source, "t.id = t.id", **names).when_matched_update_all().execute()
+    for wrong in ("", None, 1):
+        with pytest.raises(InvalidInputError, match="Invalid target_alias"):
+            table.merge(source, ["id"], target_alias=wrong)  # type: ignore[arg-type]
+    merge = table.merge(source, ["id"], source_alias="my rows", target_alias="a.b").when_matched_update(
+        {"v": "`my rows`.v + `a.b`.v"}
+    )
+    assert merge.execute().metrics.rows_updated == 1
+    assert table.to_arrow().sort_by("id")["v"].to_pylist() == [11, 2]

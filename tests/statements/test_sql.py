@@ -720,3 +720,62 @@ def test_the_from_of_is_distinct_from_does_not_end_a_condition(catalog: txlog.Ca
     txlog.sql("insert into t replace where k is not distinct from 1 select 1 union all select 1", catalog)
     txlog.sql("insert into t replace where k is not distinct from 2 from t select k where k = 2", catalog)
     assert rows(catalog, "select k from t order by k nulls last") == [(1,), (1,), (2,), (None,)]
+
+
+# --- names in front of columns ------------------------------------------------------------------------------------
+
+TWO_OF_ONE_NAME = """
+create table s.t (k int, v int, at struct<n: int>); insert into s.t values (1, 1, named_struct('n', 1)), (2, 2, null);
+create table r.t (k int, v int); insert into r.t values (1, 100), (3, 300);
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select s.t.k from s.t where S.T.v > 1 order by s.t.k", [(2,)]),
+        ("select `s`.`t`.at.n, s.t.* from `s`.`t` where s.t.k = 1", [(1, 1, 1, {"n": 1})]),
+        ("select s.t.k from s.t join (select s.t.k as q from s.t) z on z.q = s.t.k where z.q = 2", [(2,)]),
+        ("select s.t.k from s.t version as of 1 group by s.t.k having s.t.k > 1", [(2,)]),
+        ("select s.t.n from (select at as t from s.t where k = 1) s", [(1,)]),
+        ("select 's.t.k' from s.t where k = 1 -- s.t.k", [("s.t.k",)]),
+    ],
+)
+def test_columns_of_a_query_may_have_the_whole_name_of_their_table(
+    catalog: txlog.Catalog, query: str, expected: list[Any]
+) -> None:
+    txlog.sql(TWO_OF_ONE_NAME, catalog)
+    assert rows(catalog, query) == expected
+
+
+def test_columns_of_changes_may_have_the_whole_name_of_their_table(catalog: txlog.Catalog) -> None:
+    txlog.sql(TWO_OF_ONE_NAME, catalog)
+    txlog.sql("update s.t set s.t.v = s.t.v + t.v + v, s.t.at.n = s.t.k where s.t.k = 2 and 's.t.k' != ''", catalog)
+    assert rows(catalog, "select k, v, at.n from s.t order by k") == [(1, 1, 1), (2, 6, 2)]
+    txlog.sql(
+        "merge into s.t using r.t on s.t.k = r.t.k when matched then update set s.t.v = s.t.v + r.t.v, at.n = null"
+        " when not matched and r.t.v > 1 then insert (s.t.k, v) values (r.t.k, (r.t.v))"
+        " when not matched by source and s.t.k = 2 then delete",
+        catalog,
+    )
+    assert rows(catalog, "select k, v, at.n from s.t order by k") == [(1, 101, None), (3, 300, None)]
+    txlog.sql("delete from s.t where (s.t.k) = 3", catalog)
+    assert rows(catalog, "select k from s.t") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("merge into s.t using r.t on t.k = t.k when matched then delete", "t.k does not say which side it belongs to"),
+        ("merge into s.t using s.t on s.t.k = s.t.k when matched then delete", "the source are both called s.t"),
+        ("merge into s.t a using r.t A on a.k = a.k when matched then delete", "the source are both called a"),
+        ("delete from s.t x where s.t.k = 1", r"there is no column s\.t\.k"),
+    ],
+)
+def test_a_name_in_front_of_a_column_that_may_be_of_either_side_or_of_none_is_refused(
+    catalog: txlog.Catalog, statement: str, reason: str
+) -> None:
+    txlog.sql(TWO_OF_ONE_NAME, catalog)
+    with pytest.raises(txlog.InvalidInputError, match=reason):
+        txlog.sql(statement, catalog)
+    assert rows(catalog, "select count(*) from s.t") == [(2,)]

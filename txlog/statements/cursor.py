@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import sqlglot
 from sqlglot import Token, TokenType
@@ -88,15 +88,19 @@ class _Script:
         self.parameters = {str(name): quoted(value, f":{name}") for name, value in parameters.items()}
 
 
+Qualifier: TypeAlias = tuple[tuple[str, ...], str]
+"""A table's name or alias, and the text in its place, with the dot: empty if a column is enough."""
+
+
 class Cursor:
     """The tokens of one statement, or of a part of it in parentheses."""
 
-    def __init__(self, script: _Script, tokens: Sequence[Token]) -> None:
+    def __init__(self, script: _Script, tokens: Sequence[Token], qualifiers: tuple[Qualifier, ...] = ()) -> None:
         self._script = script
         self._tokens = tokens
         self._at = 0
-        self.alias = ""
-        """What texts name the table by; it is left out where it is in front of a column."""
+        self.qualifiers = qualifiers
+        """What texts have otherwise in front of the name of a column."""
 
     # --- words ----------------------------------------------------------------------------------------------------
 
@@ -105,7 +109,7 @@ class Cursor:
 
     def copy(self) -> Cursor:
         """Another cursor at the same place."""
-        return Cursor(self._script, self._tokens[self._at :])
+        return Cursor(self._script, self._tokens[self._at :], self.qualifiers)
 
     @property
     def is_at_end(self) -> bool:
@@ -284,21 +288,24 @@ class Cursor:
                 raise self.refused("expected a closing parenthesis")
             depth += (self.word() == "(") - (self.word() == ")")
             self._at += 1
-        return Cursor(self._script, self._tokens[begin : self._at - 1])
+        return Cursor(self._script, self._tokens[begin : self._at - 1], self.qualifiers)
 
     def rendered(self, begin: int = 0, end: int | None = None) -> str:
         """The text of these tokens, for a parser of expressions or queries."""
         pieces: list[str] = []
-        source, at = self._script.text, begin
+        source, at, replaced = self._script.text, begin, False
         end = len(self._tokens) if end is None else end
         while at < end:
             token = self._tokens[at]
-            if at > begin and not self._is_alias(at - 2):
+            if at > begin and not replaced:
                 pieces.append(self._gap(at))
-            name = self._parameter_at(at)
-            if self._is_alias(at):
-                at += 2
+            names, text = self._qualifier_at(at)
+            replaced = bool(names)
+            if replaced:
+                pieces.append(text)
+                at += 2 * len(names)
                 continue
+            name = self._parameter_at(at)
             if name is not None:
                 value = self._script.parameters[name]
                 begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
@@ -355,17 +362,21 @@ class Cursor:
 
         return self.inside().whole_list(option)
 
-    def _is_alias(self, at: int) -> bool:
-        """Whether the table's alias is here, in front of the name of a column."""
-        here = self._tokens[at : at + 3]
-        return (
-            bool(self.alias)
-            and len(here) == 3
-            and here[0].text.lower() == self.alias.lower()
-            and here[0].token_type is not TokenType.STRING
-            and here[1].text == "."
-            and (at == 0 or self._tokens[at - 1].text != ".")
-        )
+    def _qualifier_at(self, at: int) -> Qualifier:
+        """The qualifier that is here; one without names if none is."""
+        if at and self._tokens[at - 1].text == ".":
+            return (), ""
+        for names, text in self.qualifiers:
+            here = self._tokens[at : at + 2 * len(names) + 1]
+            words, dots = here[:-1:2], here[1::2]
+            if (
+                len(here) == 2 * len(names) + 1
+                and [word.text.lower() for word in words] == [name.lower() for name in names]
+                and all(word.token_type is not TokenType.STRING for word in words)
+                and all(dot.text == "." for dot in dots)
+            ):
+                return names, text
+        return (), ""
 
     def has_parameter(self, name: str) -> bool:
         return any(self._parameter_at(at) == name for at in range(len(self._tokens)))

@@ -8,6 +8,8 @@ placeholder stands for.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from typing import TypeAlias
 
 import msgspec
 import sqlglot
@@ -27,6 +29,9 @@ FAULTS = (sqlglot.errors.SqlglotError, AttributeError, LookupError, RecursionErr
 """What sqlglot raises for text that it cannot take: its own error, or what happens to it."""
 
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Into)
+
+_Span: TypeAlias = "tuple[int, int, Reading | None, bool]"
+"""A part of the text, from where to where: a table and whether it has an alias, or None for what is left out."""
 
 _AT_VERSION = pattern(r"[vV](\d+)")
 _ALL_OF = pattern(r"\s*(?:SELECT\s*\*\s*FROM\s*)?", re.IGNORECASE)
@@ -164,7 +169,7 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
                 f"the query at {at} has a string, or a parameter, for the name of a table or a column, and it is a"
                 f" value: write the name, in backquotes if it is no word: {backquoted(word.name)}; nothing was run"
             )
-    spans: list[tuple[int, int, Reading, bool]] = []
+    spans: list[_Span] = []
     left = dict(marked)
     for table, is_named in _tables(tree):
         parts = [part for part in table.parts if part.meta.get("start") is not None]
@@ -182,6 +187,7 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
         spans.append((begin, end, reading, bool(table.alias)))
     if left:
         raise InvalidInputError(f"the query at {at} names a version of what is no table; nothing was run")
+    spans += _qualifiers(tree, spans)
     return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at)
 
 
@@ -211,12 +217,34 @@ def _common_names(table: exp.Table) -> set[str]:
     return names
 
 
-def _with_placeholders(text: str, spans: list[tuple[int, int, Reading, bool]], at: str) -> Query:
-    pieces: list[str] = []
-    done, alias = 0, ""
+def _qualifiers(tree: exp.Expr, spans: list[_Span]) -> list[_Span]:
+    """What columns have before the last part of their table's name, as in ``sales.orders.id``: a placeholder has that
+    part alone as its alias."""
+    named = [reading.table.parts for _, _, reading, has_alias in spans if reading is not None and not has_alias]
+    others = {table.alias.lower() for table in tree.find_all(exp.Table) if table.alias}
+    lasts = Counter(parts[-1] for parts in {tuple(map(str.lower, parts)) for parts in named} if parts)
+    found: list[_Span] = []
+    for column in tree.find_all(exp.Column):
+        names = [part.name.lower() for part in column.parts]
+        for parts in named:
+            whole = [part.lower() for part in parts]
+            if len(whole) < 2 or names[: len(whole)] != whole or len(names) == len(whole):
+                continue
+            if whole[0] in others or lasts[whole[-1]] > 1:
+                continue  # it may be a field of another table's column, or one of several tables
+            begin, end = (column.parts[at].meta["start"] for at in (0, len(whole) - 1))
+            found.append((begin, end, None, False))
+            break
+    return found
+
+
+def _with_placeholders(text: str, spans: list[_Span], at: str) -> Query:
+    pieces, done = [""], 0
     for begin, end, reading, has_alias in spans:
-        pieces.append(alias + text[done:begin])
+        pieces[-1] += text[done:begin]
         done = end
-        name = "table_changes" if reading.changes else reading.table.parts[-1]
-        alias = "" if has_alias else f" AS {backquoted(name)}"
-    return Query((*pieces, alias + text[done:]), tuple(span[2] for span in spans), at)
+        if reading is not None:
+            name = "table_changes" if reading.changes else reading.table.parts[-1]
+            pieces.append("" if has_alias else f" AS {backquoted(name)}")
+    pieces[-1] += text[done:]
+    return Query(tuple(pieces), tuple(reading for _, _, reading, _ in spans if reading is not None), at)

@@ -6,11 +6,12 @@ docs.delta.io "Table deletes, updates, and merges".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from txlog.protocol.schema import fold_name
+from txlog.protocol.schema import backquoted, fold_name
 from txlog.result import counted
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_as_of, read_table_name
@@ -154,7 +155,8 @@ def _partition(cursor: Cursor) -> tuple[tuple[str, str], ...]:
 
 def read_delete(cursor: Cursor) -> Delete:
     cursor.expect("FROM")
-    table, cursor.alias = _target(cursor, "WHERE")
+    table, names = _target(cursor, "WHERE")
+    cursor.qualifiers = tuple((name, "") for name in names)
     where = cursor.text("a condition") if cursor.take("WHERE") else None
     return Delete(table, where)
 
@@ -166,24 +168,35 @@ def read_truncate(cursor: Cursor) -> Delete:
 
 
 def read_update(cursor: Cursor) -> Update:
-    table, cursor.alias = _target(cursor, "SET")
+    table, names = _target(cursor, "SET")
+    cursor.qualifiers = tuple((name, "") for name in names)
     cursor.expect("SET")
-    values = cursor.list(lambda each: _assignment(each, each.alias, ",", "WHERE"))
+    values = cursor.list(lambda each: _assignment(each, names, ",", "WHERE"))
     where = cursor.text("a condition") if cursor.take("WHERE") else None
     return Update(table, values, where)
 
 
-def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str]:
+_Names: TypeAlias = tuple[tuple[str, ...], ...]
+"""What a table may be called in front of a column: by its alias, or by its whole name or the last part of it."""
+
+
+def _folded(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(fold_name, names))
+
+
+def _target(cursor: Cursor, *stops: str) -> tuple[TableName, _Names]:
     table = read_table_name(cursor)
     if cursor.take("AS") or not (cursor.is_at_end or cursor.word() in stops):
-        return table, cursor.name("an alias")
-    return table, table.parts[-1]
+        return table, ((cursor.name("an alias"),),)
+    return table, tuple(dict.fromkeys((table.parts, table.parts[-1:])))
 
 
-def _assignment(cursor: Cursor, alias: str, *stops: str) -> tuple[tuple[str, ...], str]:
+def _assignment(cursor: Cursor, names: _Names, *stops: str) -> tuple[tuple[str, ...], str]:
     path = cursor.names("a column")
-    if len(path) > 1 and path[0].lower() == alias.lower():
-        path = path[1:]
+    for name in names:
+        if len(path) > len(name) and _folded(path[: len(name)]) == _folded(name):
+            path = path[len(name) :]
+            break
     if not cursor.take("=") and not cursor.take("=="):
         raise cursor.refused("expected =")
     return path, cursor.text("a value", *stops)
@@ -192,28 +205,36 @@ def _assignment(cursor: Cursor, alias: str, *stops: str) -> tuple[tuple[str, ...
 def read_merge(cursor: Cursor) -> Merge:
     merges_schema = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
-    table, alias = _target(cursor, "USING")
+    table, names = _target(cursor, "USING")
     cursor.expect("USING")
+    source: tuple[str, ...] = ("source",)
     if cursor.looks_at("("):
         inside = cursor.inside()
-        query, source_alias = read_query(inside), "source"
+        query = read_query(inside)
         inside.expect_end()
     else:
         name = read_table_name(cursor)
-        query, source_alias = query_of(name, read_as_of(cursor)), name.parts[-1]
+        query, source = query_of(name, read_as_of(cursor)), name.parts
     if cursor.take("AS") or not cursor.looks_at("ON"):
-        source_alias = cursor.name("an alias")
+        source = (cursor.name("an alias"),)
+    alias, source_alias = names[0][-1], source[-1]
+    if fold_name(alias) == fold_name(source_alias):
+        alias, source_alias = ".".join(names[0]), ".".join(source)
+        if fold_name(alias) == fold_name(source_alias):
+            raise cursor.refused(f"the table and the source are both called {alias}: give one of them another alias")
+    whole = ((names[0], alias), (source, source_alias))
+    cursor.qualifiers = tuple((parts, f"{backquoted(text)}.") for parts, text in whole if len(parts) > 1)
     cursor.expect("ON")
     on = cursor.text("a condition", *_WHEN)
     clauses: list[Clause] = []
     while cursor.take("WHEN"):
-        clauses.append(_clause(cursor, table, alias))
+        clauses.append(_clause(cursor, table, names))
     if not clauses:
         raise cursor.refused("expected WHEN MATCHED or WHEN NOT MATCHED")
     return Merge(table, alias, query, source_alias, on, tuple(clauses), merges_schema)
 
 
-def _clause(cursor: Cursor, table: TableName, alias: str) -> Clause:
+def _clause(cursor: Cursor, table: TableName, names: _Names) -> Clause:
     when: Literal["matched", "not matched", "not matched by source"] = "matched"
     if not cursor.take("MATCHED"):
         cursor.expect("NOT", "MATCHED")
@@ -226,7 +247,7 @@ def _clause(cursor: Cursor, table: TableName, alias: str) -> Clause:
     cursor.expect("THEN")
     if when == "not matched":
         cursor.expect("INSERT")
-        return Clause(when, "insert", _inserted(cursor, table, alias), condition)
+        return Clause(when, "insert", _inserted(cursor, table, names), condition)
     if cursor.take("DELETE"):
         return Clause(when, "delete", None, condition)
     cursor.expect("UPDATE")
@@ -235,19 +256,21 @@ def _clause(cursor: Cursor, table: TableName, alias: str) -> Clause:
             raise cursor.refused("a row without a source cannot get all of its columns")
         return Clause(when, "update", None, condition)
     cursor.expect("SET")
-    return Clause(when, "update", cursor.list(lambda each: _assignment(each, alias, ",", *_WHEN)), condition)
+    return Clause(when, "update", cursor.list(lambda each: _assignment(each, names, ",", *_WHEN)), condition)
 
 
-def _inserted(cursor: Cursor, table: TableName, alias: str) -> Assignments | None:
+def _inserted(cursor: Cursor, table: TableName, names: _Names) -> Assignments | None:
     if cursor.take("*"):
         return None
-    qualifiers = [(), (alias.lower(),), tuple(part.lower() for part in table.parts)]
+    qualifiers = [(), *map(_folded, names), _folded(table.parts)]
 
     def column(each: Cursor) -> tuple[str, ...]:
         ahead = each.copy()
         *qualifier, name = each.names("a column")
-        if tuple(part.lower() for part in qualifier) not in qualifiers:
-            raise ahead.refused(f"INSERT names columns of {alias}, not fields: write named_struct for a whole struct")
+        if _folded(qualifier) not in qualifiers:
+            raise ahead.refused(
+                f"INSERT names columns of {names[-1][0]}, not fields: write named_struct for a whole struct"
+            )
         return (name,)
 
     columns = cursor.inside().whole_list(column)

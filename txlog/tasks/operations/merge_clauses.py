@@ -24,11 +24,12 @@ from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol.identity import IdentityColumn, identity_columns
 from txlog.protocol.properties import path_text
-from txlog.protocol.schema import Struct, backquoted
+from txlog.protocol.schema import Struct, backquoted, fold_name
 from txlog.protocol.schema_changes import column_path
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
+from txlog.util.arguments import invalid
 from txlog.writer.generated_columns import (
     ComputedColumns,
     Numbers,
@@ -78,6 +79,12 @@ class MergeOptions(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_adds_columns(self.schema_mode)
+        for name in ("source_alias", "target_alias"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise invalid(name, getattr(self, name), "the name of one side in conditions and values")
+        if fold_name(self.source_alias) == fold_name(self.target_alias):
+            hint = f"The table is called {self.target_alias} too"
+            raise invalid("source_alias", self.source_alias, "another name than the table's", hint=hint)
 
     @property
     def condition(self) -> str:
@@ -86,7 +93,8 @@ class MergeOptions(msgspec.Struct, frozen=True):
         names = [backquoted(str(name)) for name in self.on]
         if not names:
             raise InvalidInputError('on is empty: pass a condition, such as "target.id = source.id", or column names')
-        return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
+        target, source = path_text((self.target_alias,)), path_text((self.source_alias,))
+        return " AND ".join(f"{target}.{name} = {source}.{name}" for name in names)
 
 
 class BoundClause(msgspec.Struct, frozen=True):
