@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -258,6 +259,47 @@ def test_only_the_same_batch_of_the_same_folder_is_taken_for_a_replay_of_the_las
     error = refused(lambda: in_a_function("second"))
     assert "made from other input" in error.message
     assert len(commits(tmp_path / "each")) == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "sink in a folder of the session",
+        "append",
+        *(pytest.param(kind, marks=pytest.mark.hunt(part="spark")) for kind in ("sink", "upsert", "overwrite")),
+    ],
+)
+def test_the_last_batch_from_an_older_copy_of_the_checkpoint_folder_is_refused(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Its number is that of a batch in the table, and it has other rows: taken for a replay, they would be lost."""
+    source, path, checkpoint, copy = (tmp_path / name for name in ("source", "t", "root/query", "copy"))
+    source.mkdir()
+    txlog.Table.create(path, "id bigint")
+
+    def batch_of(number: int) -> None:
+        put_files(source, number, number + 1)
+        writer = spark.readStream.schema("id long").parquet(str(source)).writeStream.queryName("query")
+        if kind.endswith("of the session"):
+            spark.conf.set("spark.sql.streaming.checkpointLocation", str(checkpoint.parent))
+        else:
+            writer = writer.option("checkpointLocation", str(checkpoint))
+        if kind.startswith("sink"):
+            writer = writer.format("txlog").option("path", str(path))
+        else:
+            keys = "id" if kind == "upsert" else None
+            writer = writer.foreachBatch(txlog.spark.foreach_batch(path, mode=kind, keys=keys))
+        run(writer.trigger(availableNow=True).start())
+
+    batch_of(0)
+    shutil.copytree(checkpoint, copy)
+    batch_of(1)
+    before = ids(path)
+    shutil.rmtree(checkpoint)
+    copy.rename(checkpoint)
+    error = refused(lambda: batch_of(2))
+    assert "made from other input" in error.message
+    assert (ids(path), len(commits(path))) == (before, 3)
 
 
 def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_update_mode(

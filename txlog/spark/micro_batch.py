@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
+from txlog.spark.stream import batch_fingerprint
 from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import SourceSpec
@@ -139,6 +140,9 @@ class MicroBatch:
         self.batch_id = batch_id
         self._batch = batch
         self._query_id = _query_id_of(batch)  # read now: only the thread that Spark calls can see it
+        self._fingerprint = None
+        if self._query_id is not None:
+            self._fingerprint = batch_fingerprint(self._query_id, _offsets_of(batch, self._query_id, batch_id))
         self._app_id = app_id
         self._skip_committed_batches = skip_committed_batches
         self._used: set[tuple[str, str]] = set()
@@ -193,8 +197,8 @@ class MicroBatch:
             "txnAppId": name,
             "txnVersion": str(self.batch_id),
         }
-        if self._query_id is not None:
-            given["txnFingerprint"] = self._query_id
+        if self._fingerprint is not None:
+            given["txnFingerprint"] = self._fingerprint
         if mode == "append":
             given["skipEmpty"] = "true"
 
@@ -300,7 +304,7 @@ class MicroBatch:
         spark = self._batch.sparkSession
         stored = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
         options = parse_write_options({**of_session(spark, os.fspath(path)), **stored, "path": os.fspath(path)})
-        row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._query_id))
+        row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._fingerprint))
 
         def change(open_table: OpenTable) -> WriteResult | None:
             site = Site(spark, open_table)
@@ -314,7 +318,7 @@ class MicroBatch:
         """Call ``change`` with the table, unless the table already contains the batch; return either result."""
         with self._claimed(options, app_id) as open_table:
             known = answer_known(
-                open_table, app_id, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
+                open_table, app_id, self.batch_id, self._fingerprint, skip_committed=self._skip_committed_batches
             )
             if known is None:
                 return change(open_table)
@@ -366,6 +370,22 @@ def _query_id_of(batch: DataFrame) -> str | None:
     except Exception:  # Connect has no SparkContext and raises its own error types
         return None
     return found
+
+
+def _offsets_of(batch: DataFrame, query_id: str, batch_id: int) -> bytes | None:
+    """What Spark recorded in the checkpoint folder before it ran the batch; None where there is no JVM to ask."""
+    spark: Any = batch.sparkSession
+    try:
+        jvm, state = spark._jvm, spark._jsparkSession.sharedState()
+        running = state.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
+        path = jvm.org.apache.hadoop.fs.Path(running.resolvedCheckpointRoot(), f"offsets/{batch_id}")
+    except Exception:  # Connect has no JVM and raises its own error types
+        return None
+    stream = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).open(path)
+    try:
+        return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+    finally:
+        stream.close()
 
 
 def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:

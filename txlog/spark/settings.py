@@ -25,10 +25,20 @@ VERSION = "spark.databricks.delta.write.txnVersion"
 VERSION_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 PROPERTY_DEFAULTS = tuple(
     f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}" for name in sorted(KNOWN_KEYS)
 )
-_WATCHED = (OVERWRITE_MODE, APP_ID, VERSION, VERSION_AUTO_RESET, USER_METADATA, MAX_RECORDS, *PROPERTY_DEFAULTS)
+_WATCHED = (
+    OVERWRITE_MODE,
+    APP_ID,
+    VERSION,
+    VERSION_AUTO_RESET,
+    USER_METADATA,
+    MAX_RECORDS,
+    CHECKPOINTS,
+    *PROPERTY_DEFAULTS,
+)
 
 
 class SessionSettings(msgspec.Struct, frozen=True):

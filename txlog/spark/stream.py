@@ -10,6 +10,7 @@ messages carry the plan from one to the other.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,14 +25,14 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions
-from txlog.spark.settings import SessionSettings
+from txlog.spark.settings import CHECKPOINTS, SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
 from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StreamMessage", "TxlogStreamWriter"]
+__all__ = ["StreamMessage", "TxlogStreamWriter", "batch_fingerprint"]
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
@@ -80,8 +81,9 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
                 self._commit_without_tasks(batchId)
                 return
             self.job = first.job
-            fingerprint = self._fingerprint(first.query_id, batchId)
-            job = self._job_in(SessionSettings(first.settings), first.query_id, batchId, fingerprint)
+            settings = SessionSettings(first.settings)
+            fingerprint = self._fingerprint(settings, first.query_id, batchId)
+            job = self._job_in(settings, first.query_id, batchId, fingerprint)
             if any(message.job.job_id != job.job_id for message in messages):
                 raise InvalidInputError("the tasks of one micro-batch have different plans", table=job.plan.table)
             commit_batch(self.options, job, [message.committable for message in messages])
@@ -91,9 +93,11 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         from txlog.spark.planning import commit_batch
 
         if self.job.intent.is_overwrite:
-            query_id = _query_id_of(self._checkpoint_file("metadata"))
-            fingerprint = self._fingerprint(query_id, batch_id)
-            commit_batch(self.options, self._job_in(SessionSettings(), query_id, batch_id, fingerprint), [])
+            settings = SessionSettings()
+            location = self.options.checkpoint_location
+            query_id = None if location is None else _query_id_of(_local(location))
+            fingerprint = self._fingerprint(settings, query_id, batch_id)
+            commit_batch(self.options, self._job_in(settings, query_id, batch_id, fingerprint), [])
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Delete nothing: this process cannot know whether a commit was tried, and which files that commit names."""
@@ -120,29 +124,50 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(options)),
         )
 
-    def _fingerprint(self, query_id: str | None, batch_id: int) -> str | None:
-        """Equal for a replay of the batch, different for a batch from a rewound or replaced checkpoint folder.
-
-        None if the query's id is not known.
-        """
+    def _fingerprint(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> str | None:
+        """The batch's fingerprint; None if the query's id is not known."""
         if query_id is None:
             return None
-        offsets = self._checkpoint_file(f"offsets/{batch_id}")
-        return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
+        folder = self._checkpoint_folder(settings, query_id)
+        return batch_fingerprint(query_id, None if folder is None else _content(folder / "offsets" / str(batch_id)))
 
-    def _checkpoint_file(self, name: str) -> bytes | None:
-        """Read a file of the stream's checkpoint folder; None if it is not on a disk that this process can read."""
-        if self.options.checkpoint_location is None:
-            return None
-        try:
-            return Path(self.options.checkpoint_location.removeprefix("file:"), name).read_bytes()
-        except (OSError, ValueError):
-            return None
+    def _checkpoint_folder(self, settings: SessionSettings, query_id: str) -> Path | None:
+        """The stream's checkpoint folder, which may be one of many in a folder that the session names; None if it is
+        not on a disk that this process can read."""
+        if self.options.checkpoint_location is not None:
+            return _local(self.options.checkpoint_location)
+        root = settings.values.get(CHECKPOINTS)
+        with contextlib.suppress(OSError):
+            for folder in _local(root).iterdir() if root is not None else ():
+                if _query_id_of(folder) == query_id:
+                    return folder
+        return None
 
 
-def _query_id_of(metadata: bytes | None) -> str | None:
+def batch_fingerprint(query_id: str, offsets: bytes | None) -> str:
+    """Equal for a replay of a micro-batch, different for a batch from a rewound or replaced checkpoint folder.
+
+    Args:
+        query_id: The query's id, from the checkpoint folder.
+        offsets: What Spark recorded in the folder before it ran the batch; None where nobody can read it.
+    """
+    return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
+
+
+def _local(location: str) -> Path:
+    return Path(location.removeprefix("file:"))
+
+
+def _content(path: Path) -> bytes | None:
     try:
-        found = json.loads(metadata or b"")["id"]
+        return path.read_bytes()
+    except (OSError, ValueError):
+        return None
+
+
+def _query_id_of(folder: Path) -> str | None:
+    try:
+        found = json.loads(_content(folder / "metadata") or b"")["id"]
     except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
