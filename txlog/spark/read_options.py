@@ -94,7 +94,8 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
         where=given.take("where", text_value),
         storage_options=given.take_storage(),
     )
-    given.refuse_rest(*KNOWN, "storage.<key>")
+    # Spark reads the schema of a stream, too, before it says that it wants a stream (see `has_stream_option`).
+    given.refuse_rest(*KNOWN, *_OF_STREAMS, "storage.<key>")
     if parsed.version is not None and parsed.timestamp is not None:
         raise InvalidInputError("options versionAsOf and timestampAsOf both name a version: set only one")
     return parsed
