@@ -227,6 +227,77 @@ def test_a_negative_parameter_behind_a_minus_in_a_query_begins_no_comment() -> N
     assert one("insert into t values (-:x)", x=-5).query.text() == "values (- -5)"
 
 
+@pytest.mark.parametrize("version", [3, "3"])
+def test_a_version_or_a_limit_as_a_parameter_may_be_text_as_it_is_on_a_command_line(version: object) -> None:
+    assert one("restore table t to version as of :v", v=version) == Restore(
+        one("select * from t").readings[0].table, AsOf(3)
+    )
+    assert one("describe history t limit :v", v=version).limit == 3
+    assert one("select * from t version as of :v", v=version).readings[0].as_of == AsOf(3)
+    changes = one("select * from table_changes('t', :v, :v)", v=version).readings[0].changes
+    assert changes == ChangesOf("3", "3")
+
+
+def test_a_time_as_a_parameter_of_table_changes_is_a_time() -> None:
+    changes = one("select * from table_changes('t', :day)", day="2026-11-20").readings[0].changes
+    assert changes == ChangesOf("'2026-11-20'")
+
+
+def test_hours_as_a_parameter_may_have_a_fraction() -> None:
+    assert one("vacuum t retain :h hours", h=200.5).retention_hours == 200.5
+
+
+@pytest.mark.parametrize("hours", [-1, float("inf"), float("nan"), "many", True, None])
+def test_hours_that_are_no_number_or_negative_are_refused_with_their_value(hours: object) -> None:
+    with pytest.raises(InvalidInputError, match=f"at line 1, column 17, :h: expected a number of hours.*{hours!r}"):
+        one("vacuum t retain :h hours", h=hours)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("true", "true"), ("it's", "it's"), (True, "true"), (7, "7"), (Decimal("1.50"), "1.50"), ("", "")],
+)
+def test_a_parameter_of_a_property_is_its_text(value: object, text: str) -> None:
+    assert one("alter table t set tblproperties ('k' = :v)", v=value).change.properties == (("k", text),)
+    assert dict(
+        one("copy into t from '/x' fileformat = csv format_options ('delimiter' = :v)", v=value).format_options
+    ) == {"delimiter": text}
+
+
+@pytest.mark.parametrize("value", [None, b"x", datetime.date(2026, 11, 20)])
+def test_a_parameter_of_a_property_that_has_no_text_is_refused(value: object) -> None:
+    with pytest.raises(InvalidInputError, match="expected a string, a number or a boolean, and its value is"):
+        one("alter table t set tblproperties ('k' = :v)", v=value)
+
+
+def test_a_parameter_of_a_comment_is_text_or_none() -> None:
+    assert one("comment on table t is :c", c="what's in it").change.text == "what's in it"
+    assert one("comment on column t.a is :c", c=None).change.comment == ""
+    for value in (-5, 1.5):
+        with pytest.raises(InvalidInputError, match=f"expected a string or NULL, and its value is {value}"):
+            one("comment on table t is :c", c=value)
+    with pytest.raises(InvalidInputError, match="expected a string, and its value is None"):
+        one("create table t (a int) comment :c", c=None)
+
+
+def test_what_a_type_has_in_angle_brackets_does_not_end_it() -> None:
+    added = one(
+        "alter table t add columns (p struct<x: int, id: string>, m map<string, decimal(10, 2)> after id,"
+        " a array<struct<first: int, comment: map<int, array<int>>>> comment 'c' first)"
+    )
+    assert added.change.columns == (
+        NewColumn("p", "struct<x: int, id: string>"),
+        NewColumn("m", "map<string, decimal(10, 2)>", (), "id"),
+        NewColumn("a", "array<struct<first: int, comment: map<int, array<int>>>> comment 'c'", (), ""),
+    )
+    changed = one("alter table t change column a a struct<first: int, after: int> comment 'c' after b").change
+    assert changed == AlterColumn("a", "struct<first: int, after: int>", comment="c", after="b")
+
+
+def test_a_value_that_compares_columns_with_names_of_types_ends_at_its_comma() -> None:
+    assert one("update t set a = map < b, c = 1").values == ((("a",), "map < b"), (("c",), "1"))
+
+
 def test_a_parameter_may_be_a_version_or_a_limit() -> None:
     assert one("select * from t version as of :v", v=3).readings[0].as_of == AsOf(version=3)
     assert one("vacuum t retain :hours hours", hours=24).retention_hours == 24
@@ -350,5 +421,5 @@ def test_a_string_or_a_parameter_is_no_name_in_a_query(text: str) -> None:
 
 
 def test_a_comment_without_an_end_is_said_to_have_none() -> None:
-    with pytest.raises(InvalidInputError, match="a comment has no end"):
+    with pytest.raises(InvalidInputError, match="a comment is not closed"):
         read_statements("select 1 /* unterminated")

@@ -143,14 +143,10 @@ def read_comment(cursor: Cursor) -> AlterTable:
         if not table:
             raise cursor.refused("expected table.column")
         cursor.expect("IS")
-        return AlterTable(TableName(tuple(table)), AlterColumn(column, comment=_text_or_null(cursor)))
+        return AlterTable(TableName(tuple(table)), AlterColumn(column, comment=cursor.string_or_null() or ""))
     table_name = read_table_name(cursor)
     cursor.expect("IS")
-    return AlterTable(table_name, Described(_text_or_null(cursor)))
-
-
-def _text_or_null(cursor: Cursor) -> str:
-    return "" if cursor.take("NULL") else cursor.string()
+    return AlterTable(table_name, Described(cursor.string_or_null() or ""))
 
 
 def _change(cursor: Cursor) -> Change:
@@ -192,7 +188,7 @@ def _added(cursor: Cursor) -> Change:
 
 def _new_column(cursor: Cursor) -> NewColumn:
     *path, name = cursor.names("a column")
-    ddl = cursor.text("a type", ",", "FIRST", "AFTER")
+    ddl = cursor.text("a type", ",", "FIRST", "AFTER", is_type=True)
     return NewColumn(name, ddl, tuple(path), _position(cursor))
 
 
@@ -222,7 +218,7 @@ def _altered(cursor: Cursor) -> Change:
     if cursor.take("SYNC", "IDENTITY"):
         return SyncIdentity(column)
     if cursor.take("TYPE"):
-        return AlterColumn(column, type=cursor.text("a type"))
+        return AlterColumn(column, type=cursor.text("a type", is_type=True))
     if cursor.take("COMMENT"):
         return AlterColumn(column, comment=cursor.string())
     if cursor.take("SET", "NOT", "NULL"):
@@ -243,6 +239,6 @@ def _changed_as_in_hive(cursor: Cursor, column: str) -> AlterColumn:
     """``CHANGE COLUMN id id bigint COMMENT 'text' AFTER other``."""
     if cursor.column() != column:
         raise cursor.refused("a column is renamed by RENAME COLUMN")
-    type_text = cursor.text("a type", "COMMENT", "FIRST", "AFTER")
+    type_text = cursor.text("a type", "COMMENT", "FIRST", "AFTER", is_type=True)
     comment = cursor.string() if cursor.take("COMMENT") else None
     return AlterColumn(column, type_text, comment=comment, after=_position(cursor))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -19,12 +21,13 @@ from sqlglot.dialects.databricks import Databricks
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid
-from txlog.util.lazy import pattern
+from txlog.util.lazy import cached_property, pattern
 
 __all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
+_WITH_ANGLES = ("ARRAY", "MAP", "STRUCT")
 _NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
 _UNIT = pattern(r"(?:MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?")
 
@@ -56,7 +59,7 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
         tokens = sqlglot.tokenize(text, dialect=_Dialect)
     except sqlglot.errors.TokenError as error:
         cause = error.__cause__ or error
-        why = "a comment has no end: write */ behind it" if isinstance(cause, IndexError) else cause
+        why = "a comment is not closed: add */" if isinstance(cause, IndexError) else cause
         raise InvalidInputError(f"the SQL text cannot be read: {why}") from None
     script = _Script(text, parameters or {})
     found, first = [], 0
@@ -67,9 +70,11 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
             first = at + 1
     if not found:
         raise invalid("text", text, "an SQL statement, or several with a semicolon after each")
-    unused = [name for name in script.parameters if not any(cursor.has_parameter(name) for cursor in found)]
-    if unused:
-        raise InvalidInputError(f"the SQL text has no :{unused[0]}, for which there is a value")
+    if script.parameters:
+        used = set().union(*(cursor.parameters() for cursor in found))
+        unused = [name for name in script.parameters if name not in used]
+        if unused:
+            raise InvalidInputError(f"the SQL text has no :{unused[0]}, for which there is a value")
     return found
 
 
@@ -81,11 +86,22 @@ _NO_SUBQUERY = (
 
 
 class _Script:
+    """The whole text, and the values of its parameters: as they were given, and as literals of SQL."""
+
     def __init__(self, text: str, parameters: Mapping[str, object]) -> None:
         if not isinstance(parameters, Mapping):
             raise invalid("parameters", parameters, 'values by name, such as {"id": 7} for :id')
         self.text = text
-        self.parameters = {str(name): quoted(value, f":{name}") for name, value in parameters.items()}
+        self.parameters = {str(name): value for name, value in parameters.items()}
+        self.literals = {name: quoted(value, f":{name}") for name, value in self.parameters.items()}
+
+    def line_and_column(self, at: int) -> str:
+        before = bisect_left(self._line_ends, at)
+        return f"line {before + 1}, column {at - (self._line_ends[before - 1] if before else -1)}"
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [at for at, sign in enumerate(self.text) if sign == "\n"]
 
 
 Qualifier: TypeAlias = tuple[tuple[str, ...], str]
@@ -153,11 +169,11 @@ class Cursor:
         text = self._script.text
         if self.is_at_end:
             last = self._tokens[-1].end + 1 if self._tokens else len(text)
-            return f"{_line_and_column(text, last)}, the end"
+            return f"{self._script.line_and_column(last)}, the end"
         token = shown_to = self._tokens[self._at]
         if token.token_type is TokenType.COLON and self._at + 1 < len(self._tokens):  # a colon alone says nothing
             shown_to = self._tokens[self._at + 1]
-        return f"{_line_and_column(text, token.start)}, {text[token.start : shown_to.end + 1][:40]}"
+        return f"{self._script.line_and_column(token.start)}, {text[token.start : shown_to.end + 1][:40]}"
 
     # --- names and literals -----------------------------------------------------------------------------------------
 
@@ -188,24 +204,38 @@ class Cursor:
         return self.string() if self.is_at_string() else ".".join(self.names("a key"))
 
     def string(self, what: str = "a string") -> str:
-        if self.is_at_end or self._tokens[self._at].token_type is not TokenType.STRING:
-            if self._parameter_at(self._at) is None:
-                raise self.refused(f"expected {what}, in quotes")
-            value = self._script.parameters[self._tokens[self._at + 1].text]
-            self._at += 2
-            return sqlglot.tokenize(value, dialect=_Dialect)[0].text
-        self._at += 1
-        return self._tokens[self._at - 1].text
+        if self.is_at_string():
+            self._at += 1
+            return self._tokens[self._at - 1].text
+        name = self._parameter_at(self._at)
+        if name is None:
+            raise self.refused(f"expected {what}, in quotes")
+        value = self._script.parameters[name]
+        if not isinstance(value, str):
+            raise self.refused(f"expected {what}, and its value is {value!r}")
+        self._at += 2
+        return value
+
+    def string_or_null(self) -> str | None:
+        name = self._parameter_at(self._at)
+        if name is None or self._script.parameters[name] is not None:
+            return None if self.take("NULL") else self.string("a string or NULL")
+        self._at += 2
+        return None
 
     def is_at_string(self) -> bool:
         return not self.is_at_end and self._tokens[self._at].token_type is TokenType.STRING
 
     def number(self, what: str = "a number") -> float:
+        """A number without a sign; as a parameter it may be text, which all values from a command line are."""
         name = self._parameter_at(self._at)
-        text = self.word() if name is None else self._script.parameters[name]
-        if not _NUMBER.fullmatch(text):
-            raise self.refused(f"expected {what}")
-        found = float(text)
+        value = self.word() if name is None else self._script.parameters[name]
+        is_number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
+        if not (is_number or (isinstance(value, str) and _NUMBER.fullmatch(value))):
+            raise self.refused(f"expected {what}" + ("" if name is None else f", and its value is {value!r}"))
+        found = float(value)  # type: ignore[arg-type]
+        if not math.isfinite(found) or found < 0:
+            raise self.refused(f"expected {what}, not negative, and its value is {value!r}")
         self._at += 1 if name is None else 2
         return found
 
@@ -218,17 +248,22 @@ class Cursor:
 
     # --- texts ------------------------------------------------------------------------------------------------------
 
-    def text(self, what: str, *stops: str) -> str:
+    def text(self, what: str, *stops: str, is_type: bool = False) -> str:
         """The text up to the end, or to one of ``stops`` outside parentheses: words such as ``WHERE`` or ``SET DATA``.
 
-        Strings are in single quotes, comments are left out, and parameters are values.
+        Strings are in single quotes, comments are left out, and parameters are values. With ``is_type``, the text
+        begins with a type, and what is between ``<`` and ``>`` ends it as little as what is in parentheses.
         """
-        begin, depth, cases = self._at, 0, 0
+        begin, depth, cases, angles = self._at, 0, 0, 0
         while not self.is_at_end:
             word = self.word()
             follows_distinct = self._at > begin and self.word(-1) == "DISTINCT"  # IS DISTINCT FROM, which ends nothing
-            if not (depth or cases or follows_distinct) and any(self.looks_at(*stop.split()) for stop in stops):
+            is_nested = depth or cases or angles or follows_distinct
+            if not is_nested and any(self.looks_at(*stop.split()) for stop in stops):
                 break
+            if is_type:
+                begins = word == "<" and self._at > begin and self.word(-1) in _WITH_ANGLES
+                angles += begins - (word == ">" and angles > 0)
             if word and word in _CLOSES and not depth:
                 break
             if word == "(" and self.word(1) in ("SELECT", "WITH"):
@@ -307,7 +342,7 @@ class Cursor:
                 continue
             name = self._parameter_at(at)
             if name is not None:
-                value = self._script.parameters[name]
+                value = self._script.literals[name]
                 begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
                 pieces.append(f" {value}" if begins_comment else value)
             elif token.token_type is TokenType.STRING and (source[token.start] == '"' or "''" in self._written(at)):
@@ -358,9 +393,19 @@ class Cursor:
             key = each.key()
             if not each.take("="):
                 each.take("==")
-            return key, each.string() if each.is_at_string() else each.text("a value", ",")
+            return key, each._option_value()
 
         return self.inside().whole_list(option)
+
+    def _option_value(self) -> str:
+        name = self._parameter_at(self._at)
+        if name is None:
+            return self.string() if self.is_at_string() else self.text("a value", ",")
+        value = self._script.parameters[name]
+        if not isinstance(value, (str, int, float, decimal.Decimal)):
+            raise self.refused(f"expected a string, a number or a boolean, and its value is {value!r}")
+        self._at += 2
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
     def _qualifier_at(self, at: int) -> Qualifier:
         """The qualifier that is here; one without names if none is."""
@@ -378,8 +423,15 @@ class Cursor:
                 return names, text
         return (), ""
 
-    def has_parameter(self, name: str) -> bool:
-        return any(self._parameter_at(at) == name for at in range(len(self._tokens)))
+    def parameters(self) -> set[str]:
+        """The names of all parameters of the statement."""
+        return {name for at in range(len(self._tokens)) if (name := self._parameter_at(at)) is not None}
+
+    def is_at_digits(self) -> bool:
+        """Whether a parameter is next whose value is text of digits only."""
+        name = self._parameter_at(self._at)
+        value = None if name is None else self._script.parameters[name]
+        return isinstance(value, str) and value.isdecimal()
 
     def _parameter_at(self, at: int) -> str | None:
         """The name of the parameter at a token: a colon, and a word right behind it. ``a:b`` and ``a::b`` are none."""
@@ -427,7 +479,3 @@ def _is_operand(token: Token) -> bool:
 
 def _needs_quotes(name: str) -> bool:
     return not name.replace("_", "a").isalnum()
-
-
-def _line_and_column(text: str, at: int) -> str:
-    return f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"

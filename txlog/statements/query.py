@@ -36,7 +36,7 @@ _Span: TypeAlias = "tuple[int, int, Reading | None, bool]"
 _AT_VERSION = pattern(r"[vV](\d+)")
 _ALL_OF = pattern(r"\s*(?:SELECT\s*\*\s*FROM\s*)?", re.IGNORECASE)
 _AT_MOST = pattern(r"(?:\s+AS `[^`]*`)?(?:\s+LIMIT\s+(\d{1,18}))?\s*", re.IGNORECASE)
-_VERSIONS = tuple((word, "AS", "OF") for word in ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"))
+_VERSIONED = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 
 
 class ChangesOf(msgspec.Struct, frozen=True):
@@ -115,19 +115,18 @@ def _without_versions(cursor: Cursor) -> tuple[str, dict[int, Reading], dict[int
         length += len(text)
 
     while not cursor.is_at_end:
-        if cursor.looks_at("TABLE_CHANGES", "("):
-            cursor.take("TABLE_CHANGES")
+        word = cursor.word()
+        if word == "TABLE_CHANGES" and cursor.looks_at(word, "("):
+            cursor.take(word)
             reading = _changes(cursor.inside())
             add(" ")
             marked[length] = reading
             add("`table_changes`")
-        elif any(cursor.looks_at(*words) for words in _VERSIONS) or (
-            cursor.looks_at("FOR") and cursor.word(1) in ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
-        ):
+        elif cursor.word(word == "FOR") in _VERSIONED and (word == "FOR" or cursor.looks_at(word, "AS", "OF")):
             end = length
             as_of = read_as_of(cursor)
             marked[-end] = Reading(TableName(()), as_of)
-        elif cursor.looks_at("@") and _AT_VERSION.fullmatch(cursor.word(1)):
+        elif word == "@" and _AT_VERSION.fullmatch(cursor.word(1)):
             marked[-length] = Reading(TableName(()), AsOf(version=int(cursor.word(1)[1:])))
             cursor.take("@", cursor.word(1))
         else:
@@ -141,11 +140,16 @@ def _changes(cursor: Cursor) -> Reading:
     at = cursor.place()
     name = TableName(tuple(cursor.string().split(".")), at) if cursor.is_at_string() else read_table_name(cursor)
     if cursor.take(","):
-        first = cursor.primary("a version or a time")
-        last = cursor.primary("a version or a time") if cursor.take(",") else None
+        first = _version_or_time(cursor)
+        last = _version_or_time(cursor) if cursor.take(",") else None
         cursor.expect_end()
         return Reading(name, changes=ChangesOf(first, last))
     raise cursor.refused("expected table_changes(table, from, to)")
+
+
+def _version_or_time(cursor: Cursor) -> str:
+    """Its text. A parameter from a command line is text, so digits are a version there, as in VERSION AS OF."""
+    return str(cursor.whole_number()) if cursor.is_at_digits() else cursor.primary("a version or a time")
 
 
 def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: str) -> Query:
@@ -186,7 +190,10 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
             reading = Reading(name, version.as_of if version else AsOf())
         spans.append((begin, end, reading, bool(table.alias)))
     if left:
-        raise InvalidInputError(f"the query at {at} names a version of what is no table; nothing was run")
+        raise InvalidInputError(
+            f"the query at {at} has VERSION AS OF or TIMESTAMP AS OF where no table's name is directly before it: write"
+            " it behind the name, and the alias behind it; nothing was run"
+        )
     spans += _qualifiers(tree, spans)
     return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at)
 

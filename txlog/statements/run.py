@@ -499,7 +499,7 @@ def _span(changes: ChangesOf) -> dict[str, Any]:
 
 
 def _copy_options(statement: CopyInto) -> dict[str, Any]:
-    given = {key.lower(): value.strip("'") for key, value in (*statement.format_options, *statement.copy_options)}
+    given = {key.lower(): value for key, value in (*statement.format_options, *statement.copy_options)}
     options: dict[str, Any] = {"format": statement.format, "pattern": statement.pattern}
     for key, value in given.items():
         if key == "mergeschema":

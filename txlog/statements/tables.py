@@ -118,7 +118,7 @@ def _columns(cursor: Cursor) -> tuple[str, tuple[tuple[str, str], ...]]:
             cursor.expect("CHECK")
             constraints.append((name, cursor.inside().rest("a condition")))
         else:
-            columns.append(cursor.text("a column and its type", ","))
+            columns.append(cursor.text("a column and its type", ",", is_type=True))
         if not cursor.take(","):
             cursor.expect_end()
             return ", ".join(columns), tuple(constraints)
