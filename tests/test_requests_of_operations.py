@@ -121,6 +121,12 @@ def names(first: int, last: int) -> set[str]:
     return {f"{LogFileKind.COMMIT.value}{version:+d}" for version in range(first, last + 1)}
 
 
+def known_version_too(log_of: Any) -> set[str]:
+    """In a bucket, a handle that asked for nothing for a minute reads its version again, at the same time as the next
+    one: the table may have been dropped and created again."""
+    return {"commit+0"} if log_of is BucketLog else set()
+
+
 def test_a_table_is_opened_by_its_hint_its_checkpoint_and_the_commits_since(log_of: Any) -> None:
     asked = in_both_sizes(log_of, lambda handle: handle.asked(handle.table.snapshot))
     assert count(asked, "list_from") <= 1
@@ -138,7 +144,7 @@ def test_an_append_in_an_open_handle_is_one_put_and_a_look_for_the_next_commit(l
     asked = in_both_sizes(log_of, story)
     assert count(asked, "put_if_absent") == 1
     assert count(asked, "list_from") == 0
-    assert set(commits_read(asked)) == {"commit+1"}
+    assert set(commits_read(asked)) == {"commit+1"} | known_version_too(log_of)
     assert {name for _, name in asked} <= {"commit+1", "commit+0"}
 
 
@@ -154,7 +160,7 @@ def test_a_handle_that_is_behind_reads_the_new_commits_and_nothing_else(log_of: 
 
     asked = in_both_sizes(log_of, story)
     assert {name: times for name, times in commits_read(asked).items() if name != "commit+8"} == dict.fromkeys(
-        names(1, 7), 1
+        names(1, 7) | known_version_too(log_of), 1
     )
     assert count(asked, "list_from") <= 1
     # where a look is free: whether the version that was known is the same file still, and what the newest is
@@ -187,7 +193,9 @@ def test_a_list_of_files_that_is_still_held_is_carried_on_by_the_new_commits(log
         return asked
 
     asked = in_both_sizes(log_of, story)
-    assert names(1, 5) <= set(commits_read(asked)) <= names(1, 8)  # at most twice as many as there are
+    assert (
+        names(1, 5) <= set(commits_read(asked)) <= names(1, 8) | known_version_too(log_of)
+    )  # at most twice as many as there are
 
 
 def after_others_land(commits: int) -> Callable[[Counted], Asked]:

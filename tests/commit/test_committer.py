@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from txlog.errors import (
 )
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
-from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.table import Table
 from txlog.util import ambient
 from txlog.writer.commit_options import CommitOptions
@@ -383,21 +384,40 @@ def test_a_table_that_was_replaced_is_an_error(
 
 
 @pytest.mark.parametrize("newer", [0, 1, 5])
-def test_nothing_is_committed_to_a_table_made_in_the_place_of_the_one_that_was_opened(
-    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, newer: int
+@pytest.mark.parametrize("kind", [None, OBJECT_STORE])
+def test_nothing_is_read_from_or_committed_to_a_table_made_in_the_place_of_the_one_that_was_opened(
+    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, newer: int, kind: LogCapabilities | None
 ) -> None:
-    """Nor is a commit of the new table taken for one that followed the old."""
+    """Nor is a commit of the new table taken for one that followed the old. Each call says so, not only the first."""
+    if kind is not None:
+        scripted_log.inner.capabilities = kind
     append(table)
     version = table.log.newest_state().version
     scripted_log.inner.objects.clear()
-    clock.elapsed_s += 1
+    clock.elapsed_s += 61
     for _ in range(version + 1 + newer):
         append(open_handle())
     before = dict(scripted_log.inner.objects)
-    with pytest.raises(CorruptLogError, match="replaced while it was open"):
-        append(table)
+    calls: list[Callable[[], object]] = [lambda: append(table), table.log.newest_state, Table(table).to_arrow]
+    for call in [*calls, *calls]:
+        with pytest.raises(CorruptLogError, match="replaced while it was open"):
+            call()
     assert scripted_log.inner.objects.keys() == before.keys()
     assert len(txn_ids(scripted_log)) == version + 1 + newer
+
+
+def test_a_reader_on_an_object_store_finds_at_once_that_newer_commits_are_of_another_table(
+    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
+) -> None:
+    scripted_log.inner.capabilities = OBJECT_STORE
+    append(table)
+    scripted_log.inner.objects.clear()
+    clock.elapsed_s += 1
+    for _ in range(4):
+        append(open_handle())
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="replaced while it was open"):
+            table.log.newest_state()
 
 
 def test_nothing_is_committed_on_top_of_a_missing_checkpoint(

@@ -7,7 +7,7 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties
     from txlog.protocol.schema import Struct
 
-__all__ = ["StateBuilder", "TableState", "Totals", "advance"]
+__all__ = ["CommitMark", "StateBuilder", "TableState", "Totals", "advance", "commit_mark"]
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -31,6 +31,9 @@ class Totals(msgspec.Struct, frozen=True):
     num_files: int
     size_bytes: int
 
+
+CommitMark: TypeAlias = "tuple[int, str | int | None]"
+"""A commit's size in bytes, and its transaction id, or its time if its writer gave it no id."""
 
 Derived = TypeVar("Derived")
 
@@ -82,6 +85,7 @@ class TableState(msgspec.Struct, frozen=True):
     segment: LogSegment
     totals: Totals | None
     newest_foreign: int
+    mark: CommitMark | None
     _parsed: _Parsed
 
     @property
@@ -132,6 +136,7 @@ class StateBuilder:
         self.in_commit_timestamp_ms: int | None = None
         self._totals = base.totals if base else None
         self._newest_foreign = base.newest_foreign if base else None
+        self.mark = base.mark if base else None
 
     def apply(self, actions: Iterable[Action | None]) -> None:
         transactions: dict[str, SetTransaction] = {}
@@ -153,6 +158,7 @@ class StateBuilder:
 
     def apply_commit(self, commit: Commit) -> None:
         self.apply(commit.actions)
+        self.mark = commit_mark(commit)
         self.in_commit_timestamp_ms = commit.in_commit_timestamp_ms
         before = self._totals if commit.version else Totals(0, 0)
         net = commit.commit_info.net_files if commit.commit_info else None
@@ -197,8 +203,14 @@ class StateBuilder:
             segment,
             self._totals,
             segment.version if self._newest_foreign is None else self._newest_foreign,
+            self.mark,
             parsed,
         )
+
+
+def commit_mark(commit: Commit) -> CommitMark:
+    info = commit.commit_info
+    return commit.size_bytes, commit.txn_id or (None if info is None else info.timestamp)
 
 
 def advance(state: TableState | None, commit: Commit) -> TableState:

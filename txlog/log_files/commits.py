@@ -61,8 +61,10 @@ class CommitReader:
         name = self.versions.name_of(version)
         return parse_commit(body, version, name=name, table=self._store.uri, limits=self._limits, files=files)
 
-    def following(self, version: int, *, files: bool, most: int) -> list[Commit]:
-        """Up to ``most`` commits after ``version``, until one is absent.
+    def following(
+        self, version: int, *, files: bool, most: int, on_found: Callable[[], None] | None = None
+    ) -> list[Commit]:
+        """Up to ``most`` commits after ``version``, until one is absent; ``on_found`` is called at the first.
 
         They are read one after another; where a read is a request, the more at once the more there are, since others
         land meanwhile.
@@ -77,6 +79,8 @@ class CommitReader:
                 if commit is None:
                     return found
                 found.append(commit)
+                if on_found is not None and len(found) == 1:
+                    on_found()
             if len(found) > 1 and not self.versions.capabilities.has_cheap_calls:
                 at_once = min(2 * at_once, _PARALLEL)
         return found

@@ -27,7 +27,7 @@ from txlog.errors import (
 )
 from txlog.log.retention import BY_FILE, BY_REQUEST, ReadingCost, checkpoint_is_due, checkpoint_is_overdue, trusted_s
 from txlog.log.segment import CheckpointFiles, LogListing
-from txlog.log.state import TableState, Totals, advance
+from txlog.log.state import TableState, Totals, advance, commit_mark
 from txlog.log_files.commits import CommitReader, unsynced_versions
 from txlog.log_files.listing import list_log, read_hint
 from txlog.log_files.state_loader import StateLoader
@@ -74,7 +74,7 @@ class DeltaLog:
         self._lock = new_lock()
         self._state: TableState | None = None
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
-        self._tip: ObjectMeta | None = None  # the known state's commit file
+        self._tip: ObjectMeta | None = None  # the known state's commit file, where a look takes no request
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
         self._last: Commit | None = None  # the last one that advanced a state, if it is small
@@ -112,8 +112,10 @@ class DeltaLog:
 
         A known state is refreshed by requesting the next commit by name. "Absent" means "never taken" only near the
         newest version. So a state that was confirmed longer ago than min(1 h, a quarter of the log retention) is
-        reloaded in full. So is, if the check costs no request, a state whose own commit is missing: its successors may
-        be missing too. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
+        reloaded in full. So is a state whose own commit is missing, since its successors may be missing too, or is
+        another one, since the table may have been replaced. Where that check costs a request, it is made if there are
+        newer commits, or nobody looked for a minute. Raises ``TableNotFoundError``, ``CorruptLogError``,
+        ``StorageError``.
         """
         known = self._state
         if known is None:
@@ -123,11 +125,19 @@ class DeltaLog:
         if self.state_age_s() > trusted_s(known.properties, _BUILT_ON_MAX_S):
             return self.reload()
         asked = ambient.instant()
+        is_same = None if self.state_is_fresh() else self._look_whether_same(known)
+
+        def on_found() -> None:
+            nonlocal is_same
+            is_same = is_same or self._look_whether_same(known)  # while the next ones are requested
+
         try:
-            newest = self._loader.catch_up(known)
+            newest = self._loader.catch_up(known, on_found)
         except NotFoundError:  # cleaned up while it was read
             return self.reload()
-        if not self.still_has(known) and newest is known:
+        if is_same is not None and not is_same():
+            return self.reload()
+        if self.versions.capabilities.has_cheap_calls and not self.still_has(known) and newest is known:
             return self.reload()
         self._remember(newest, asked)
         if newest is not known and self._tip is None and self.versions.capabilities.has_cheap_calls:
@@ -139,8 +149,14 @@ class DeltaLog:
 
         Raises what `newest_state` raises, and ``CorruptLogError`` if the location now holds a different table.
         """
-        known = self._state
         asked = ambient.instant()
+        fresh = self._loaded()
+        with self._lock:
+            self._tip = None  # the same commit may be another file now: the folder may be put back from a copy
+        return self._remember(fresh, asked)
+
+    def _loaded(self) -> TableState:
+        known = self._state  # before the load: meanwhile other threads may get to know newer versions
         fresh = self._loader.load()
         if known is not None and (fresh.metadata.id != known.metadata.id or fresh.version < known.version):
             raise CorruptLogError(
@@ -149,23 +165,42 @@ class DeltaLog:
                 table=self.uri,
                 version=fresh.version,
             )
-        return self._remember(fresh, asked)
+        return fresh
+
+    def _look_whether_same(self, state: TableState) -> Callable[[], bool]:
+        """Begin to look, where that takes a request, whether the commit of ``state`` is still there, and no other one:
+        a table that was replaced has another one, or none. False too if the commit was never read here."""
+        capabilities, mark = self.versions.capabilities, state.mark
+        if capabilities.has_cheap_calls or capabilities.remembers_versions:
+            return lambda: True  # `still_has` looks, or the owner knows the table by its id
+        if mark is None:
+            return lambda: False
+
+        def is_same() -> bool:
+            try:
+                return commit_mark(self.commits.read(state.version, files=False)) == mark
+            except NotFoundError:
+                return False
+
+        return begin(is_same)
 
     def still_has(self, state: TableState) -> bool:
-        """Whether the commit of ``state`` still exists; True without a check if a check takes a request.
+        """Whether the commit of ``state`` still exists. If a check takes a request: True without one for a minute.
 
         Raises ``CorruptLogError`` if the file belongs to another table, which was recreated at the same location.
         """
         if not self.versions.capabilities.has_cheap_calls:
-            return True
+            if self.state_is_fresh() or self._look_whether_same(state)():
+                return True
+            self._loaded()
+            return False
         try:
             found = self.versions.stat(state.version)
         except NotFoundError:
             return False
         known = self._tip
         if known is not None and known.name == found.name and known != found:
-            self._tip = None
-            self.reload()
+            self.reload()  # where it raises, the tip stays as it is: every later call is to raise, too
         return True
 
     def state_age_s(self) -> float:

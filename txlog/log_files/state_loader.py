@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
-from txlog.log.state import StateBuilder, TableState
+from txlog.log.state import StateBuilder, TableState, commit_mark
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log, read_hint
 from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
@@ -72,9 +72,9 @@ class StateLoader:
         usable = hint if hint and hint.version <= version else None
         return self._with_commit_timestamp(self._load_listed(version, usable))
 
-    def catch_up(self, state: TableState) -> TableState:
-        """``state`` advanced to the newest version, by requesting commit after commit by name."""
-        while following := self._commits.following(state.version, files=False, most=_PROBED):
+    def catch_up(self, state: TableState, on_found: Callable[[], None] | None = None) -> TableState:
+        """``state`` advanced to the newest version, by requesting commit after commit (see `following`)."""
+        while following := self._commits.following(state.version, files=False, most=_PROBED, on_found=on_found):
             state = self._advanced(state, following)
             if len(following) < _PROBED:
                 break
@@ -226,6 +226,7 @@ class StateLoader:
             return None
         builder = StateBuilder()
         builder.start_from(found.actions, found.totals, found.in_commit_timestamp_ms)
+        builder.mark = commit_mark(commit)
         for commit in following():
             builder.apply_commit(commit)
         state = self._built(builder, segment)
