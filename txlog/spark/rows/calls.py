@@ -312,9 +312,7 @@ def _open(
 ) -> Site:
     check_session(spark)
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
-    session = of_session(spark, path) if isinstance(path, str) else {}
-    given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})
-    place = place_at(path, given)
+    place = place_at(path, of_session(spark, path) | dict(storage_options or {}))
     opened = OpenTable(place.store(), retry, hooks, 0, place.storage_options, place.credential_provider)
     return Site(spark, opened)
 
