@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.catalogs.open import made_at_name, open_catalog, resolved
@@ -15,7 +15,7 @@ from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.table import Table, WriteMode, write
-from txlog.util.api_hints import Hinted, explains_calls, no_attribute
+from txlog.util.api_hints import Hinted, explains_calls, explains_names
 
 if TYPE_CHECKING:
     from txlog.store.retry import RetryPolicy
@@ -25,6 +25,7 @@ __all__ = ["Catalog"]
 
 
 @explains_calls
+@explains_names
 class Catalog(metaclass=Hinted):
     """A catalog of tables: it knows where the table of a name is. Thread-safe.
 
@@ -243,8 +244,3 @@ class Catalog(metaclass=Hinted):
 
     def __repr__(self) -> str:
         return f"Catalog({self.uri})"
-
-    if not TYPE_CHECKING:  # a type checker reports a misspelled name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise no_attribute(self, name, None)

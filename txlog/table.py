@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
 from txlog.store.open import open_store
-from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
+from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.lazy import cached_property
 from txlog.util.wording import in_write, spelled
@@ -230,6 +230,7 @@ def resolve(
 
 
 @explains_calls
+@explains_names
 class Table(Readable, metaclass=Hinted):
     """One Delta table, open. Thread-safe; pickles without secrets.
 
@@ -2057,12 +2058,6 @@ class Table(Readable, metaclass=Hinted):
         """Shows the newest version that the handle knows, without reading the log."""
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
-
-    if not TYPE_CHECKING:  # a type checker reports a misspelled name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            open_table = self.__dict__.get("_open_table")
-            raise no_attribute(self, name, open_table and open_table.uri)
 
     def _options_of_another_place(
         self, storage_options: Mapping[str, str] | None, credential_provider: Callable[[], object] | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from txlog.protocol.file_columns import add_files_of, live_rows
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
-from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.api_hints import explains_calls, explains_names
 from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.writer.commit_options import CommitOptions, check_app_id
 from txlog.writer.input import open_data
@@ -50,6 +50,7 @@ IsolationLevel: TypeAlias = Literal["Serializable", "WriteSerializable", "Snapsh
 
 
 @explains_calls
+@explains_names
 class Transaction:
     """Several reads and writes of a table as one version. Made by `Table.transaction`, whose arguments it has.
 
@@ -624,12 +625,6 @@ class Transaction:
             f"Transaction({self._open_table.uri}, on version {self._state.version}, {added} files added,"
             f" {removed} removed, {state if self._result is None else self._result})"
         )
-
-    if not TYPE_CHECKING:  # a type checker reports a misspelled name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            open_table = self.__dict__.get("_open_table")
-            raise no_attribute(self, name, open_table and open_table.uri)
 
     def _count_as_read(self) -> None:
         """An overwrite's rows may come from here: rows appended up to this version are replaced, not kept."""

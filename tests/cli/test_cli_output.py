@@ -81,7 +81,7 @@ def test_all_times_in_json_are_ms_under_one_name(table: str) -> None:
     at = _txlog("show", table, "--timestamp", str(shown["timestamp_ms"]), "--json")
     assert json.loads(at.stdout)["version"] == shown["version"]
     early = _txlog("show", table, "--timestamp", str(shown["timestamp_ms"] - 1))
-    assert (early.exit_code, "before the earliest readable version" in early.stderr) == (1, True)
+    assert (early.exit_code, "the oldest that can be read" in early.stderr) == (1, True)
 
 
 def test_the_path_of_each_file_is_whole_and_on_one_line_however_narrow_the_terminal(

@@ -265,7 +265,7 @@ def test_changes_between_two_times_come_from_the_versions_committed_then(tmp_pat
         table.changes(1, 2, to_timestamp=times[2])
     with pytest.raises(InvalidInputError, match=r"from_timestamp .* is after to_timestamp"):
         table.changes(from_timestamp=times[2], to_timestamp=times[1])
-    with pytest.raises(NotFoundError, match="before the earliest"):
+    with pytest.raises(NotFoundError, match="the oldest that can be read"):
         table.changes(1, to_timestamp="2001-01-01")
 
 

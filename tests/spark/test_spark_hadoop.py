@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from txlog.spark.hadoop import of_session, storage_options
+from txlog.spark.hadoop import of_session, storage_options, write_options_of_session
 from txlog.store.options import Cloud, parse_options
 
 
@@ -120,12 +120,14 @@ def test_the_settings_of_a_bucket_are_for_its_tables_alone(uri: str) -> None:
     }
     expected = {"storage.access_key_id": "of mine", "storage.secret_access_key": "secret"}
     for found in (session(**settings), classic_session({}, {**settings, "fs.s3a.bucket.mine.access.key": "of mine"})):
-        assert storage_options(found, uri) == of_session(found, uri) == expected
+        assert storage_options(found, uri) == write_options_of_session(found, uri) == expected
+        assert of_session(found, uri) == {"access_key_id": "of mine", "secret_access_key": "secret"}
         assert storage_options(found)["storage.access_key_id"] == "of all"
 
 
 def test_only_s3_paths_get_session_options_and_unreadable_settings_give_none() -> None:
     known = session(**{"fs.s3a.access.key": "id"})
-    assert of_session(known, "s3a://b/t") == of_session(known, "s3://b/t") == {"storage.access_key_id": "id"}
+    assert of_session(known, "s3a://b/t") == of_session(known, "s3://b/t") == {"access_key_id": "id"}
+    assert write_options_of_session(known, "s3://b/t") == {"storage.access_key_id": "id"}
     assert of_session(known, "/local") == of_session(known, "az://b/t") == {}
     assert of_session(SimpleNamespace(conf=None), "s3://b/t") == {}

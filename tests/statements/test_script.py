@@ -359,7 +359,7 @@ def test_a_subquery_in_a_condition_is_refused_with_the_merge_that_does_it(text: 
 
 
 def test_statistics_are_not_computed_since_each_write_has_them() -> None:
-    with pytest.raises(InvalidInputError, match="Each write stores those of its files"):
+    with pytest.raises(InvalidInputError, match="Each write stores statistics of its files"):
         read_statements("analyze table t compute delta statistics")
     with pytest.raises(InvalidInputError) as raised:
         read_statements("selct 1")

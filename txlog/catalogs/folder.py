@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from txlog.catalogs.base import TablePlace
@@ -272,15 +272,10 @@ def _taken(name: str, uri: str) -> TableExistsError:
     return TableExistsError(f"there is already a table {name} in this catalog", table=uri)
 
 
-class _failing:
+@contextmanager
+def _failing(verb: str, path: str) -> Iterator[None]:
     """Turns an OSError of the block into a StorageError."""
-
-    def __init__(self, verb: str, path: str) -> None:
-        self._verb, self._path = verb, path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise StorageError(f"could not {self._verb}: {error.strerror or error}", table=self._path) from error
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"could not {verb}: {error.strerror or error}", table=path) from error

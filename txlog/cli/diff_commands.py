@@ -12,6 +12,7 @@ from rich.text import Text
 
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
+from txlog.cli.tables import table_of
 from txlog.result import counted, human_size
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ def _shown(found: VersionDiff) -> Iterator[RenderableType]:
 
 
 def _table(changes: Sequence[Change]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("what", "before", "after"):
-        table.add_column(name, overflow="fold")
+    table = table_of("what", "before", "after")
     for each in changes:
         table.add_row(*(Text("-" if text is None else text) for text in (each.what, each.before, each.after)))
     return table

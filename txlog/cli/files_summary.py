@@ -10,8 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from txlog.result import counted, human_size
-from txlog.verify.files_summary import FilesSummary, SizeBin
+from txlog.cli.tables import grid, table_of
+from txlog.result import counted, human_size, whole_size
+from txlog.verify.files_summary import FilesSummary, bin_text
 
 __all__ = ["summary_facts", "summary_shown"]
 
@@ -33,7 +34,7 @@ def summary_shown(table: str, summary: FilesSummary) -> list[RenderableType]:
         "deleted rows": _deleted(summary),
         "removed": _removed(summary),
     }
-    shown: list[RenderableType] = [_grid(lines)]
+    shown: list[RenderableType] = [grid(lines)]
     if summary.files:
         shown += [Text(), _histogram(summary)]
     if summary.files and summary.partitions[0].values:
@@ -50,7 +51,7 @@ def _spread(summary: FilesSummary) -> str:
 
 
 def _small(summary: FilesSummary) -> str:
-    below = _whole(summary.small_below_bytes)
+    below = whole_size(summary.small_below_bytes)
     if not summary.small_files:
         return f"none below {below}"
     found = f"{counted(summary.small_files, 'file')} below {below}, {human_size(summary.small_bytes)}"
@@ -81,26 +82,13 @@ def _histogram(summary: FilesSummary) -> Table:
         # A bin that is not empty gets at least a narrow bar.
         bar = "█" * (found.files * _BAR_WIDTH // most) or ("▏" if found.files else "")
         together = human_size(found.size_bytes) if found.files else ""
-        table.add_row(_range(found), f"{found.files:,}", together, Text(bar, style="cyan"))
+        table.add_row(bin_text(found), f"{found.files:,}", together, Text(bar, style="cyan"))
     return table
 
 
-def _range(found: SizeBin) -> str:
-    if found.to_bytes is None:
-        return f"{_whole(found.from_bytes)} or more"
-    return (
-        f"{_whole(found.from_bytes)} to {_whole(found.to_bytes)}" if found.from_bytes else f"< {_whole(found.to_bytes)}"
-    )
-
-
-def _whole(size_bytes: int) -> str:
-    return human_size(size_bytes).replace(".0 ", " ")
-
-
 def _partitions(summary: FilesSummary) -> list[RenderableType]:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("partition", "files", "small", "together"):
-        table.add_column(name, justify="left" if name == "partition" else "right", overflow="fold")
+    numbers = ("files", "small", "together")
+    table = table_of("partition", *numbers, numbers=numbers)
     for found in summary.partitions[:_PARTITIONS_SHOWN]:
         table.add_row(
             Text(_named(found.values)), f"{found.files:,}", f"{found.small_files:,}", human_size(found.size_bytes)
@@ -112,10 +100,3 @@ def _partitions(summary: FilesSummary) -> list[RenderableType]:
 
 def _named(values: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name}={'null' if value is None else value}" for name, value in values.items())
-
-
-def _grid(lines: Mapping[str, str]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    for name, value in lines.items():
-        grid.add_row(Text(name, style="bold"), Text(value))
-    return grid

@@ -199,4 +199,4 @@ def _result(out: Output, table: txlog.Table, result: txlog.WriteResult) -> None:
 
 
 def _preview(out: Output, table: txlog.Table, preview: Any) -> None:
-    out.result(show.row_preview_facts(table.uri, preview), show.row_preview_shown(table.uri, preview))
+    out.result(show.preview_facts(table.uri, preview), show.row_preview_shown(table.uri, preview))

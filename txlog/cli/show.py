@@ -7,7 +7,7 @@ the renderables a person sees (`..._shown`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -18,11 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.iceberg_commands import iceberg_shown
+from txlog.cli.tables import grid, table_of
 from txlog.cli.values import plain
 from txlog.commands.history import HISTORY_COLUMNS, history_row
 from txlog.protocol.paths import location_of, resolve_data_path
 from txlog.protocol.schema import type_name
-from txlog.result import WriteResult, counted, human_size, utc_text
+from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
 
 if TYPE_CHECKING:
     from txlog.commands.overwrite_preview import OverwritePreview
@@ -42,7 +43,6 @@ __all__ = [
     "preview_shown",
     "probe_facts",
     "probe_shown",
-    "row_preview_facts",
     "row_preview_shown",
     "rows_shown",
     "snapshot_facts",
@@ -80,7 +80,7 @@ def overwrite_shown(uri: str, result: WriteResult) -> str:
     return f"{counted(metrics.rows, 'row')} in place of {gone}{copied}: {uri} is at version {result.version}"
 
 
-def preview_facts(uri: str, preview: OverwritePreview) -> Facts:
+def preview_facts(uri: str, preview: OverwritePreview | RowPreview) -> Facts:
     """The counts of a dry run."""
     return {"table": uri, "dry_run": True, **asdict(preview)}
 
@@ -98,11 +98,6 @@ def rows_shown(uri: str, result: WriteResult) -> str:
         return append_shown(uri, result)
     metrics = result.metrics
     return f"{_row_counts(asdict(metrics), '')}: {uri} is at version {result.version}"
-
-
-def row_preview_facts(uri: str, preview: RowPreview) -> Facts:
-    """The counts of a dry run."""
-    return {"table": uri, "dry_run": True, **asdict(preview)}
 
 
 def row_preview_shown(uri: str, preview: RowPreview) -> str:
@@ -129,7 +124,7 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
         "id": snapshot.table_id,
         "files": snapshot.num_files,
         "size_bytes": snapshot.size_bytes,
-        "rows": _total(_rows_of(snapshot.files())),
+        "rows": sum_if_known(_rows_of(snapshot.files())),
         "partition_columns": list(snapshot.partition_columns),
         "clustering_columns": list(snapshot.clustering_columns),
         "columns": [
@@ -155,10 +150,10 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
         **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},
         **{f"  {key}": value for key, value in sorted(facts["properties"].items())},
     }
-    columns = _table("column", "type", "")
+    columns = table_of("column", "type", "")
     for column in facts["columns"]:
         columns.add_row(Text(column["name"]), Text(column["type"]), "" if column["nullable"] else "not null")
-    return [_grid(lines), Text(), columns]
+    return [grid(lines), Text(), columns]
 
 
 def _protocol(protocol: Mapping[str, Any]) -> str:
@@ -200,7 +195,7 @@ def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     # A column without values would only take space.
     shown = [at for at in range(len(names)) if at < _ALWAYS_SHOWN or any(row[at] for row in rows)]
     numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "rows", "files", "size")
-    table = _table(*(names[at] for at in shown), numbers=numbers, unbroken=unbroken)
+    table = table_of(*(names[at] for at in shown), numbers=numbers, unbroken=unbroken)
     for at, column in zip(shown, table.columns, strict=True):
         column.min_width = min(_READABLE_WIDTH, max((len(row[at]) for row in rows), default=0))
     for row in rows:
@@ -243,7 +238,7 @@ def file_facts(uri: str, files: pa.Table) -> list[Facts]:
 def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
     is_partitioned = any(file["partition"] for file in files)
     names = ("size", "rows", "modified (UTC)", *(["partition"] if is_partitioned else []), "path")
-    table = _table(*names, numbers=("size", "rows"), unbroken=names)
+    table = table_of(*names, numbers=("size", "rows"), unbroken=names)
     for file in files:
         partition = ", ".join(
             f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()
@@ -266,11 +261,6 @@ def _rows_of(files: pa.Table) -> list[int | None]:
     found = pc.extract_regex(files.column("stats").cast(pa.string()), r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})')
     rows: list[int | None] = pc.struct_field(found, "rows").cast(pa.int64()).to_pylist()
     return rows
-
-
-def _total(rows: Sequence[int | None]) -> int | None:
-    known = [count for count in rows if count is not None]
-    return sum(known) if len(known) == len(rows) else None
 
 
 # --- verification, probe ------------------------------------------------------------------------------------
@@ -309,7 +299,7 @@ def _files_facts(found: RowsByFile) -> Facts:
 def verification_shown(verification: Verification) -> list[RenderableType]:
     shown: list[RenderableType] = []
     if verification.findings:
-        table = _table("", "rule", "where", "what is wrong")
+        table = table_of("", "rule", "where", "what is wrong")
         for finding in verification.findings:
             color = "red" if finding.severity == "error" else "yellow"
             table.add_row(
@@ -370,21 +360,6 @@ def probe_shown(report: ProbeReport) -> list[RenderableType]:
 
 
 # --- small things -------------------------------------------------------------------------------------------
-
-
-def _table(*names: str, numbers: Sequence[str] = (), unbroken: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        justify: Literal["left", "right"] = "right" if name in numbers else "left"
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in unbroken)
-    return table
-
-
-def _grid(lines: Mapping[str, str]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    for name, value in lines.items():
-        grid.add_row(Text(name, style="bold"), Text(value))
-    return grid
 
 
 def _number(value: Any) -> str:

@@ -17,6 +17,7 @@ from txlog.catalogs.open import open_place
 from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.tables import table_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.result import counted, human_size
@@ -159,10 +160,7 @@ def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableTyp
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> Table:
     """A table with right-aligned numbers; ids are shown as they are, counts with thousands separators."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        is_number = name in ("checkpoint", "version", "tasks", "rows", "size")
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    table = table_of(*names, numbers=("checkpoint", "version", "tasks", "rows", "size"))
     for row in rows:
         texts = (
             "" if cell is None else f"{cell:,}" if name in ("tasks", "rows") else str(cell)

@@ -94,7 +94,6 @@ def _merge_on(
     from txlog.commands.row_change.held_source import change_with_held_source
     from txlog.tasks.specs import MergeSpec
 
-    _require_clause(clauses)
     now, names = ambient.now(), (merge.source_alias, merge.target_alias)
     with TxlogError.located(open_table.uri, state.version):
         rows = read_merge_source(stream, merge.condition, state, now, *names, table=open_table.uri).rows
@@ -119,7 +118,6 @@ def bound_merge(
     open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
 ) -> MergeRows:
     """Read the source and bind the merge to a version. Raises what `merge_rows` raises."""
-    _require_clause(clauses)
     with TxlogError.located(open_table.uri, state.version):
         now = ambient.now()
         source = read_merge_source(
@@ -129,8 +127,3 @@ def bound_merge(
         if source.index is not None and not source.computed:
             known = known_keys(open_table.key_cache, source.index, state)
         return MergeRows(source, merge, clauses, state, now, known, numbers_of(open_table, state))
-
-
-def _require_clause(clauses: tuple[Clause, ...]) -> None:
-    if not clauses:
-        raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")

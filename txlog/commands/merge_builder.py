@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from txlog.errors import InvalidInputError
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import invalid
@@ -134,10 +135,12 @@ class MergeBuilder(Generic[Done]):
             A `WriteResult`; None in a transaction, whose own result covers the merge.
 
         Raises:
-            InvalidInputError: The join is no condition on the two sides, a column or value does not fit, or clauses
-                apply to two source rows that match one row of the table, and do not both delete it.
+            InvalidInputError: There is no clause, the join is no condition on the two sides, a column or value does not
+                fit, or clauses apply to two source rows that match one row of the table, and do not both delete it.
             TxlogError: What `Table.upsert` raises.
         """
+        if not self._clauses:
+            raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
         return self._run(tuple(self._clauses))
 
     def __repr__(self) -> str:

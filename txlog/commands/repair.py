@@ -20,6 +20,7 @@ from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import DataPath, is_location, resolve_data_path, stored_path
 from txlog.protocol.statistics_read import num_records
+from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
 from txlog.tasks.change_files import ChangeFileWriter
 from txlog.tasks.check_files import IsGone
@@ -88,7 +89,7 @@ def _lost(open_table: OpenTable, state: TableState, workers: Workers) -> tuple[l
         version=None,
         files=tuple(add.path for add in lost),
         files_checked=len(live),
-        rows=_total(rows),
+        rows=sum_if_known(rows),
         size_bytes=sum(add.size for add in lost),
         partitions=tuple(_partitions(state, lost)),
         without_vector=tuple(add.path for add in without_vector),
@@ -118,11 +119,6 @@ def _rows(add: AddFile) -> int | None:
     return None if rows is None else max(0, rows - dead)
 
 
-def _total(rows: Sequence[int | None]) -> int | None:
-    known = [count for count in rows if count is not None]
-    return sum(known) if len(known) == len(rows) else None
-
-
 def _partitions(state: TableState, lost: Sequence[AddFile]) -> Iterator[LostPartition]:
     names = state.partition_columns
     keys = physical_names(state.schema, names)
@@ -131,7 +127,7 @@ def _partitions(state: TableState, lost: Sequence[AddFile]) -> Iterator[LostPart
         grouped.setdefault(tuple(add.partition_values.get(key) for key in keys), []).append(add)
     for values, adds in grouped.items():
         named: Mapping[str, str | None] = dict(zip(names, values, strict=True))
-        yield LostPartition(named, len(adds), _total([_rows(add) for add in adds]), sum(add.size for add in adds))
+        yield LostPartition(named, len(adds), sum_if_known([_rows(add) for add in adds]), sum(add.size for add in adds))
 
 
 def _removed(

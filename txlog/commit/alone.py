@@ -437,7 +437,7 @@ class CommitRun:
         return named_intent(name) is None or may_be_taken(name, self.committer.read.known(self.state.version))
 
     def _leave_offer(self, state: TableState) -> bool:
-        """Let other writers commit what is proposed, if the table has it so. From now on it stays as it is."""
+        """Let other writers commit what is proposed, which then stays as it is, if the table's properties allow it."""
         line = self.committer.line
         if line is not None and self.offer is None and self.plan is None and self._combines(state):
             from txlog.commit.offer import Offer

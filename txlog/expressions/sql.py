@@ -29,7 +29,7 @@ from txlog.errors import InvalidInputError
 from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
 from txlog.expressions.build import assigned, literal
 from txlog.expressions.predicates import Column, Predicate, bind
-from txlog.expressions.sql_reader import Reader, Scope
+from txlog.expressions.sql_reader import Reader, Scope, line_and_column
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import is_numeric
 from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
@@ -266,10 +266,8 @@ def _refuse_double_quotes(sql_text: str) -> None:
         return
     for token in _Dialect().tokenize(sql_text):
         if sql_text[token.start] == '"':
-            column = token.start - sql_text.rfind("\n", 0, token.start)
-            line = sql_text.count("\n", 0, token.start) + 1
             raise InvalidInputError(
-                f"double quotes in {sql_text!r}, at line {line}, column {column}:"
+                f"double quotes in {sql_text!r}, at {line_and_column(sql_text, token.start)}:"
                 f" Spark reads them as a string, the SQL standard as a name. Write '{token.text}' for the string, or"
                 f" `{token.text}` for the column"
             )

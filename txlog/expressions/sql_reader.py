@@ -60,7 +60,7 @@ from txlog.protocol.schema import (
 )
 from txlog.util.wording import argument
 
-__all__ = ["Reader", "Scope"]
+__all__ = ["Reader", "Scope", "line_and_column"]
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -458,9 +458,13 @@ class Reader:
         starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
         if not starts:
             return f" (in {self._shown})"
-        start = min(starts)
-        line, column = self.sql_text.count("\n", 0, start) + 1, start - self.sql_text.rfind("\n", 0, start)
-        return f" (in {self._shown}, at line {line}, column {column})"
+        return f" (in {self._shown}, at {line_and_column(self.sql_text, min(starts))})"
+
+
+def line_and_column(text: str, at: int) -> str:
+    """The place of a character, given its index, in the words of an error: ``line 1, column 9``."""
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return f"line {line}, column {column}"
 
 
 def _text(node: exp.Expression) -> str:

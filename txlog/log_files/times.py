@@ -70,8 +70,8 @@ class CommitTimes:
         earliest_ms = self._time(low, times, state)
         if timestamp_ms < earliest_ms:
             raise NotFoundError(
-                f"{_utc(timestamp_ms)} is before the earliest readable version, {low}, of {_utc(earliest_ms)}:"
-                " use a later time",
+                f"{_utc(timestamp_ms)} is earlier than version {low} ({_utc(earliest_ms)}), the oldest that can be"
+                " read: use a later time",
                 table=self._store.uri,
                 version=low,
             )

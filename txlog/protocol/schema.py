@@ -7,7 +7,7 @@ PROTOCOL.md, "Schema Serialization Format".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -43,6 +43,7 @@ __all__ = [
     "Primitive",
     "Struct",
     "backquoted",
+    "field_at",
     "fold_name",
     "from_arrow",
     "leaf_paths",
@@ -168,6 +169,12 @@ def leaf_paths(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType]]:
             yield from (((member.name, *path), leaf) for path, leaf in leaf_paths(member.type))
         else:
             yield (member.name,), member.type
+
+
+def field_at(schema: Struct, path: Sequence[str]) -> Field:
+    """The field at a path that the schema has: of a leaf, or of a struct on the way to one."""
+    field = next(member for member in schema.fields if member.name == path[0])
+    return field_at(field.type, path[1:]) if isinstance(field.type, Struct) and path[1:] else field
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------

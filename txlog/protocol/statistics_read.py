@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
-from txlog.protocol.wire import INT64_MAX
+from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, field_at, leaf_paths
+from txlog.protocol.wire import size_or_none
 from txlog.util.lazy import pattern
 
 __all__ = ["FileBounds", "StatisticsReader", "num_records"]
@@ -48,7 +48,7 @@ class FileBounds(msgspec.Struct, frozen=True):
 def num_records(text: str | None) -> int | None:
     """The number of physical rows according to one ``add.stats``; None if absent. Never raises."""
     document = _load(text, exact=False) if text else None
-    return _count(document.get("numRecords")) if isinstance(document, Mapping) else None
+    return size_or_none(document.get("numRecords")) if isinstance(document, Mapping) else None
 
 
 class StatisticsReader:
@@ -69,7 +69,7 @@ class StatisticsReader:
         if not isinstance(document, Mapping):
             return FileBounds()
         bounds = FileBounds(
-            num_records=_count(document.get("numRecords")), tight=document.get("tightBounds") is not False
+            num_records=size_or_none(document.get("numRecords")), tight=document.get("tightBounds") is not False
         )
         _collect(document.get("minValues"), self._tree, (), bounds.minimum, _Leaf.minimum)
         _collect(document.get("maxValues"), self._tree, (), bounds.maximum, _Leaf.maximum)
@@ -124,10 +124,6 @@ def _keep_meaningful(bounds: FileBounds) -> None:
             del bounds.null_count[path]
 
 
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= INT64_MAX else None
-
-
 # --- values -----------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +152,7 @@ class _Leaf(msgspec.Struct, frozen=True):
             return None
 
     def nulls(self, raw: Any) -> int | None:
-        return _count(raw)
+        return size_or_none(raw)
 
 
 _Tree: TypeAlias = "dict[str, _Leaf | _Tree]"
@@ -176,15 +172,10 @@ def _plant(tree: _Tree, path: ColumnPath, leaf: _Leaf) -> None:
     tree[path[-1]] = leaf
 
 
-def _field_at(schema: Struct, path: ColumnPath) -> Field:
-    field = next(member for member in schema.fields if member.name == path[0])
-    return _field_at(field.type, path[1:]) if isinstance(field.type, Struct) and path[1:] else field
-
-
 def _leaf(schema: Struct, path: ColumnPath, data_type: DataType) -> _Leaf:
     if isinstance(data_type, Decimal):
         return _Leaf(_decimal, _same)
-    if data_type == DOUBLE and _was_float(_field_at(schema, path)):
+    if data_type == DOUBLE and _was_float(field_at(schema, path)):
         return _Leaf(_double, lambda value: max(value, _single(value)), lambda value: min(value, _single(value)))
     return _BY_NAME.get(data_type.name, _NO_BOUNDS) if isinstance(data_type, Primitive) else _NO_BOUNDS
 

@@ -33,6 +33,7 @@ __all__ = [
     "read_text_list",
     "read_text_map",
     "shown",
+    "size_or_none",
     "wire_keys",
 ]
 
@@ -55,6 +56,11 @@ def read_size(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= INT64_MAX:
         raise ActionError(f"must be an integer from 0 to 2**63-1, not {shown(value)}")
     return value
+
+
+def size_or_none(value: Any) -> int | None:
+    """What `read_size` reads, where a wrong value is no error: a hint, which is then ignored."""
+    return value if type(value) is int and 0 <= value <= INT64_MAX else None
 
 
 def read_long(value: Any) -> int:

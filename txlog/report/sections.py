@@ -25,9 +25,9 @@ from txlog.report.commits import Tally, Timeline
 from txlog.report.facts import Facts, LogFacts, Upkeep
 from txlog.report.files import RemovedFiles
 from txlog.report.text import age, dated, span
-from txlog.result import counted, human_size, utc_text
+from txlog.result import counted, human_size, utc_text, whole_size
 from txlog.util.html import Markup, element
-from txlog.verify.files_summary import FilesSummary, SizeBin
+from txlog.verify.files_summary import FilesSummary, bin_text
 
 __all__ = ["section", "sections"]
 
@@ -151,7 +151,7 @@ def _newest(timeline: Timeline) -> Markup:
 
 def _files(facts: Facts) -> Markup:
     summary, dead = facts.files.summary, facts.files.dead
-    below = _whole(summary.small_below_bytes)
+    below = whole_size(summary.small_below_bytes)
     parts = [f"{counted(summary.files, 'file')}, {human_size(summary.size_bytes)}."]
     if summary.median_bytes is not None:
         parts.append(f"The median file has {human_size(summary.median_bytes)}.")
@@ -174,7 +174,7 @@ def _sizes(summary: FilesSummary) -> Markup:
         kind = "k1" if is_small and summary.mergeable_files else "k0"
         together = human_size(each.size_bytes) if each.files else ""
         title = f"{counted(each.files, 'file')}, {together}"
-        rows.append(((_range(each), "w"), bar(each.files / most, title, kind), f"{each.files:,}", together))
+        rows.append(((bin_text(each), "w"), bar(each.files / most, title, kind), f"{each.files:,}", together))
     heads = (("size of a file", None), ("", "share"), ("files", "n"), ("together", "n"))
     return element("div", None, element("h3", None, "Sizes"), _table(heads, rows))
 
@@ -477,20 +477,6 @@ def _cut(text: str) -> str:
 
 def _named(values: Mapping[str, str | None]) -> str:
     return ", ".join("null" if value is None else value for value in values.values())
-
-
-def _range(found: SizeBin) -> str:
-    if found.to_bytes is None:
-        return f"{_whole(found.from_bytes)} or more"
-    return (
-        f"{_whole(found.from_bytes)} to {_whole(found.to_bytes)}"
-        if found.from_bytes
-        else f"below {_whole(found.to_bytes)}"
-    )
-
-
-def _whole(size_bytes: int) -> str:
-    return human_size(size_bytes).replace(".0 ", " ")
 
 
 def _percent(share: float) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import asdict
 
-__all__ = ["Outcome", "WriteMetrics", "WriteResult", "counted", "human_size", "utc_text"]
+__all__ = ["Outcome", "WriteMetrics", "WriteResult", "counted", "human_size", "sum_if_known", "utc_text", "whole_size"]
 
 Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
 
@@ -149,6 +149,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def sum_if_known(counts: Sequence[int | None]) -> int | None:
+    """The sum; None if one of the counts is unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def utc_text(timestamp_ms: int) -> str:
     """``2026-11-20 21:00:00`` in UTC, from ms since the epoch; the number itself if it is out of range for a date."""
     try:
@@ -165,3 +171,8 @@ def human_size(size_bytes: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def whole_size(size_bytes: int) -> str:
+    """`human_size` of a round number: ``32 MB`` for 32.0 MB."""
+    return human_size(size_bytes).replace(".0 ", " ")

@@ -8,7 +8,7 @@ crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` de
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.recovery import Recovery, attempts_to_seal, listed_tasks, seal_difference, stale
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.api_hints import explains_calls, explains_names
 from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import in_write, spelled
@@ -44,6 +44,7 @@ SinkMode: TypeAlias = Literal["append", "overwrite", "upsert", "retract"]
 
 
 @explains_calls
+@explains_names
 class Sink:
     """One application's exactly-once writes to one table, by tasks in any number of processes.
 
@@ -547,12 +548,6 @@ class Sink:
 
     def __repr__(self) -> str:
         return f"Sink({self._open_table.uri}, app_id={self._app_id!r}, mode={self._mode!r})"
-
-    if not TYPE_CHECKING:  # a type checker reports a misspelled name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            open_table = self.__dict__.get("_open_table")
-            raise no_attribute(self, name, open_table and open_table.uri)
 
     def __getstate__(self) -> dict[str, Any]:
         return {

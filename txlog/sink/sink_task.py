@@ -6,11 +6,10 @@ In: batches. Out: a `Committable`, when all files are sealed. Knows neither the 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
 
 from txlog.errors import InvalidInputError
 from txlog.store.base import FileStore
-from txlog.util.api_hints import no_attribute
+from txlog.util.api_hints import explains_names
 from txlog.writer.changelog.changelog_writer import ChangelogWriter, KeepKeys
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
@@ -21,6 +20,7 @@ from txlog.writer.write_plan import WriteJob
 __all__ = ["SinkTask"]
 
 
+@explains_names
 class SinkTask:
     """One task of one checkpoint: a context manager. Leaving it cleanly seals the files; an exception aborts them."""
 
@@ -78,11 +78,6 @@ class SinkTask:
         if self._committable is None:
             raise InvalidInputError("the task is not sealed yet: its committable is available after the with block")
         return self._committable
-
-    if not TYPE_CHECKING:  # a type checker reports a misspelled name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise no_attribute(self, name, None)
 
     def __enter__(self) -> SinkTask:
         if self._is_over:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
 from txlog.expressions.values import INTEGER_ENDS, Ordered, beside, ordered
-from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths, type_to_arrow
+from txlog.protocol.schema import DOUBLE, DataType, Decimal, Primitive, Struct, field_at, leaf_paths, type_to_arrow
 from txlog.protocol.stats_struct import read_json_objects, tree_type
 from txlog.protocol.type_widening import was_float
 
@@ -87,7 +87,7 @@ class Leaf(msgspec.Struct, frozen=True):
 def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
     """The leaf columns among ``paths``, in schema order; other paths have no statistics."""
     return tuple(
-        Leaf(path, data_type, _kind(data_type), data_type == DOUBLE and was_float(_field_at(schema, path)))
+        Leaf(path, data_type, _kind(data_type), data_type == DOUBLE and was_float(field_at(schema, path)))
         for path, data_type in leaf_paths(schema)
         if path in paths
     )
@@ -172,11 +172,6 @@ def _member(column: pa.Array | None, path: Path) -> pa.Array | None:
         index = column.type.get_field_index(name)
         column = None if index < 0 else column.flatten()[index]
     return column
-
-
-def _field_at(schema: Struct, path: Path) -> Field:
-    field = next(member for member in schema.fields if member.name == path[0])
-    return _field_at(field.type, path[1:]) if isinstance(field.type, Struct) and path[1:] else field
 
 
 # --- values -------------------------------------------------------------------------------------------------------

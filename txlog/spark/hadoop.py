@@ -1,8 +1,8 @@
 """The S3 credentials that a Spark session has for Hadoop, as txlog options.
 
-In: a SparkSession. Out: ``storage.<key>`` options. A Python data source cannot see the session's configuration before
-the tasks run, but txlog opens the table before that. So a write cannot read ``fs.s3a.*`` itself, and the program passes
-it the options.
+In: a SparkSession. Out: options of the store: ``storage.<key>`` as Spark writes them, or ``<key>`` alone. A Python data
+source cannot see the session's configuration before the tasks run, but txlog opens the table before that. So a write
+cannot read ``fs.s3a.*`` itself, and the program passes it the options.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txlog.util.arguments import invalid
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_session", "is_sail", "of_session", "storage_options"]
+__all__ = ["check_session", "is_sail", "of_session", "storage_options", "write_options_of_session"]
 
 _S3A = {
     "access.key": "access_key_id",
@@ -35,6 +35,7 @@ _BUCKET = re.compile(r"s3a?://([^/]+)")
 _NOW, _AT_START = "fs.s3a.", "spark.hadoop.fs.s3a."
 """The prefix for ``spark.conf.set``, and the one for ``spark-submit --conf`` and the session's builder."""
 _DEFAULTS = "core-default.xml"
+_PREFIX = "storage."
 
 
 def storage_options(spark: SparkSession, uri: str | None = None) -> dict[str, str]:
@@ -98,7 +99,15 @@ def is_sail(spark: Any) -> bool:
 
 
 def of_session(spark: Any, path: str) -> dict[str, str]:
-    """The session's `storage_options` if ``path`` is on S3; empty if the session does not list its settings."""
+    """What ``storage_options=`` takes: the session's options for ``path`` if it is on S3, named without a prefix.
+
+    Empty for other paths, and if the session does not list its settings.
+    """
+    return {key.removeprefix(_PREFIX): value for key, value in write_options_of_session(spark, path).items()}
+
+
+def write_options_of_session(spark: Any, path: str) -> dict[str, str]:
+    """`of_session`, named as the options of ``df.write``: ``storage.<key>``."""
     if not isinstance(path, str) or not path.startswith(("s3://", "s3a://")):
         return {}
     with contextlib.suppress(Exception):  # an older Spark Connect does not list its settings

@@ -46,8 +46,7 @@ def _on_workers(
 ) -> Callable[Concatenate[SparkSession, str | os.PathLike[str], Given], Done]:
     def call(spark: SparkSession, uri: str | os.PathLike[str], /, *given: Given.args, **options: Given.kwargs) -> Done:
         places, path = workers(spark), os.fspath(uri)
-        session = {key.removeprefix("storage."): value for key, value in of_session(spark, path).items()}
-        table = Table.open(path, storage_options=session or None, workers=places)
+        table = Table.open(path, storage_options=of_session(spark, path) or None, workers=places)
         return method(table, *given, **options)
 
     call.__name__ = call.__qualname__ = method.__name__

@@ -23,11 +23,12 @@ from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_errors
-from txlog.spark.hadoop import of_session
+from txlog.spark.hadoop import write_options_of_session
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
+from txlog.spark.settings import QUERY_ID
 from txlog.spark.stream import batch_fingerprint
 from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from txlog.commit.open_table import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
-
-QUERY_ID = "sql.streaming.queryId"
 
 
 @explains_call
@@ -191,7 +190,7 @@ class MicroBatch:
         if mode not in ("append", "overwrite"):
             raise invalid("mode", mode, one_of(["append", "overwrite"]))
         given = {
-            **of_session(self._batch.sparkSession, os.fspath(path)),
+            **write_options_of_session(self._batch.sparkSession, os.fspath(path)),
             **(options or {}),
             "path": os.fspath(path),
             "txnAppId": name,
@@ -303,7 +302,8 @@ class MicroBatch:
         name = app_id if app_id is not None else self.app_id
         spark = self._batch.sparkSession
         stored = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
-        options = parse_write_options({**of_session(spark, os.fspath(path)), **stored, "path": os.fspath(path)})
+        of_session = write_options_of_session(spark, os.fspath(path))
+        options = parse_write_options({**of_session, **stored, "path": os.fspath(path)})
         row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._fingerprint))
 
         def change(open_table: OpenTable) -> WriteResult | None:

@@ -77,8 +77,7 @@ def read(
     check_session(spark)
     location = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
     if storage_options is None:
-        found = of_session(spark, location)
-        storage_options = {key.removeprefix("storage."): value for key, value in found.items()}
+        storage_options = of_session(spark, location)
     table = open_version(location, storage_options, version, timestamp)
     plan = table.plan(columns, where)
     tasks = list(plan.tasks())

@@ -105,8 +105,7 @@ class SessionCatalog:
         return name_parts(name, 2, (self._spark.catalog.currentDatabase(),))
 
     def _place(self, parts: tuple[str, ...], location: str) -> TablePlace:
-        session = {key.removeprefix("storage."): value for key, value in of_session(self._spark, location).items()}
-        return TablePlace(location, ".".join(parts), session or None)
+        return TablePlace(location, ".".join(parts), of_session(self._spark, location) or None)
 
     def _facts(self, parts: tuple[str, ...]) -> dict[str, str]:
         """What the catalog knows about a table besides its columns."""

@@ -26,6 +26,8 @@ VERSION_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+QUERY_ID = "sql.streaming.queryId"
+"""The local property by which Spark gives the tasks of a stream the id of its query."""
 PROPERTY_DEFAULTS = tuple(
     f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}" for name in sorted(KNOWN_KEYS)
 )

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions
-from txlog.spark.settings import CHECKPOINTS, SessionSettings
+from txlog.spark.settings import CHECKPOINTS, QUERY_ID, SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
 from txlog.writer.write_plan import WriteJob
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamMessage", "TxlogStreamWriter", "batch_fingerprint"]
 
-_QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
 
@@ -62,7 +61,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         assert context is not None
         settings = SessionSettings.seen_by(context.getLocalProperty)
-        query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(_BATCH_ID)
         try:
             job = self._job_in(settings, query_id, int(batch_id))
         except TxlogError:

@@ -86,9 +86,9 @@ def read_vacuum(cursor: Cursor) -> Vacuum:
 
 def read_analyze(cursor: Cursor) -> NoReturn:
     raise cursor.refused(
-        "there are no statistics to compute. Each write stores those of its files, by which readers skip files. Files"
-        " that another program added without any get them when OPTIMIZE or a change of their rows writes them again."
-        " What Spark's optimizer keeps about columns is in Spark's own catalog"
+        "there are no statistics to compute. Each write stores statistics of its files, and readers skip files by them."
+        " Files that another program added without any get them when OPTIMIZE or a change of their rows writes them"
+        " again. What Spark's optimizer keeps about columns is in Spark's own catalog"
     )
 
 

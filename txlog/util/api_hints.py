@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from txlog import errors
 
-__all__ = ["Hinted", "explains_call", "explains_calls", "explains_options", "no_attribute"]
+__all__ = ["Hinted", "explains_call", "explains_calls", "explains_names", "explains_options", "no_attribute"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -314,6 +314,17 @@ class Hinted(type):
 
         def __getattr__(cls, name: str) -> NoReturn:
             raise no_attribute(cls, name, None)
+
+
+def explains_names(owner: Class) -> Class:
+    """Decorate a class: for a name that its objects lack, they raise `no_attribute` with the URI of ``_open_table``."""
+    owner.__getattr__ = _no_attribute  # type: ignore[attr-defined]  # a type checker still reports a misspelled name
+    return owner
+
+
+def _no_attribute(owner: Any, name: str) -> NoReturn:
+    open_table = owner.__dict__.get("_open_table")  # which classes without a table lack, and objects that fail to begin
+    raise no_attribute(owner, name, open_table and open_table.uri)
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.file_columns import partition_column
 from txlog.protocol.paths import canonical_paths
+from txlog.result import whole_size
 from txlog.util import ambient
 
-__all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "gone_files", "summarize_files", "summary_of"]
+__all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "bin_text", "gone_files", "summarize_files", "summary_of"]
 
 MB = 1_000_000
 SMALL_BYTES = 32 * MB
@@ -127,6 +128,14 @@ def summary_of(state: TableState, files: pa.Table, tombstones: pa.Table, *, now_
         removed_bytes=_sum(tombstones.column("size")),
         expired_files=_sum(expired),
     )
+
+
+def bin_text(found: SizeBin) -> str:
+    """The range of sizes for people: ``below 1 MB``, ``1 MB to 8 MB``, ``1 GB or more``."""
+    if found.to_bytes is None:
+        return f"{whole_size(found.from_bytes)} or more"
+    below = whole_size(found.to_bytes)
+    return f"{whole_size(found.from_bytes)} to {below}" if found.from_bytes else f"below {below}"
 
 
 def _sizes(size: pa.ChunkedArray) -> tuple[SizeBin, ...]:

@@ -99,9 +99,7 @@ class Conformer:
         try:
             columns = [self._column(batch, *column) for column in self._columns]
         except BadRow as bad:
-            raise InvalidInputError(
-                f"column {bad.column} {bad.problem} (row {first_row + bad.row}, counting from 0)", table=self._table
-            ) from None
+            raise _refused(bad, first_row, self._table) from None
         except (pa.ArrowException, OverflowError) as error:
             raise InvalidInputError(f"the data cannot be converted: {error}", table=self._table) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -112,6 +110,12 @@ class Conformer:
         if convert is not None:
             column = convert(column)
         return column if field.nullable else required(column, field.name)
+
+
+def _refused(bad: BadRow, first_row: int, table: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"column {bad.column} {bad.problem} (row {first_row + bad.row}, counting from 0)", table=table
+    )
 
 
 def nullable(schema: Struct) -> Struct:
@@ -233,9 +237,7 @@ class Completer:
         try:
             return required(column, field.name)
         except BadRow as bad:
-            raise InvalidInputError(
-                f"column {bad.column} {bad.problem} (row {first_row + bad.row}, counting from 0)", table=self._table
-            ) from None
+            raise _refused(bad, first_row, self._table) from None
 
 
 def _refuse_given_numbers(column: IdentityColumn, table: str | None) -> None:

@@ -368,7 +368,7 @@ class CatalogLog:
         if self._known.latest >= 0:
             return PutOutcome.ALREADY_EXISTS
         if self._staged_at is None:
-            raise TableNotFoundError(f"{self._name} is no table, and only its catalog can create it")
+            raise TableNotFoundError(f"{self._name} does not exist yet, and only its catalog can create it")
         name, timestamp_ms = FolderVersions.name_of(0), _in_commit_timestamp_ms(attempt.body)
         outcome = self._folder.put_if_absent(name, attempt.body)
         if outcome is not PutOutcome.WRITTEN and not self._is_whole(name, attempt.body):

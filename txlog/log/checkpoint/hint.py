@@ -13,8 +13,8 @@ import msgspec
 import orjson
 
 from txlog.log.segment import CheckpointFiles
-from txlog.protocol.actions import INT64_MAX
 from txlog.protocol.log_names import LogFileKind, checkpoint_name, multipart_names, parse_log_name
+from txlog.protocol.wire import size_or_none
 
 __all__ = ["LastCheckpoint", "json_checksum", "last_checkpoint_bytes", "parse_last_checkpoint"]
 
@@ -36,14 +36,14 @@ def parse_last_checkpoint(body: bytes) -> LastCheckpoint | None:
         return None
     if not isinstance(hint, dict):
         return None
-    version = _count(hint.get("version"))
+    version = size_or_none(hint.get("version"))
     if version is None:
         return None
     return LastCheckpoint(version, _files_of(hint, version))
 
 
 def _files_of(hint: Mapping[str, Any], version: int) -> CheckpointFiles | None:
-    size_bytes = _count(hint.get("sizeInBytes"))
+    size_bytes = size_or_none(hint.get("sizeInBytes"))
     v2 = hint.get("v2Checkpoint")
     if v2 is not None:
         path = v2.get("path") if isinstance(v2, dict) else None
@@ -53,14 +53,10 @@ def _files_of(hint: Mapping[str, Any], version: int) -> CheckpointFiles | None:
         return CheckpointFiles(version, parsed.kind, (parsed.name,), size_bytes)
     if hint.get("parts") is None:
         return CheckpointFiles(version, LogFileKind.CLASSIC_CHECKPOINT, (checkpoint_name(version),), size_bytes)
-    parts = _count(hint["parts"])
+    parts = size_or_none(hint["parts"])
     if parts is None or not 1 <= parts <= _PARTS_MAX:
         return None
     return CheckpointFiles(version, LogFileKind.MULTIPART_CHECKPOINT, multipart_names(version, parts), size_bytes)
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= INT64_MAX else None
 
 
 def last_checkpoint_bytes(

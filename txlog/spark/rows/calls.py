@@ -30,7 +30,7 @@ from txlog.spark.rows.spread_source import SparkSource
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.delete import DeleteSpec
-from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.tasks.operations.update import UpdateSpec
 from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
@@ -290,15 +290,9 @@ def upsert_spec(
 def merge_builder(
     uri: str, on: str | Iterable[str], source_alias: str, target_alias: str, run: Callable[[MergeSpec], Done]
 ) -> MergeBuilder[Done]:
-    """A builder whose ``execute()`` calls ``run``, and which refuses a merge without a clause."""
+    """A builder whose ``execute()`` calls ``run``."""
     how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias)
-
-    def execute(clauses: tuple[Clause, ...]) -> Done:
-        if not clauses:
-            raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
-        return run(MergeSpec(how, clauses, ambient.now()))
-
-    return MergeBuilder(uri, how, execute)
+    return MergeBuilder(uri, how, lambda clauses: run(MergeSpec(how, clauses, ambient.now())))
 
 
 def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOptions) -> tuple[Site, RowOptions]:
@@ -318,9 +312,7 @@ def _open(
 ) -> Site:
     check_session(spark)
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
-    session = of_session(spark, path) if isinstance(path, str) else {}
-    given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})
-    place = place_at(path, given)
+    place = place_at(path, of_session(spark, path) | dict(storage_options or {}))
     opened = OpenTable(place.store(), retry, hooks, 0, place.storage_options, place.credential_provider)
     return Site(spark, opened)
 

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import flags_of, joined_chunks
-from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows, taken_batches
-from txlog.errors import InvalidInputError, StorageError
+from txlog.errors import InvalidInputError
 from txlog.expressions.build import balanced
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
@@ -31,11 +30,10 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
-from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.tasks.operations.upsert_source import conformed, stored_rows
 from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
-from txlog.writer.conform import conformer_for
-from txlog.writer.input import DataStream, open_data
+from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, compared_as, key_text
 
 if TYPE_CHECKING:
@@ -316,10 +314,7 @@ def read_merge_source(
     stream = open_data(data)
     schema = from_arrow(stream.schema)
     parts = merge_join(condition, target, schema, now, source_alias, target_alias)
-    try:
-        rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
-    except OSError as error:
-        raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
+    rows = stored_rows(conformed(stream, schema, table), to_arrow(schema), table)
     indexed, given = np.arange(rows.num_rows), rows
     if parts.source is not None:
         is_joined = np.concatenate(
@@ -388,12 +383,3 @@ def _tops(columns: Iterable[tuple[Side, Path]]) -> set[tuple[Side, str]]:
 
 def _of_rows(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
     return column.take(pa.array(rows))
-
-
-def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
-    first_row = 0
-    arrow_schema = to_arrow(schema)
-    for batch in stream.batches:
-        fitted = conformer_for(schema, batch.schema, table).conform(batch, first_row)
-        first_row += batch.num_rows
-        yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
