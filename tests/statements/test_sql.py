@@ -187,6 +187,18 @@ def test_partitions_of_nulls_and_one_property_are_told(catalog: txlog.Catalog) -
     assert rows(catalog, "show tblproperties t (c)") == [("c", "d")]
 
 
+def test_partitions_are_told_under_the_names_that_renamed_columns_have_now(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (q int, v int, p string) partitioned by (p, q)"
+        " tblproperties (delta.columnMapping.mode = 'name');"
+        "insert into t values (1, 0, 'x'), (2, 0, 'x'); alter table t rename column p to tag;"
+        "insert into t values (2, 1, 'x'), (2, 1, null)",
+        catalog,
+    )
+    told = txlog.sql("show partitions t", catalog)
+    assert told.to_pylist() == [{"tag": None, "q": "2"}, {"tag": "x", "q": "1"}, {"tag": "x", "q": "2"}]
+
+
 def test_null_is_a_value_of_every_type(catalog: txlog.Catalog) -> None:
     txlog.sql(
         "create table t (a date, b binary, c struct<x: int>, d map<string, int>, e array<int>, f timestamp, g boolean);"
@@ -482,6 +494,11 @@ def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert rows(catalog, "show tables") == [("sales", "orders")]
     assert rows(catalog, "show tables in sales like 'X* | Ord*'") == [("sales", "orders")]
+    assert (
+        rows(catalog, "show tables like 'ORD*'") == rows(catalog, "show tables like 'x|*ers'") == [("sales", "orders")]
+    )
+    for no_wildcard in ("order?", "order[s]", "*[a-z]", "order.", "orders+"):
+        assert rows(catalog, f"show tables like '{no_wildcard}'") == []
     with pytest.raises(InvalidInputError, match="expected schema"):
         rows(catalog, "show tables in main.sales")
     assert rows(catalog, "show partitions sales.orders") == [("2026-01-01",), ("2026-01-02",)]
