@@ -8,6 +8,7 @@ statement before, and the engine can run its queries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from txlog.protocol.schema import Field, Struct, backquoted, fold_name
 from txlog.snapshot import Snapshot
 from txlog.statements import told
 from txlog.statements.alter import alter
-from txlog.statements.changes import AlterTable, RenameTable
+from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
 from txlog.statements.engine import Engine, Source
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading
@@ -66,7 +67,7 @@ class Runner:
 
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
-        self._check_tables(statements)
+        statements = self._check_tables(statements)
         for query in filter(None, map(_query, statements)):
             self._engine.check(query)
         return map(self._run_one, statements)
@@ -77,10 +78,15 @@ class Runner:
 
     # --- tables ---------------------------------------------------------------------------------------------------
 
-    def _check_tables(self, statements: Sequence[Any]) -> None:
+    def _check_tables(self, statements: Sequence[Any]) -> list[Any]:
+        """The statements, each with its table. Raises TableNotFoundError."""
         made: dict[str, bool] = {}
         """The tables that statements so far make, and remove."""
+        checked = []
         for statement in statements:
+            if isinstance(statement, ColumnComment):
+                statement = statement.on(self._commented(statement, made))
+            checked.append(statement)
             for name in _needed(statement):
                 if not made.get(name.key, True) or not (name.key in made or self._is_there(name, statement)):
                     raise TableNotFoundError(
@@ -95,6 +101,17 @@ class Runner:
                 made[statement.table.key] = False
             elif isinstance(statement, AlterTable) and isinstance(statement.change, RenameTable):
                 made[statement.table.key], made[statement.change.name.key] = False, True
+        return checked
+
+    def _commented(self, comment: ColumnComment, made: Mapping[str, bool]) -> TableName:
+        """The table of a column; if there is none, the one with the longest name that there could be."""
+        possible = []
+        for name in comment.tables:
+            with suppress(InvalidInputError):  # more parts than the catalog's names have
+                if made[name.key] if name.key in made else self._exists(name):
+                    return name
+                possible.append(name)
+        return (possible or comment.tables)[0]
 
     def _exists(self, name: TableName) -> bool:
         if name.location is not None:
