@@ -102,7 +102,8 @@ def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path
     command = [sys.executable, "-m", "txlog", "sql", "--catalog", str(folder)]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    os.write(ours, b"help\ninsert into t\nvalues (41);\nselect id + 1 as answer from t;\nbad;\nquit\n")
+    os.write(ours, b"help\ninsert into t\nvalues (41);\nselect id + 1 as answer from t;\nbad;\n")
+    os.write(ours, b"select 100 * length('a;\nb'); -- behind it\nquit\n")
     output = b""
     with contextlib.suppress(OSError):  # the end of a terminal
         while read := os.read(ours, 1 << 16):
@@ -113,6 +114,7 @@ def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path
     assert b"42" in output
     assert output.index(b"a semicolon at the end of a line ends them") < output.index(b"42")
     assert b"no statement begins like this" in output
+    assert b"400" in output
     assert "values (41);" in (tmp_path / "state" / "txlog" / "sql_history").read_text()
 
 

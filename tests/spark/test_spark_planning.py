@@ -18,7 +18,9 @@ from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, confirm_replay, plan
-from txlog.spark.stream import TxlogStreamWriter
+from txlog.spark.settings import SessionSettings
+from txlog.spark.stream import StreamMessage, TxlogStreamWriter
+from txlog.spark.task import TaskMessage
 from txlog.upkeep.post_commit import PostCommit
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.task_committer import write_task
@@ -300,3 +302,13 @@ def test_a_first_write_makes_a_clustered_table_if_the_option_says_so(tmp_path: P
     other = replace(given, cluster_by=("x",))
     with pytest.raises(txlog.InvalidInputError, match="clustered by id"):
         plan(other, SCHEMA, overwrite=False)
+
+
+def test_a_stream_commits_the_rows_of_all_tasks_that_report_any(options: SparkWriteOptions) -> None:
+    parsed = parse_stream_options({"path": options.path, "txnAppId": "a stream with a silent task"})
+    writer, settings = TxlogStreamWriter(parsed, plan(parsed.write, SCHEMA, overwrite=False)[0]), SessionSettings()
+    job = writer._job_in(settings, "the query", 4)
+    written = write_task(process_table(options).store.files, job.plan, job.task(), ROWS.to_reader())
+    message = StreamMessage(*TaskMessage.fields_of(written, settings), writer.job, "the query")
+    writer.commit([message, None], 4)
+    assert txlog.Table.open(options.path).snapshot().to_arrow().num_rows == 4

@@ -14,7 +14,7 @@ from txlog.statements.changes import AddColumns, AlterColumn, AlterTable, DropCo
 from txlog.statements.names import AsOf
 from txlog.statements.query import ChangesOf, Query
 from txlog.statements.rows import Clause, Delete, Insert, Merge, Update
-from txlog.statements.script import read_statements
+from txlog.statements.script import ends_statement, read_statements
 from txlog.statements.show import DescribeHistory, ShowTables
 from txlog.statements.tables import Clone, CreateTable
 from txlog.statements.upkeep import Optimize, Restore, Vacuum
@@ -272,7 +272,7 @@ def test_a_parameter_of_a_property_that_has_no_text_is_refused(value: object) ->
 
 def test_a_parameter_of_a_comment_is_text_or_none() -> None:
     assert one("comment on table t is :c", c="what's in it").change.text == "what's in it"
-    assert one("comment on column t.a is :c", c=None).change.comment == ""
+    assert one("comment on column t.a is :c", c=None).text == ""
     for value in (-5, 1.5):
         with pytest.raises(InvalidInputError, match=f"expected a string or NULL, and its value is {value}"):
             one("comment on table t is :c", c=value)
@@ -423,3 +423,42 @@ def test_a_string_or_a_parameter_is_no_name_in_a_query(text: str) -> None:
 def test_a_comment_without_an_end_is_said_to_have_none() -> None:
     with pytest.raises(InvalidInputError, match="a comment is not closed"):
         read_statements("select 1 /* unterminated")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 1;",
+        "select 1; ",
+        "select 1; -- one",
+        "select 1; /* one */",
+        "select 'a;\nb';",
+        "select 1; select 2;",
+        ";",
+    ],
+)
+def test_a_statement_ends_with_its_semicolon(text: str) -> None:
+    assert ends_statement(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 1",
+        "select 'it''s;",
+        'select "a;',
+        "select `a;",
+        "select 1 -- one;",
+        "-- one;",
+        "select 1 /* one;",
+        "select 1; select 'a;",
+        "select 1;\nselect 2",
+    ],
+)
+def test_a_semicolon_in_a_string_a_name_or_a_comment_ends_no_statement(text: str) -> None:
+    assert not ends_statement(text)
+
+
+def test_a_statement_that_nothing_behind_it_makes_readable_ends_with_its_semicolon() -> None:
+    assert ends_statement("select X'zz';")
+    assert not ends_statement("select X'zz'")

@@ -22,6 +22,7 @@ from txlog.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from txlog.protocol.schema import Struct
 from txlog.statements.engine import LocalEngine, Source
 from txlog.statements.query import Query
 from txlog.statements.script import read_statements
@@ -185,6 +186,52 @@ def test_partitions_of_nulls_and_one_property_are_told(catalog: txlog.Catalog) -
     txlog.sql("insert into t values ('x', 2, 0), (null, 1, 0), ('x', null, 0), (null, null, 0), ('x', 2, 1)", catalog)
     assert rows(catalog, "show partitions t") == [(None, None), (None, "1"), ("x", None), ("x", "2")]
     assert rows(catalog, "show tblproperties t (c)") == [("c", "d")]
+
+
+def test_partitions_are_told_under_the_names_that_renamed_columns_have_now(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (q int, v int, p string) partitioned by (p, q)"
+        " tblproperties (delta.columnMapping.mode = 'name');"
+        "insert into t values (1, 0, 'x'), (2, 0, 'x'); alter table t rename column p to tag;"
+        "insert into t values (2, 1, 'x'), (2, 1, null)",
+        catalog,
+    )
+    told = txlog.sql("show partitions t", catalog)
+    assert told.to_pylist() == [{"tag": None, "q": "2"}, {"tag": "x", "q": "1"}, {"tag": "x", "q": "2"}]
+
+
+def test_a_comment_is_for_a_column_or_for_a_field_of_a_struct_whose_table_has_the_longest_name(
+    catalog: txlog.Catalog,
+) -> None:
+    txlog.sql(
+        "create table s.t (a struct<b: int, `c-d`: int>, x int);"
+        "comment on column s.t.a.b is 'nested'; comment on column s.t.a.`c-d` is 'quoted';"
+        "comment on column s.t.x is 'top'",
+        catalog,
+    )
+    a, x = catalog.table("s.t").snapshot().delta_schema.fields
+    assert isinstance(a.type, Struct)
+    assert [each.metadata["comment"] for each in (*a.type.fields, x)] == ["nested", "quoted", "top"]
+    txlog.sql("create table t (x struct<y: int>); comment on column t.x.y is 'of t'", catalog)
+    txlog.sql(f"comment on column delta.`{catalog.location('t')}`.x is 'at a location'")
+    txlog.sql("create table t.x (y int); comment on column t.x.y is 'of t.x'", catalog)
+    (x,), (y,) = (catalog.table(name).snapshot().delta_schema.fields for name in ("t", "t.x"))
+    assert isinstance(x.type, Struct)
+    comments = (x.metadata["comment"], x.type.fields[0].metadata["comment"], y.metadata["comment"])
+    assert comments == ("at a location", "of t", "of t.x")
+
+
+def test_a_comment_on_a_column_of_no_table_says_where_it_is(catalog: txlog.Catalog) -> None:
+    for column in ("s.nope.x", "s.nope.x.y.z"):
+        with pytest.raises(
+            TableNotFoundError, match=r"there is no table s\.nope, .*at line 1, column 19, s; nothing was run"
+        ):
+            txlog.sql(f"comment on column {column} is 'x'", catalog)
+    with pytest.raises(InvalidInputError, match="there is no catalog"):
+        txlog.sql("comment on column s.t.x is 'x'")
+    for no_column in ("x", "delta.`/data/orders`"):
+        with pytest.raises(InvalidInputError, match=r"expected table\.column"):
+            txlog.sql(f"comment on column {no_column} is 'x'", catalog)
 
 
 def test_null_is_a_value_of_every_type(catalog: txlog.Catalog) -> None:
@@ -482,6 +529,11 @@ def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert rows(catalog, "show tables") == [("sales", "orders")]
     assert rows(catalog, "show tables in sales like 'X* | Ord*'") == [("sales", "orders")]
+    assert (
+        rows(catalog, "show tables like 'ORD*'") == rows(catalog, "show tables like 'x|*ers'") == [("sales", "orders")]
+    )
+    for no_wildcard in ("order?", "order[s]", "*[a-z]", "order.", "orders+"):
+        assert rows(catalog, f"show tables like '{no_wildcard}'") == []
     with pytest.raises(InvalidInputError, match="expected schema"):
         rows(catalog, "show tables in main.sales")
     assert rows(catalog, "show partitions sales.orders") == [("2026-01-01",), ("2026-01-02",)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ __all__ = ["held"]
 def held(batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, memory_max_bytes: int) -> pa.Table:
     """All rows as a table that can be read repeatedly. Raises ``OSError`` if the temporary file cannot be written, and
     what ``batches`` raises."""
-    in_memory: list[pa.RecordBatch] = []
+    in_memory: deque[pa.RecordBatch] = deque()
     size_bytes = 0
     for batch in batches:
         in_memory.append(batch)
@@ -29,13 +30,13 @@ def held(batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, memory_max_byt
     return pa.Table.from_batches(in_memory, schema)
 
 
-def _spilled(first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+def _spilled(first: deque[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     descriptor, name = tempfile.mkstemp(prefix="txlog-", suffix=".arrow")
     os.close(descriptor)
     try:
         with pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             while first:
-                writer.write_batch(first.pop(0))
+                writer.write_batch(first.popleft())
             for batch in rest:
                 writer.write_batch(batch)
         return pa.ipc.open_file(pa.memory_map(name)).read_all()

@@ -228,6 +228,8 @@ def _prompted() -> Iterator[str]:
     """What a person enters, up to each semicolon at the end of a line. The lines are kept for the next time."""
     import readline
 
+    from txlog.statements.script import ends_statement
+
     history = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "txlog" / "sql_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(history)
@@ -248,11 +250,12 @@ def _prompted() -> Iterator[str]:
                 typer.echo(_help())
                 continue
             lines.append(line)
-            if line.rstrip().endswith(";") or not "".join(lines).strip():
-                entered = "\n".join(lines)
+            entered = "\n".join(lines)
+            if not entered.strip():
                 lines.clear()
-                if entered.strip():
-                    yield entered
+            elif ";" in line and ends_statement(entered):
+                lines.clear()
+                yield entered
     except EOFError:
         typer.echo()
     finally:

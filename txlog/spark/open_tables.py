@@ -1,43 +1,27 @@
 """The tables that this Python process keeps open between micro-batches.
 
 In: the options of a write. Out: an ``OpenTable``. Spark plans and commits each micro-batch in Python workers that it
-reuses, so a stream need not load the table for every batch. If a table was dropped and recreated in between, this
-module reopens it; a user's table handle would refuse it.
+reuses, so a stream need not load the table for every batch.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from txlog.catalogs.open import place_at
+from txlog.commit.kept import KEPT_MAX, KeptOpen
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import InvalidInputError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
-from txlog.store.base import ObjectMeta
 from txlog.util.arguments import invalid
-from txlog.util.parallel import begin, new_lock
+from txlog.util.parallel import new_lock
 
 __all__ = ["process_table"]
 
-_MOST = 16
-"""A process that writes to more tables reopens the least recently used ones."""
-
-
-class _Open(NamedTuple):
-    """An open table, and the file of one of its versions, which identifies it among tables at the same location. The
-    file may still be asked for; asking for it raises ``NotFoundError`` if only a checkpoint is left of the version."""
-
-    open_table: OpenTable
-    version: int
-    file: Callable[[], ObjectMeta]
-
-
-_open: OrderedDict[Any, _Open] = OrderedDict()
+_open: OrderedDict[Any, KeptOpen] = OrderedDict()
 _lock = new_lock()
 
 
@@ -58,7 +42,7 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
     key = (options.path, tuple(sorted(options.storage_options.items())), options.retry, options.hooks)
     with _lock:
         known = _open.pop(key, None)
-    if known is None or not _is_current_and_refreshed(known):
+    if known is None or not known.is_current_and_refreshed():
         hooks = None if options.hooks is None else _load_hooks(options.hooks)
         place = place_at(options.path, options.storage_options)
         open_table = OpenTable(
@@ -71,29 +55,12 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
         state = open_table.state_if_exists()
         if state is None:
             return open_table
-        known = _Open(open_table, state.version, begin(partial(open_table.log.versions.stat, state.version)))
+        known = KeptOpen.of(open_table, state.version)
     with _lock:
         _open[key] = known
-        while len(_open) > _MOST:
+        while len(_open) > KEPT_MAX:
             _open.popitem(last=False)
     return known.open_table
-
-
-def _is_current_and_refreshed(known: _Open) -> bool:
-    """Looks at the file of its version and for newer ones at the same time."""
-    file = begin(partial(known.open_table.log.versions.stat, known.version))
-    failure: TxlogError | None = None
-    try:
-        known.open_table.log.newest_state()
-    except TxlogError as error:  # perhaps because it is another table by now
-        failure = error
-    try:
-        is_current = file() == known.file()
-    except NotFoundError:  # dropped, or cleaned up since, or a copied table that has it only as a checkpoint
-        return False
-    if is_current and failure is not None:
-        raise failure
-    return is_current
 
 
 def _load_hooks(name: str) -> CommitHooks:

@@ -75,17 +75,18 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         from txlog.spark.planning import commit_batch
 
         with crossing():
-            first = next((message for message in messages if message is not None), None)
-            if first is None:
+            reported = [message for message in messages if message is not None]
+            if not reported:
                 self._commit_without_tasks(batchId)
                 return
+            first = reported[0]
             self.job = first.job
             settings = SessionSettings(first.settings)
             fingerprint = self._fingerprint(settings, first.query_id, batchId)
             job = self._job_in(settings, first.query_id, batchId, fingerprint)
-            if any(message.job.job_id != job.job_id for message in messages):
+            if any(message.job.job_id != job.job_id for message in reported):
                 raise InvalidInputError("the tasks of one micro-batch have different plans", table=job.plan.table)
-            commit_batch(self.options, job, [message.committable for message in messages])
+            commit_batch(self.options, job, [message.committable for message in reported])
 
     def _commit_without_tasks(self, batch_id: int) -> None:
         """Finish a batch without tasks. No task reported the query's id, which only an overwrite needs."""

@@ -1,15 +1,16 @@
 """Statements that change a table's definition: ALTER TABLE and COMMENT ON.
 
-In: a `Cursor` behind the first word. Out: `AlterTable` with one change. Sources: docs.delta.io, "Update table schema",
-"Constraints", "Type widening", "Use liquid clustering".
+In: a `Cursor` behind the first word. Out: `AlterTable` with one change, or a `ColumnComment`. Sources: docs.delta.io,
+"Update table schema", "Constraints", "Type widening", "Use liquid clustering".
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from txlog.protocol.properties import path_text
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 
@@ -19,6 +20,7 @@ __all__ = [
     "AlterColumn",
     "AlterTable",
     "ClusterBy",
+    "ColumnComment",
     "Described",
     "DropColumns",
     "DropConstraint",
@@ -129,24 +131,43 @@ class AlterTable(msgspec.Struct, frozen=True):
     change: Change
 
 
+class ColumnComment(msgspec.Struct, frozen=True):
+    """The comment of ``s.t.a.b``, of which only a catalog knows which ``parts`` are the table. ``at`` is where it is
+    named."""
+
+    parts: tuple[str, ...]
+    text: str
+    at: str
+
+    def on(self, table: TableName) -> AlterTable:
+        """The change, if the first parts are this table."""
+        return AlterTable(table, AlterColumn(path_text(self.parts[len(table.parts) :]), comment=self.text))
+
+    @property
+    def tables(self) -> list[TableName]:
+        """The tables that may be meant, first the one with the longest name."""
+        names = [TableName(self.parts[:length], self.at) for length in range(len(self.parts) - 1, 0, -1)]
+        return [name for name in names if name.location is not None] or names
+
+
 def read_alter(cursor: Cursor) -> AlterTable:
     cursor.expect("TABLE")
     return AlterTable(read_table_name(cursor), _change(cursor))
 
 
-def read_comment(cursor: Cursor) -> AlterTable:
+def read_comment(cursor: Cursor) -> AlterTable | ColumnComment:
     cursor.expect("ON")
-    kind: Literal["TABLE", "COLUMN"] = "TABLE" if cursor.take("TABLE") else "COLUMN"
-    if kind == "COLUMN":
-        cursor.expect("COLUMN")
-        *table, column = cursor.names("a table and its column")
-        if not table:
-            raise cursor.refused("expected table.column")
+    if cursor.take("TABLE"):
+        table = read_table_name(cursor)
         cursor.expect("IS")
-        return AlterTable(TableName(tuple(table)), AlterColumn(column, comment=cursor.string_or_null() or ""))
-    table_name = read_table_name(cursor)
+        return AlterTable(table, Described(cursor.string_or_null() or ""))
+    cursor.expect("COLUMN")
+    at = cursor.place()
+    parts = cursor.names("a table and its column")
+    if len(parts) == 1 or TableName(parts).location is not None:
+        raise cursor.refused("expected table.column")
     cursor.expect("IS")
-    return AlterTable(table_name, Described(cursor.string_or_null() or ""))
+    return ColumnComment(parts, cursor.string_or_null() or "", at)
 
 
 def _change(cursor: Cursor) -> Change:

@@ -22,7 +22,7 @@ from txlog.statements.query import FAULTS, Query
 from txlog.util import ambient
 from txlog.util.parallel import Threads
 
-__all__ = ["run_query"]
+__all__ = ["Duckdb"]
 
 Out = TypeVar("Out")
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "TimeZone = 'UTC'")
@@ -32,27 +32,34 @@ _DATES = (exp.TsOrDsAdd, exp.AddMonths, exp.DateTrunc)
 """``date_add`` and ``date_sub``, ``add_months``, ``trunc``."""
 
 
-def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
-    """The rows of a query. Raises InvalidInputError, also in the stream."""
-    running = _Running()
-    try:
-        reader = running.call(_begun, running.connection, query, tables)
-    except BaseException as error:
-        running.close()
-        if isinstance(error, (duckdb.Error, *FAULTS)):
-            raise _failed(query, error) from None
-        raise
+class Duckdb:
+    """One duckdb in memory, for any number of queries. Each has a connection of its own: another one sees neither its
+    tables nor its settings."""
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def __init__(self) -> None:
+        self._instance = duckdb.connect()
+
+    def run(self, query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
+        """The rows of a query. Raises InvalidInputError, also in the stream."""
+        running = _Running(self._instance)
         try:
-            while (batch := running.call(next, reader, None)) is not None:
-                yield batch
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise _failed(query, error) from None
-        finally:
+            reader = running.call(_begun, running.connection, query, tables)
+        except BaseException as error:
             running.close()
+            if isinstance(error, (duckdb.Error, *FAULTS)):
+                raise _failed(query, error) from None
+            raise
 
-    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                while (batch := running.call(next, reader, None)) is not None:
+                    yield batch
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
+                raise _failed(query, error) from None
+            finally:
+                running.close()
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
 class _Running:
@@ -62,8 +69,8 @@ class _Running:
     takes an interrupt for a failure of its own while a query begins, and does not notice one while rows are fetched.
     """
 
-    def __init__(self) -> None:
-        self.connection = duckdb.connect()
+    def __init__(self, instance: duckdb.DuckDBPyConnection) -> None:
+        self.connection = instance.cursor()
         self._threads = Threads(1, "txlog-query")
         self._rests = threading.Event()
         self._rests.set()

@@ -6,7 +6,7 @@ In: a `Query` with the tables that it reads, each at one version. Out: rows, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -31,6 +31,7 @@ from txlog.util.extras import how_to_install
 
 if TYPE_CHECKING:
     from txlog.result import WriteResult
+    from txlog.statements.duckdb_query import Duckdb
     from txlog.tasks.operations.merge_clauses import MergeOptions
     from txlog.workers.given import GivenWorkers
     from txlog.writer.commit_options import CommitOptions
@@ -86,20 +87,32 @@ class LocalEngine:
 
     def __init__(self, workers: GivenWorkers | None = None) -> None:
         self.workers = workers
+        self._duckdb: Duckdb | None = None
 
     def has_table(self, name: str) -> bool:
         return False
 
     def check(self, query: Query) -> None:
         if query.whole is None:
-            _duckdb()
+            self._started_duckdb()
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
         given = [_rows(source) for source in sources if source is not None]
         if query.whole is not None:
             rows = given[0] if isinstance(given[0], pa.RecordBatchReader) else given[0].scanner().to_reader()
             return rows if query.whole.limit is None else _first(rows, query.whole.limit)
-        return _duckdb()(query, given)
+        return self._started_duckdb().run(query, given)
+
+    def _started_duckdb(self) -> Duckdb:
+        """One for all queries, since it takes far longer to start than a short query. Raises InvalidInputError."""
+        if self._duckdb is None:
+            try:
+                from txlog.statements.duckdb_query import Duckdb
+            except ImportError:
+                message = f"a query is run by duckdb, which is not installed: {how_to_install('sql')}. Nothing was run"
+                raise InvalidInputError(message) from None
+            self._duckdb = Duckdb()
+        return self._duckdb
 
     def told(self, rows: pa.Table) -> pa.Table:
         return rows
@@ -129,15 +142,6 @@ def merge_here(table: Table, rows: Any, merge: MergeOptions, commit: CommitOptio
     """A merge of Arrow rows, where the table's own merges work."""
     options = RowOptions(commit=commit)
     return MergeBuilder(table.uri, merge, lambda clauses: merge_rows(table._open_table, rows, merge, clauses, options))
-
-
-def _duckdb() -> Callable[[Query, Sequence[Any]], pa.RecordBatchReader]:
-    try:
-        from txlog.statements.duckdb_query import run_query
-    except ImportError:
-        message = f"a query is run by duckdb, which is not installed: {how_to_install('sql')}. Nothing was run"
-        raise InvalidInputError(message) from None
-    return run_query
 
 
 def _rows(source: Source) -> Any:

@@ -7,7 +7,9 @@ statement before, and the engine can run its queries.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,8 @@ import pyarrow as pa
 
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
-from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from txlog.commit.kept import KEPT_MAX, KeptOpen
+from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.properties import path_text
@@ -23,7 +26,7 @@ from txlog.protocol.schema import Field, Struct, backquoted, fold_name
 from txlog.snapshot import Snapshot
 from txlog.statements import told
 from txlog.statements.alter import alter
-from txlog.statements.changes import AlterTable, RenameTable
+from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
 from txlog.statements.engine import Engine, Source
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading
@@ -63,26 +66,44 @@ class Runner:
         self._engine = engine
         self._catalog = catalog
         self._options = storage_options
+        self._kept: OrderedDict[str, tuple[Table, KeptOpen]] = OrderedDict()
+        """The tables that statements have opened, by the keys of their names, least recently used first: what a handle
+        knows of a table and of its keys serves all statements."""
 
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
-        self._check_tables(statements)
+        statements = self._check_tables(statements)
         for query in filter(None, map(_query, statements)):
             self._engine.check(query)
         return map(self._run_one, statements)
 
     def _run_one(self, statement: Any) -> Any:
-        with in_words_of_sql():
-            return self._run(statement)
+        try:
+            with in_words_of_sql():
+                return self._run(statement)
+        finally:
+            if _changes_names(statement):
+                self._kept.clear()
 
     # --- tables ---------------------------------------------------------------------------------------------------
 
-    def _check_tables(self, statements: Sequence[Any]) -> None:
+    def _check_tables(self, statements: Sequence[Any]) -> list[Any]:
+        """The statements, each with its table. Raises TableNotFoundError."""
         made: dict[str, bool] = {}
         """The tables that statements so far make, and remove."""
+        found: set[tuple[str, bool]] = set()
+        """The tables that are there, and whether a statement changes them: nothing is asked twice."""
+        checked = []
         for statement in statements:
+            if isinstance(statement, ColumnComment):
+                statement = statement.on(self._commented(statement, made))
+            checked.append(statement)
             for name in _needed(statement):
-                if not made.get(name.key, True) or not (name.key in made or self._is_there(name, statement)):
+                is_written = name is getattr(statement, "table", None)
+                if (name.key, is_written) in found and name.key not in made:
+                    continue
+                found.add((name.key, is_written))
+                if not (made[name.key] if name.key in made else self._is_there(name, is_written=is_written)):
                     raise TableNotFoundError(
                         f"there is no table {name.text}, which is named at {name.at}; nothing was run",
                         table=name.location or (self._catalog.uri if self._catalog else None),
@@ -95,14 +116,24 @@ class Runner:
                 made[statement.table.key] = False
             elif isinstance(statement, AlterTable) and isinstance(statement.change, RenameTable):
                 made[statement.table.key], made[statement.change.name.key] = False, True
+        return checked
+
+    def _commented(self, comment: ColumnComment, made: Mapping[str, bool]) -> TableName:
+        """The table of a column; if there is none, the one with the longest name that there could be."""
+        possible = []
+        for name in comment.tables:
+            with suppress(InvalidInputError):  # more parts than the catalog's names have
+                if made[name.key] if name.key in made else self._exists(name):
+                    return name
+                possible.append(name)
+        return (possible or comment.tables)[0]
 
     def _exists(self, name: TableName) -> bool:
         if name.location is not None:
             return Table.exists(name.location, storage_options=self._options)
         return self._named(name).exists(name.text)
 
-    def _is_there(self, name: TableName, statement: Any) -> bool:
-        is_written = name is getattr(statement, "table", None)
+    def _is_there(self, name: TableName, *, is_written: bool) -> bool:
         return (not is_written and self._is_engines(name)) or self._exists(name)
 
     def _is_engines(self, name: TableName) -> bool:
@@ -124,6 +155,18 @@ class Runner:
         return self._catalog
 
     def _open(self, name: TableName) -> Table:
+        """The table of a name, whose newest version is known then. A script looks a name up once, and again if its
+        table is gone, or another one is in its place."""
+        table, kept = self._kept.pop(name.key, (None, None))
+        if table is None or kept is None or not _is_current(kept):
+            table = self._opened_anew(name)
+            kept = KeptOpen.of(table._open_table, table._open_table.log.newest_state(refresh=False).version)
+        self._kept[name.key] = table, kept
+        while len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+        return table
+
+    def _opened_anew(self, name: TableName) -> Table:
         workers = self._engine.workers
         if name.location is not None:
             return Table.open(name.location, storage_options=self._options, workers=workers)
@@ -396,6 +439,19 @@ class Runner:
     @_run.register
     def _(self, statement: ShowProperties) -> Any:
         return self._engine.told(told.properties(self._open(statement.table).snapshot(), statement.key))
+
+
+def _is_current(kept: KeptOpen) -> bool:
+    try:
+        return kept.is_current_and_refreshed()
+    except NotFoundError:  # a catalog says that it was dropped, or that it has another name by now
+        return False
+
+
+def _changes_names(statement: Any) -> bool:
+    """Whether names may be those of other tables afterwards."""
+    is_rename = isinstance(statement, AlterTable) and isinstance(statement.change, RenameTable)
+    return is_rename or isinstance(statement, CreateTable | Clone | Convert | DropTable)
 
 
 def _query(statement: Any) -> Query | None:

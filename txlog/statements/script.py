@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from txlog.errors import InvalidInputError
 from txlog.statements.changes import read_alter, read_comment
 from txlog.statements.cursor import Cursor, read_script
 from txlog.statements.query import BEGINNINGS, read_query
@@ -17,7 +18,7 @@ from txlog.statements.show import read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
 from txlog.statements.upkeep import read_analyze, read_optimize, read_reorg, read_restore, read_vacuum
 
-__all__ = ["STATEMENTS", "read_statements"]
+__all__ = ["STATEMENTS", "ends_statement", "read_statements"]
 
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "ALTER": read_alter,
@@ -46,12 +47,33 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 STATEMENTS = ("SELECT", *sorted(_READERS.keys() - {"ANALYZE"}))
 """The words that begin a statement."""
 
+_CLOSERS = ("'", '"', "`", "*/")
+
 _NOT_NEEDED = {"USE": "there is no current schema: write the schema in front of each table's name"}
 
 
 def read_statements(text: str, parameters: Mapping[str, object] | None = None) -> list[Any]:
     """The statements of a script, in order. Raises InvalidInputError, with the line and the column."""
     return [_statement(cursor) for cursor in read_script(text, parameters)]
+
+
+def ends_statement(text: str) -> bool:
+    """Whether the last statement of the text has its semicolon: one that is not in a string, a name or a comment.
+
+    True, too, for text with a semicolon at its end that cannot be read whatever follows, so that its error is shown.
+    """
+    with_more = _count(f"{text}\nx")
+    if with_more is not None:
+        return with_more != _count(text)
+    return text.rstrip().endswith(";") and all(_count(text + closer) is None for closer in _CLOSERS)
+
+
+def _count(text: str) -> int | None:
+    """How many statements the text has behind another one without a semicolon; None if it cannot be read."""
+    try:
+        return len(read_script(f"x {text}"))
+    except InvalidInputError:
+        return None
 
 
 def _statement(cursor: Cursor) -> Any:

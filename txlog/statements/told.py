@@ -5,13 +5,14 @@ In: open tables. Out: Arrow tables.
 
 from __future__ import annotations
 
-import fnmatch
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
+from txlog.commands.partitions import partitions_of
 from txlog.protocol.schema import type_name
 from txlog.snapshot import Snapshot
 from txlog.table import Table
@@ -121,10 +122,7 @@ def columns(snapshot: Snapshot) -> pa.Table:
 def partitions(snapshot: Snapshot) -> pa.Table:
     """SHOW PARTITIONS: a column for each partition column, as text."""
     names = tuple(snapshot.partition_columns)
-    found = {
-        tuple(dict(values or ()).get(name) for name in names)
-        for values in snapshot.files()["partitionValues"].to_pylist()
-    }
+    found = partitions_of(snapshot.files(), snapshot._version.state)
     return _rows(names, sorted(found, key=lambda row: [(value is not None, value) for value in row]))
 
 
@@ -138,12 +136,15 @@ def properties(snapshot: Snapshot, key: str | None) -> pa.Table:
 
 def tables(names: Iterable[str], pattern: str | None) -> pa.Table:
     """SHOW TABLES."""
-    rows = []
-    for name in names:
-        namespace, _, table = name.rpartition(".")
-        if pattern is None or any(fnmatch.fnmatchcase(table, each.strip().lower()) for each in pattern.split("|")):
-            rows.append((namespace, table))
+    parted = [name.rpartition(".") for name in names]
+    wanted = re.compile(".*" if pattern is None else _as_regex(pattern), re.IGNORECASE | re.DOTALL)
+    rows = [(namespace, table) for namespace, _, table in parted if wanted.fullmatch(table)]
     return _rows(("namespace", "tableName"), rows)
+
+
+def _as_regex(pattern: str) -> str:
+    """The pattern of a LIKE of SHOW, in which, as in Spark, only ``*`` (any text) and ``|`` (or) are no letters."""
+    return "|".join(".*".join(map(re.escape, each.strip().split("*"))) for each in pattern.split("|"))
 
 
 def _protocol_properties(protocol: Any) -> dict[str, str]:
