@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
@@ -70,6 +72,18 @@ def test_every_problem_of_a_schema_is_listed_together() -> None:
 def test_two_equal_names_are_duplicates_too() -> None:
     with pytest.raises(InvalidInputError, match="has the name 'a'"):
         check_schema(Struct((Field("a", LONG), Field("a", STRING))))
+
+
+@pytest.mark.parametrize(
+    "nested", [Array, lambda inner: Map(STRING, inner), lambda inner: struct(a=inner)], ids=["list", "map", "struct"]
+)
+def test_a_type_that_other_readers_find_too_deep_is_refused_and_one_level_less_is_not(nested: Any) -> None:
+    data_type: DataType = LONG
+    for _ in range(31):
+        data_type = nested(data_type)
+    check_schema(struct(a=data_type))
+    with pytest.raises(InvalidInputError, match="it nests deeper than 32 levels"):
+        check_schema(struct(a=nested(data_type)))
 
 
 def test_a_variant_is_refused_by_column() -> None:

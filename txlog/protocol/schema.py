@@ -400,9 +400,13 @@ def from_arrow(schema: pa.Schema) -> Struct:
     ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``; UUID and JSON become string. Delta
     metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` and the keys that Delta and Spark know, such
     as ``delta.generationExpression``, from keys of their own, where deltalake has them. Other Arrow metadata is
-    dropped. Raises InvalidInputError naming the column and the type or the metadata that Delta does not have.
+    dropped. Raises InvalidInputError naming the column and the type or the metadata that Delta does not have, and for
+    types that nest deeper than Python's stack.
     """
-    return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
+    try:
+        return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
+    except RecursionError:
+        raise InvalidInputError("a column nests hundreds of levels deep, which no reader takes: flatten it") from None
 
 
 def _field_from_arrow(arrow: pa.Field, column: str) -> Field:

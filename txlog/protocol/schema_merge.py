@@ -66,7 +66,8 @@ def check_schema(schema: Struct, *, any_name: bool = False) -> None:
     """Refuse a schema with which this release cannot create a table. ``any_name``: columns are mapped.
 
     Raises InvalidInputError listing every problem by column: no columns, an empty struct, names that are empty,
-    equal except for case or contain one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range.
+    equal except for case or contain one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range, types that nest
+    deeper than 32 levels.
     Raises UnsupportedFeatureError naming the first ``variant`` column.
     """
     problems = list(_problems(schema, "", any_name))
@@ -97,12 +98,19 @@ def check_partition_columns(schema: Struct, columns: Sequence[str]) -> tuple[str
     return tuple(found)
 
 
-def _problems(data_type: DataType, column: str, any_name: bool) -> Iterator[str]:
-    if data_type == VARIANT:
+_DEPTH_MAX = 32
+"""A list takes two levels of a Parquet schema, of which Arrow reads 100. A struct takes three of the schema's JSON, of
+which deltalake's parser reads 128."""
+
+
+def _problems(data_type: DataType, column: str, any_name: bool, depth: int = 0) -> Iterator[str]:
+    if depth > _DEPTH_MAX:
+        yield f"{column[:200]}: it nests deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten it"
+    elif data_type == VARIANT:
         raise UnsupportedFeatureError(
             f"column {column} is a variant, which this release cannot write", features=("variantType",)
         )
-    if data_type == VOID:
+    elif data_type == VOID:
         yield (
             f"{column}: a column of only nulls (void) has no type: name its type in a schema, by"
             " Table.create(uri, schema) or table.add_columns(schema), before you write the rows;"
@@ -112,15 +120,15 @@ def _problems(data_type: DataType, column: str, any_name: bool) -> Iterator[str]
         if not 1 <= data_type.precision <= 38 or not 0 <= data_type.scale <= data_type.precision:
             yield f"{column}: {type_name(data_type)} is out of range (precision 1 to 38, scale 0 to precision)"
     elif isinstance(data_type, Array):
-        yield from _problems(data_type.element, f"{column}.element", any_name)
+        yield from _problems(data_type.element, f"{column}.element", any_name, depth + 1)
     elif isinstance(data_type, Map):
-        yield from _problems(data_type.key, f"{column}.key", any_name)
-        yield from _problems(data_type.value, f"{column}.value", any_name)
+        yield from _problems(data_type.key, f"{column}.key", any_name, depth + 1)
+        yield from _problems(data_type.value, f"{column}.value", any_name, depth + 1)
     elif isinstance(data_type, Struct):
-        yield from _struct_problems(data_type, column, any_name)
+        yield from _struct_problems(data_type, column, any_name, depth)
 
 
-def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[str]:
+def _struct_problems(struct: Struct, column: str, any_name: bool, depth: int = 0) -> Iterator[str]:
     if not struct.fields:
         yield f"{column}: a struct without fields cannot be written" if column else "it has no columns"
     spelled: dict[str, str] = {}
@@ -144,7 +152,7 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
             as_case = "" if spelled[folded] == member.name else ", as case does not count"
             yield f"{inner}: another column has the name {spelled[folded]!r}{as_case}"
         spelled.setdefault(folded, member.name)
-        yield from _problems(member.type, inner, any_name)
+        yield from _problems(member.type, inner, any_name, depth + 1)
 
 
 def _listed(schema: Struct) -> str:

@@ -8,8 +8,8 @@ Mapping", "Reader Requirements for Type Widening".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,8 @@ from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, 
 from txlog.writer.convert import absent, read_as_required
 
 __all__ = ["ParquetColumns"]
+
+Key = TypeVar("Key")
 
 
 class ParquetColumns:
@@ -37,11 +39,9 @@ class ParquetColumns:
         self._by_id = mode == "id"
         self._fields = fields
         self._calendar = old_calendar(file_schema.metadata)
-        self._names = {
-            field.name: file_schema.field(at).name
-            for field in fields
-            if (at := self._position(field, list(file_schema))) is not None
-        }
+        columns = list(file_schema)  # once: each list makes all of them
+        positions = self._positions(fields, columns)
+        self._names = {name: columns[at].name for name, at in positions.items()}
 
     @property
     def has_old_calendar(self) -> bool:
@@ -71,18 +71,24 @@ class ParquetColumns:
             return column
         return self._fitted(column, field.type, target, field.name)
 
-    def _position(self, field: Field, columns: Sequence[pa.Field]) -> int | None:
-        if self._by_id and field_id(field) is not None:
-            wanted = str(field_id(field)).encode()
-            found = [at for at, column in enumerate(columns) if _id_of(column) == wanted]
-        else:
-            name = physical_name(field)
-            found = [at for at, column in enumerate(columns) if column.name == name]
-            found = found or [at for at, column in enumerate(columns) if fold_name(column.name) == fold_name(name)]
-        if len(found) > 1:
-            names = ", ".join(columns[at].name for at in found)
-            raise CorruptLogError(f"column {field.name} matches several columns of the file: {names}")
-        return found[0] if found else None
+    def _positions(self, fields: Sequence[Field], columns: Sequence[pa.Field]) -> dict[str, int]:
+        """Where among a file's columns, or a struct's, the fields are; a field that is not there is left out."""
+        by_name = _places(column.name for column in columns)
+        by_any_case = _places(fold_name(column.name) for column in columns)
+        by_id = _places(map(_id_of, columns)) if self._by_id else {}
+        found: dict[str, int] = {}
+        for field in fields:
+            if self._by_id and field_id(field) is not None:
+                places = by_id.get(str(field_id(field)).encode(), [])
+            else:
+                name = physical_name(field)
+                places = by_name.get(name) or by_any_case.get(fold_name(name), [])
+            if len(places) > 1:
+                names = ", ".join(columns[at].name for at in places)
+                raise CorruptLogError(f"column {field.name} matches several columns of the file: {names}")
+            if places:
+                found[field.name] = places[0]
+        return found
 
     # --- values -----------------------------------------------------------------------------------------------
 
@@ -112,10 +118,10 @@ class ParquetColumns:
         return array.cast(target, safe=not pa.types.is_timestamp(target))
 
     def _struct(self, array: pa.Array, fields: Sequence[Field], target: pa.DataType, column: str) -> pa.Array:
-        columns = list(array.type)
+        positions = self._positions(fields, list(array.type))
         members = []
         for field, member in zip(fields, target, strict=True):
-            at = self._position(field, columns)
+            at = positions.get(field.name)
             name = f"{column}.{field.name}"
             if at is None:
                 members.append(absent(len(array), member.type))
@@ -142,6 +148,13 @@ def _variant(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
 
 def _id_of(column: pa.Field) -> bytes | None:
     return (column.metadata or {}).get(PARQUET_FIELD_ID)
+
+
+def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    found: dict[Key, list[int]] = {}
+    for at, key in enumerate(keys):
+        found.setdefault(key, []).append(at)
+    return found
 
 
 def _has_ids(column: pa.Field) -> bool:

@@ -5,7 +5,7 @@ In: the columns of a table and of data. Out: the paths of missing columns and st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -16,23 +16,24 @@ __all__ = ["absent_columns"]
 
 def absent_columns(schema: Struct, found: pa.Schema) -> list[str]:
     """The paths that ``found`` lacks, in schema order; for a missing column, only its own path."""
-    return [path for field in schema.fields for path in _absent(field, field.name, found)]
+    return list(_absent(schema.fields, "", found))
 
 
-def _absent(field: Field, path: str, found: pa.Schema | pa.StructType) -> Iterator[str]:
-    """The column's path, or the paths of its fields that ``found`` lacks."""
-    for other in found:
-        if fold_name(other.name) == fold_name(field.name):
-            yield from _absent_members(field.type, path, other.type)
-            return
-    yield path
+def _absent(fields: Sequence[Field], prefix: str, found: pa.Schema | pa.StructType) -> Iterator[str]:
+    """The paths of the columns, or of their fields, that ``found`` lacks."""
+    types = {fold_name(other.name): other.type for other in reversed(list(found))}  # of two, the first
+    for field in fields:
+        path, other = f"{prefix}{field.name}", types.get(fold_name(field.name))
+        if other is None:
+            yield path
+        else:
+            yield from _absent_members(field.type, path, other)
 
 
 def _absent_members(kind: DataType, path: str, found: pa.DataType) -> Iterator[str]:
     """The same for a type. Types that do not fit each other are left to the conversion."""
     if isinstance(kind, Struct) and pa.types.is_struct(found):
-        for member in kind.fields:
-            yield from _absent(member, f"{path}.{member.name}", found)
+        yield from _absent(kind.fields, f"{path}.", found)
     elif isinstance(kind, Array) and isinstance(getattr(found, "value_type", None), pa.DataType):
         yield from _absent_members(kind.element, f"{path}.element", found.value_type)
     elif isinstance(kind, Map) and pa.types.is_map(found):
