@@ -25,7 +25,10 @@ def test_a_time_is_text_or_milliseconds(text: str, time: str | int) -> None:
         ({}, "no path: read with .load"),
         ({"path": "/t", "mergeSchema": "true"}, "unknown option 'mergeschema'"),
         ({"path": "/t", "version": "1"}, "did you mean 'versionAsOf'"),
-        ({"path": "/t", "maxFilesPerTriger": "1"}, "did you mean 'maxFilesPerTrigger'"),  # Spark asks for the schema first
+        (
+            {"path": "/t", "maxFilesPerTriger": "1"},
+            "did you mean 'maxFilesPerTrigger'",
+        ),  # Spark asks for the schema first
         ({"path": "/t", "versionAsOf": "-1"}, "Invalid option versionAsOf '-1': expected a whole number"),
         ({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2026-01-01"}, "both name a version"),
         ({"path": "/t", "columns": '["a"'}, "expected a comma-separated list"),
