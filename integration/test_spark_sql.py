@@ -118,6 +118,27 @@ def test_a_merge_may_read_an_older_version_of_its_own_table(spark: SparkSession,
     assert sorted(catalog.table("t").to_arrow()["day"].to_pylist()) == ["a", "b"]
 
 
+def test_no_property_of_a_table_as_a_query_is_an_option_of_the_write(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    properties = {
+        "delta.appendOnly": "true",
+        "mergeSchema": "true",
+        "parquet.compression": "zstd",
+        "path": "elsewhere",
+        "storage.region": "nowhere",
+        "Team": "a",
+        "userMetadata": "none",
+    }
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    txlog.spark.sql(spark, f"create table t tblproperties ({listed}) as select 1 as a", catalog)
+    txlog.spark.sql(spark, f"create table u (a int) tblproperties ({listed})", catalog)
+    for name in ("t", "u"):
+        found = txlog.sql(f"show tblproperties {name}", catalog).to_pylist()
+        assert properties.items() <= {row["key"]: row["value"] for row in found}.items()
+    assert catalog.table("t").to_arrow().to_pylist() == [{"a": 1}]
+    assert "userMetadata" not in catalog.table("t").history(1)[0]
+
+
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:
     """What each statement does: rows, nothing to show, or a refusal."""
     found: list[tuple[str, Any]] = []

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
+_IN_JSON = (("partition_by", "partitionBy"), ("cluster_by", "clusterBy"), ("properties", "tableProperties"))
+"""Arguments of `txlog.write`, and the options that have them as JSON: in it, names and texts stay what they are."""
 
 
 @explains_call
@@ -208,7 +210,7 @@ def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
     found = {name: str(value) for name, value in given.items() if value is not None}
     if (mode := options.get("schema_mode")) is not None:
         found[_SCHEMA_MODES[mode]] = "true"
-    for name, key in (("partition_by", "partitionBy"), ("cluster_by", "clusterBy")):
+    for name, key in _IN_JSON:
         if options.get(name):
             found[key] = msgspec.json.encode(options[name]).decode()
-    return found | {key: str(value) for key, value in (options.get("properties") or {}).items()}
+    return found
