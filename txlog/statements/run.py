@@ -20,6 +20,7 @@ from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Field, Struct, backquoted, fold_name
+from txlog.result import counted
 from txlog.snapshot import Snapshot
 from txlog.statements import told
 from txlog.statements.alter import alter
@@ -37,7 +38,7 @@ from txlog.statements.show import (
     ShowProperties,
     ShowTables,
 )
-from txlog.statements.stored import as_cast
+from txlog.statements.stored import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_words_of_sql
@@ -194,29 +195,32 @@ class Runner:
         snapshot = table.snapshot()
         fields = list(snapshot.delta_schema.fields)
         _check_partition(statement, snapshot.partition_columns)
+        constants = {(field := _field(fields, name)): constant(text, field) for name, text in statement.partition}
+        given = [field for field in fields if field not in constants]
         query = _with_defaults(statement, fields) if statement.with_defaults else statement.query
         rows, commit = self._rows_for(table, query)
-        constants = {_field(fields, name): text for name, text in statement.partition}
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
-            given = [field for field in fields if field not in constants]
             columns = self._columns(statement, given, rows)
             rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
             return self._engine.write(table, rows, "append", options | {"commit": commit})
         where = statement.where or " AND ".join(
-            f"{backquoted(field.name)} <=> {as_cast(text, field.type)}" for field, text in constants.items()
+            f"{backquoted(field.name)} <=> {as_literal(value, field.type)}" for field, value in constants.items()
         )
         options |= {"where": where or None, "commit": _reruns(commit)}
         return self._engine.write(table, rows, "overwrite", options)
 
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
-        """The fields that the columns of the rows go to, in the order of the rows."""
-        if statement.by_name:
-            return [_field(fields, name) for name in self._engine.columns_of(rows)]
-        if statement.columns is not None:
-            return [_field(fields, name) for name in statement.columns]
-        return list(fields)
+        """The field that each column of the rows goes to. Raises InvalidInputError if one has none, or two have one."""
+        names = self._engine.columns_of(rows)
+        found = _filled(fields, names if statement.by_name else statement.columns)
+        if len(names) != len(found):
+            raise InvalidInputError(
+                f"the query has {counted(len(names), 'column')}, and the statement fills {len(found)}:"
+                f" {', '.join(field.name for field in found)}; name the columns: INSERT INTO table (a, b) SELECT ..."
+            )
+        return found
 
     @_run.register
     def _(self, statement: Delete) -> Any:
@@ -428,7 +432,23 @@ def _field(fields: Sequence[Field], name: str) -> Field:
     raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
 
 
+def _filled(fields: Sequence[Field], names: Sequence[str] | None) -> list[Field]:
+    """The fields of these names, in their order; None: all. Raises InvalidInputError for a name that is there twice."""
+    found = list(fields) if names is None else [_field(fields, name) for name in names]
+    seen: set[str] = set()
+    for field in found:
+        if field.name in seen:
+            raise InvalidInputError(f"column {field.name} is given twice")
+        seen.add(field.name)
+    return found
+
+
 def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
+    if statement.partition and statement.merges_schema and statement.by_name:
+        name, text = statement.partition[0]
+        raise InvalidInputError(
+            f"PARTITION does not go with WITH SCHEMA EVOLUTION and BY NAME: have the query say {text} AS {name}"
+        )
     for name, _ in statement.partition:
         if fold_name(name) not in map(fold_name, columns):
             has = f"which has {', '.join(columns)}" if columns else "which has none"
