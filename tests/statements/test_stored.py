@@ -89,6 +89,10 @@ DEFAULTS = (
 @pytest.mark.parametrize(
     ("insert", "fault"),
     [
+        ("d (id, v) values (1, default, 3)", "row 1 of VALUES has 3 values, and the statement fills 2: id, v"),
+        ("d (id, v) values (1, 'x'), (default)", "row 2 of VALUES has 1 value, and"),
+        ("d partition (day = 'a') values ('b', 1, default)", "row 1 of VALUES has 3 values, and .* 2: id, v"),
+        ("d (id, ID) values (1, default)", "column id is given twice"),
         ("d (id, id) select 1, 2", "column id is given twice"),
         ("d partition (day = v) values (1, 'x')", "there is no column v"),
         ("d partition (day = 'a') select 1", "the query has 1 column, and the statement fills 2: id, v"),
@@ -99,6 +103,37 @@ def test_an_insert_fills_each_column_once_from_values_alone(catalog: txlog.Catal
     with pytest.raises(InvalidInputError, match=fault):
         txlog.sql(f"insert into {insert}", catalog)
     assert catalog.table("d").version == 0
+
+
+def test_default_is_that_of_its_own_column_beside_partition_too(catalog: txlog.Catalog) -> None:
+    txlog.sql(f"{DEFAULTS}; insert into d partition (day = 'a') values (1, default), (default, 'w')", catalog)
+    txlog.sql("insert into d partition (day = 'a') (v) values (default)", catalog)
+    found = txlog.sql("select * from d order by id, v", catalog).read_all().to_pylist()
+    assert [tuple(row.values()) for row in found] == [("a", 1, "V"), ("a", 5, "V"), ("a", 5, "w")]
+
+
+def test_default_has_the_table_compute_a_column(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table g (id bigint generated always as identity, a int, b int generated always as (a * 2));"
+        "insert into g values (default, 1, default), (default, 2, default);"
+        "insert into g values (default, 3, 6);"
+        "merge into g using (select 4 as a) s on g.a = s.a"
+        " when not matched then insert (id, a, b) values (default, s.a, default)",
+        catalog,
+    )
+    found = txlog.sql("select * from g order by a", catalog).read_all()
+    assert len(set(found["id"].to_pylist())) == 4
+    assert found["b"].to_pylist() == [2, 4, 6, 8]
+    for values, fault in (
+        (
+            "(default, 1, 2), (default, 2, default)",
+            "row 2 of VALUES has DEFAULT for column b, .* and row 1 has a value",
+        ),
+        ("(default)", "VALUES has DEFAULT for all of id, which the table computes: give a value to another column"),
+    ):
+        columns = "" if "," in values else "(id)"
+        with pytest.raises(InvalidInputError, match=fault):
+            txlog.sql(f"insert into g {columns} values {values}", catalog)
 
 
 def test_an_insert_by_name_that_adds_columns_takes_no_partition(catalog: txlog.Catalog) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
@@ -46,6 +47,7 @@ from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.util import ambient
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.writer.generated_columns import without_computed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,8 +199,9 @@ class Runner:
         _check_partition(statement, snapshot.partition_columns)
         constants = {(field := _field(fields, name)): constant(text, field) for name, text in statement.partition}
         given = [field for field in fields if field not in constants]
-        query = _with_defaults(statement, fields) if statement.with_defaults else statement.query
-        rows, commit = self._rows_for(table, query)
+        if statement.with_defaults:
+            statement = _with_defaults(statement, given, without_computed(snapshot.delta_schema))
+        rows, commit = self._rows_for(table, statement.query)
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
             columns = self._columns(statement, given, rows)
@@ -247,7 +250,8 @@ class Runner:
             elif clause.values is None:
                 getattr(merge, f"{how}_all")(clause.condition)
             else:
-                getattr(merge, how)(_values(schema, clause.values), clause.condition)
+                values = _given(schema, clause.values) if clause.then == "insert" else clause.values
+                getattr(merge, how)(_values(schema, values), clause.condition)
         return merge.execute()
 
     @_run.register
@@ -475,19 +479,55 @@ def _values(schema: Struct, values: Assignments) -> dict[str, object]:
     return found
 
 
+def _given(schema: Struct, values: Assignments) -> Assignments:
+    """The values without DEFAULT for columns that the table computes, as it does for new rows that lack them."""
+    computed = {fold_name(name) for name in schema.names} - {fold_name(name) for name in without_computed(schema).names}
+    return tuple((path, text) for path, text in values if not (is_default(text) and fold_name(path[0]) in computed))
+
+
 def _default(field: Field) -> str:
     return str(field.metadata.get("CURRENT_DEFAULT") or "NULL")
 
 
-def _with_defaults(statement: Insert, fields: Sequence[Field]) -> Query:
-    """The rows of VALUES with each DEFAULT in the words of its column."""
-    columns = fields if statement.columns is None else [_field(fields, name) for name in statement.columns]
-    rows = [
-        [_default(field) if is_default(value) else value for value, field in zip(row, columns, strict=False)]
-        for row in statement.with_defaults
-    ]
-    text = ", ".join(f"({', '.join(row)})" for row in rows)
-    return Query((f"VALUES {text}",), (), statement.query.at)
+def _with_defaults(statement: Insert, fields: Sequence[Field], plain: Struct) -> Insert:
+    """The statement with each DEFAULT of its VALUES in the words of its column, and without columns that the table
+    computes, as it does where rows lack them.
+
+    Args:
+        fields: The columns that rows fill if the statement names none.
+        plain: The columns that the table does not compute.
+
+    Raises:
+        InvalidInputError: A row has another number of values than there are columns; or some rows have DEFAULT for a
+            column that the table computes, and others have values.
+    """
+    columns, rows = _filled(fields, statement.columns), statement.with_defaults
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(columns):
+            raise InvalidInputError(
+                f"row {number} of VALUES has {counted(len(row), 'value')}, and the statement fills {len(columns)}:"
+                f" {', '.join(field.name for field in columns)}"
+            )
+    kept = []
+    for at, field in enumerate(columns):
+        are_defaults = [is_default(row[at]) for row in rows]
+        is_computed = plain.find(field.name) is None
+        if is_computed and any(are_defaults) and not all(are_defaults):
+            raise InvalidInputError(
+                f"row {are_defaults.index(True) + 1} of VALUES has DEFAULT for column {field.name}, which the table"
+                f" computes, and row {are_defaults.index(False) + 1} has a value: insert them by two statements"
+            )
+        if not (is_computed and all(are_defaults)):
+            kept.append(at)
+    if not kept:
+        raise InvalidInputError(
+            f"VALUES has DEFAULT for all of {', '.join(field.name for field in columns)}, which the table computes:"
+            " give a value to another column, such as NULL"
+        )
+    texts = [[_default(columns[at]) if is_default(row[at]) else row[at] for at in kept] for row in rows]
+    values = ", ".join(f"({', '.join(row)})" for row in texts)
+    query = Query((f"VALUES {values}",), (), statement.query.at)
+    return msgspec.structs.replace(statement, query=query, columns=tuple(columns[at].name for at in kept))
 
 
 def _moment(text: str) -> Any:
