@@ -118,6 +118,88 @@ def test_a_merge_may_read_an_older_version_of_its_own_table(spark: SparkSession,
     assert sorted(catalog.table("t").to_arrow()["day"].to_pylist()) == ["a", "b"]
 
 
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_what_an_insert_stores_does_not_depend_on_sparks_ansi_mode(
+    spark: SparkSession, tmp_path: Path, ansi: str
+) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    txlog.sql(
+        "create table t (i int, l array<int>, m map<int,int>, s struct<`the-x`: int, n: struct<z: int>>, d date)",
+        catalog,
+    )
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    for values in (
+        "i) select 99999999999",
+        "i) select 'abc'",
+        "d) select 'never'",
+        "l) select array('1', 'b')",
+        "m) select map('k', 1)",
+        "m) select map(1, 99999999999)",
+        "s) select struct(1, struct('deep'))",
+    ):
+        with pytest.raises(txlog.InvalidInputError, match=r"column [ilmsd.a-z]+ is a (int|date): it cannot store"):
+            txlog.spark.sql(spark, f"insert into t ({values}", catalog)
+    with pytest.raises(txlog.InvalidInputError):
+        txlog.spark.sql(spark, "insert into t (d) select 7", catalog)
+    assert catalog.table("t").version == 0
+    everything = "'7', array(null, '8'), map('1', '2', 3, null), struct(a.x, struct(a.x)), '2026-01-02'"
+    by_name = "select named_struct('n', named_struct('Z', 6L), 'the-x', '5') as s, null as l, map() as m"
+    for text in (
+        f"insert into t select {everything} from (select '9' as x) a",
+        "insert into t select null, array(), null, null, null",
+        f"insert into t by name {by_name}",
+    ):
+        txlog.spark.sql(spark, text, catalog)
+    found = txlog.sql("select i, l, m, s, cast(d as string) as d from t", catalog).read_all()
+    assert sorted(map(str, zip(*(column.to_pylist() for column in found.columns), strict=True)), key=len) == [
+        "(None, [], None, None, None)",
+        "(None, None, [], {'the-x': 5, 'n': {'z': 6}}, None)",
+        "(7, [None, 8], [(1, 2), (3, None)], {'the-x': 9, 'n': {'z': 9}}, '2026-01-02')",
+    ]
+
+
+def test_the_constants_and_defaults_of_an_insert_are_those_of_the_statement(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    txlog.sql(
+        "create table t (day string, at timestamp, id bigint default 5, v string default 'V') partitioned by (day, at)"
+        " tblproperties (delta.feature.allowColumnDefaults = supported)",
+        catalog,
+    )
+    insert = "insert into t partition (day = 'it''s', at = timestamp '2026-01-02 03:04:05.678Z')"
+    for _ in range(2):
+        txlog.spark.sql(spark, f"{insert.replace('into', 'overwrite')} values (1, default), (default, 'w')", catalog)
+    found = txlog.sql("select day, cast(at as string) as at, id, v from t order by id", catalog).read_all()
+    expected = {"day": "it's", "at": "2026-01-02 03:04:05.678+00"}
+    assert found.to_pylist() == [{**expected, "id": 1, "v": "V"}, {**expected, "id": 5, "v": "w"}]
+    for fault in ("partition (day = c0) select now(), 77, 'x'", "(id, v) values (1, default, 3)", "(id) select 1, 2"):
+        with pytest.raises(txlog.InvalidInputError):
+            txlog.spark.sql(spark, f"insert into t {fault}", catalog)
+    assert catalog.table("t").version == 2
+
+
+def test_no_property_of_a_table_as_a_query_is_an_option_of_the_write(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    properties = {
+        "delta.appendOnly": "true",
+        "mergeSchema": "true",
+        "parquet.compression": "zstd",
+        "path": "elsewhere",
+        "storage.region": "nowhere",
+        "Team": "a",
+        "userMetadata": "none",
+    }
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    txlog.spark.sql(spark, f"create table t tblproperties ({listed}) as select 1 as a", catalog)
+    txlog.spark.sql(spark, f"create table u (a int) tblproperties ({listed})", catalog)
+    for name in ("t", "u"):
+        found = txlog.sql(f"show tblproperties {name}", catalog).to_pylist()
+        assert properties.items() <= {row["key"]: row["value"] for row in found}.items()
+    assert catalog.table("t").to_arrow().to_pylist() == [{"a": 1}]
+    assert "userMetadata" not in catalog.table("t").history(1)[0]
+
+
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:
     """What each statement does: rows, nothing to show, or a refusal."""
     found: list[tuple[str, Any]] = []

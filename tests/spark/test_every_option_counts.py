@@ -88,6 +88,7 @@ CASES = {
     "dataChange": Case({"dataChange": "false"}),
     "partitionBy": Case({"partitionBy": "id"}),
     "clusterBy": Case({"clusterBy": "id"}),
+    "tableProperties": Case({"tableProperties": '{"Team": "a"}'}),
     "partitionOverwriteMode": Case({"partitionOverwriteMode": "dynamic"}),
     "replaceWhere": Case({"replaceWhere": "id NOT IN (2, 3)"}),
     "rowMode": Case({"rowMode": "copy-on-write"}),

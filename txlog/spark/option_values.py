@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import size_bytes
 from txlog.util.arguments import invalid, one_of
@@ -27,6 +29,7 @@ __all__ = [
     "milliseconds",
     "object_name",
     "positive_count",
+    "text_by_key",
     "text_value",
     "whole_count",
 ]
@@ -129,6 +132,14 @@ def choice_by_name(choices: Sequence[str], names: Sequence[str]) -> Callable[[st
         return found
 
     return read
+
+
+def text_by_key(value: str) -> dict[str, str]:
+    """A JSON object of strings: unlike the names of options, its keys keep their case."""
+    try:
+        return msgspec.json.decode(value, type=dict[str, str])
+    except msgspec.DecodeError:
+        raise BadValue("a JSON object of strings") from None
 
 
 def whole_count(value: str) -> int:

@@ -36,6 +36,7 @@ from txlog.spark.option_values import (
     milliseconds,
     object_name,
     positive_count,
+    text_by_key,
     text_value,
     whole_count,
 )
@@ -68,6 +69,7 @@ KNOWN = (
     "dataChange",
     "partitionBy",
     "clusterBy",
+    "tableProperties",
     "partitionOverwriteMode",
     "replaceWhere",
     "rowMode",
@@ -427,10 +429,18 @@ def _retry(given: Given) -> RetryPolicy | None:
 
 
 def _properties(given: Given) -> dict[str, str]:
-    """The ``delta.*`` options as table properties. Spark lower-cases keys, so this restores their spelling."""
+    """The ``delta.*`` options as table properties. Spark lower-cases keys, so this restores their spelling.
+
+    Raises:
+        InvalidInputError: An unknown property or a bad value, or one that ``tableProperties`` has, too.
+    """
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
-    return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
+    checked = validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
+    more = validate(given.take("tableProperties", text_by_key) or {})
+    for name in checked.keys() & more.keys():
+        raise InvalidInputError(f"option tableProperties has {name}, which is an option, too: set only one of them")
+    return {**checked, **more}
 
 
 def _parquet(given: Given) -> dict[str, str]:

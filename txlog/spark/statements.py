@@ -18,17 +18,18 @@ from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, backquoted, type_name
-from txlog.result import WriteResult, counted
+from txlog.protocol.schema import Field, backquoted
+from txlog.result import WriteResult
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
 from txlog.spark.spark_workers import SparkWorkers
+from txlog.spark.stored import store_assignment
 from txlog.statements.engine import Source, merge_here
 from txlog.statements.query import Query
 from txlog.statements.sql import results_of
-from txlog.statements.stored import fields_by_name
+from txlog.statements.stored import as_literal
 from txlog.table import Table
 from txlog.util.api_hints import explains_call
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
+_IN_JSON = (("partition_by", "partitionBy"), ("cluster_by", "clusterBy"), ("properties", "tableProperties"))
+"""Arguments of `txlog.write`, and the options that have them as JSON: in it, names and texts stay what they are."""
 
 
 @explains_call
@@ -114,22 +117,15 @@ class SparkEngine:
         return list(rows.columns)
 
     def stored(
-        self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, str], *, by_name: bool
+        self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, pa.Scalar], *, by_name: bool
     ) -> DataFrame:
-        if len(rows.columns) != len(fields):
-            raise InvalidInputError(
-                f"the query has {counted(len(rows.columns), 'column')}, and the statement fills {len(fields)}:"
-                f" {', '.join(field.name for field in fields)}"
-            )
-        if by_name:
-            for given, field in zip(rows.schema, fields, strict=True):
-                _check_names(given.dataType, field.type, field.name)
-        renamed = rows.toDF(*(f"c{number}" for number in range(len(fields))))
-        values = [(f"c{number}", field) for number, field in enumerate(fields)]
-        values += [(f"({text})", field) for field, text in constants.items()]
-        return renamed.selectExpr(
-            *(f"CAST({text} AS {type_name(field.type)}) AS {backquoted(field.name)}" for text, field in values)
-        )
+        first, then = store_assignment([given.dataType for given in rows.schema], fields, by_name=by_name)
+        then += [f"{as_literal(value, field.type)} AS {backquoted(field.name)}" for field, value in constants.items()]
+        try:
+            return rows.toDF(*(f"c{at}" for at in range(len(fields)))).selectExpr(*first).selectExpr(*then)
+        except Exception as error:
+            names = ", ".join(field.name for field in fields)
+            raise self._typed(error, f"Spark cannot store the query's columns as {names}") from None
 
     def write(self, place: Table | TablePlace, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         uri, storage = _address(place)
@@ -171,25 +167,6 @@ class SparkEngine:
         return error_from(error) or InvalidInputError(f"{what}: {error}")
 
 
-def _check_names(given: Any, wanted: DataType, column: str) -> None:
-    """Refuse a struct whose fields are not the column's, in their order: Spark's CAST goes by position alone.
-
-    ``given`` is Spark's type. Raises InvalidInputError.
-    """
-    match wanted:
-        case Struct(fields) if given.typeName() == "struct":
-            if fields_by_name(fields, given.names, column) != list(range(len(fields))):
-                order = ", ".join(field.name for field in fields)
-                raise InvalidInputError(f"column {column} is a struct of {order}: give its fields in this order")
-            for field, member in zip(fields, given, strict=True):
-                _check_names(member.dataType, field.type, f"{column}.{field.name}")
-        case Array(element) if given.typeName() == "array":
-            _check_names(given.elementType, element, f"{column}.element")
-        case Map(key, value) if given.typeName() == "map":
-            _check_names(given.keyType, key, f"{column}.key")
-            _check_names(given.valueType, value, f"{column}.value")
-
-
 def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:
     """The location or name, and the options, by which Spark's processes find a table."""
     if isinstance(place, TablePlace):
@@ -208,7 +185,7 @@ def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
     found = {name: str(value) for name, value in given.items() if value is not None}
     if (mode := options.get("schema_mode")) is not None:
         found[_SCHEMA_MODES[mode]] = "true"
-    for name, key in (("partition_by", "partitionBy"), ("cluster_by", "clusterBy")):
+    for name, key in _IN_JSON:
         if options.get(name):
             found[key] = msgspec.json.encode(options[name]).decode()
-    return found | {key: str(value) for key, value in (options.get("properties") or {}).items()}
+    return found

@@ -19,14 +19,11 @@ from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.write_options import WriteOptions
 from txlog.errors import InvalidInputError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import assign
-from txlog.protocol.schema import Field, Struct, type_to_arrow
+from txlog.protocol.schema import Field, type_to_arrow
 from txlog.snapshot import Snapshot
 from txlog.statements.query import Query
-from txlog.statements.stored import as_cast, as_stored
+from txlog.statements.stored import as_stored
 from txlog.table import Table, write
-from txlog.util import ambient
 from txlog.util.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -68,10 +65,11 @@ class Engine(Protocol):
 
     def columns_of(self, rows: Any) -> list[str]: ...
 
-    def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, str], *, by_name: bool) -> Any:
-        """The rows as ``fields``, one for each column in order, and columns with one value, in SQL, for all rows.
+    def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, pa.Scalar], *, by_name: bool) -> Any:
+        """The rows cast to ``fields``, of which there are as many as columns, and columns with one value for all rows.
 
-        Fields of structs go by position, or with ``by_name`` by their names.
+        Fields of structs go by position, or with ``by_name`` by their names. A value that does not fit is an error,
+        here or when the rows are read, never another value.
         """
 
     def write(self, place: Table | TablePlace, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
@@ -121,7 +119,12 @@ class LocalEngine:
         return list(rows.schema.names)
 
     def stored(
-        self, rows: pa.RecordBatchReader, fields: Sequence[Field], constants: Mapping[Field, str], *, by_name: bool
+        self,
+        rows: pa.RecordBatchReader,
+        fields: Sequence[Field],
+        constants: Mapping[Field, pa.Scalar],
+        *,
+        by_name: bool,
     ) -> pa.RecordBatchReader:
         return _with_constants(as_stored(rows, fields, by_name=by_name), constants)
 
@@ -160,16 +163,14 @@ def _first(rows: pa.RecordBatchReader, limit: int) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
-def _with_constants(rows: pa.RecordBatchReader, constants: Mapping[Field, str]) -> pa.RecordBatchReader:
+def _with_constants(rows: pa.RecordBatchReader, constants: Mapping[Field, pa.Scalar]) -> pa.RecordBatchReader:
     if not constants:
         return rows
-    now, empty = ambient.now(), Struct(())
-    values = [assign(as_cast(text, field.type), field, empty, now=now) for field, text in constants.items()]
     schema = pa.schema([*rows.schema, *(pa.field(field.name, type_to_arrow(field.type)) for field in constants)])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:
-            columns = [*batch.columns, *(evaluate(value, batch) for value in values)]
+            columns = [*batch.columns, *(pa.repeat(value, len(batch)) for value in constants.values())]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
@@ -23,6 +24,7 @@ from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Field, Struct, backquoted, fold_name
+from txlog.result import counted
 from txlog.snapshot import Snapshot
 from txlog.statements import told
 from txlog.statements.alter import alter
@@ -40,7 +42,7 @@ from txlog.statements.show import (
     ShowProperties,
     ShowTables,
 )
-from txlog.statements.stored import as_cast
+from txlog.statements.stored import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_words_of_sql
@@ -48,6 +50,7 @@ from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.util import ambient
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.writer.generated_columns import without_computed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -237,29 +240,33 @@ class Runner:
         snapshot = table.snapshot()
         fields = list(snapshot.delta_schema.fields)
         _check_partition(statement, snapshot.partition_columns)
-        query = _with_defaults(statement, fields) if statement.with_defaults else statement.query
-        rows, commit = self._rows_for(table, query)
-        constants = {_field(fields, name): text for name, text in statement.partition}
+        constants = {(field := _field(fields, name)): constant(text, field) for name, text in statement.partition}
+        given = [field for field in fields if field not in constants]
+        if statement.with_defaults:
+            statement = _with_defaults(statement, given, without_computed(snapshot.delta_schema))
+        rows, commit = self._rows_for(table, statement.query)
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
-            given = [field for field in fields if field not in constants]
             columns = self._columns(statement, given, rows)
             rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
             return self._engine.write(table, rows, "append", options | {"commit": commit})
         where = statement.where or " AND ".join(
-            f"{backquoted(field.name)} <=> {as_cast(text, field.type)}" for field, text in constants.items()
+            f"{backquoted(field.name)} <=> {as_literal(value, field.type)}" for field, value in constants.items()
         )
         options |= {"where": where or None, "commit": _reruns(commit)}
         return self._engine.write(table, rows, "overwrite", options)
 
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
-        """The fields that the columns of the rows go to, in the order of the rows."""
-        if statement.by_name:
-            return [_field(fields, name) for name in self._engine.columns_of(rows)]
-        if statement.columns is not None:
-            return [_field(fields, name) for name in statement.columns]
-        return list(fields)
+        """The field that each column of the rows goes to. Raises InvalidInputError if one has none, or two have one."""
+        names = self._engine.columns_of(rows)
+        found = _filled(fields, names if statement.by_name else statement.columns)
+        if len(names) != len(found):
+            raise InvalidInputError(
+                f"the query has {counted(len(names), 'column')}, and the statement fills {len(found)}:"
+                f" {', '.join(field.name for field in found)}; name the columns: INSERT INTO table (a, b) SELECT ..."
+            )
+        return found
 
     @_run.register
     def _(self, statement: Delete) -> Any:
@@ -286,7 +293,8 @@ class Runner:
             elif clause.values is None:
                 getattr(merge, f"{how}_all")(clause.condition)
             else:
-                getattr(merge, how)(_values(schema, clause.values), clause.condition)
+                values = _given(schema, clause.values) if clause.then == "insert" else clause.values
+                getattr(merge, how)(_values(schema, values), clause.condition)
         return merge.execute()
 
     @_run.register
@@ -484,7 +492,23 @@ def _field(fields: Sequence[Field], name: str) -> Field:
     raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
 
 
+def _filled(fields: Sequence[Field], names: Sequence[str] | None) -> list[Field]:
+    """The fields of these names, in their order; None: all. Raises InvalidInputError for a name that is there twice."""
+    found = list(fields) if names is None else [_field(fields, name) for name in names]
+    seen: set[str] = set()
+    for field in found:
+        if field.name in seen:
+            raise InvalidInputError(f"column {field.name} is given twice")
+        seen.add(field.name)
+    return found
+
+
 def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
+    if statement.partition and statement.merges_schema and statement.by_name:
+        name, text = statement.partition[0]
+        raise InvalidInputError(
+            f"PARTITION does not go with WITH SCHEMA EVOLUTION and BY NAME: have the query say {text} AS {name}"
+        )
     for name, _ in statement.partition:
         if fold_name(name) not in map(fold_name, columns):
             has = f"which has {', '.join(columns)}" if columns else "which has none"
@@ -511,19 +535,55 @@ def _values(schema: Struct, values: Assignments) -> dict[str, object]:
     return found
 
 
+def _given(schema: Struct, values: Assignments) -> Assignments:
+    """The values without DEFAULT for columns that the table computes, as it does for new rows that lack them."""
+    computed = {fold_name(name) for name in schema.names} - {fold_name(name) for name in without_computed(schema).names}
+    return tuple((path, text) for path, text in values if not (is_default(text) and fold_name(path[0]) in computed))
+
+
 def _default(field: Field) -> str:
     return str(field.metadata.get("CURRENT_DEFAULT") or "NULL")
 
 
-def _with_defaults(statement: Insert, fields: Sequence[Field]) -> Query:
-    """The rows of VALUES with each DEFAULT in the words of its column."""
-    columns = fields if statement.columns is None else [_field(fields, name) for name in statement.columns]
-    rows = [
-        [_default(field) if is_default(value) else value for value, field in zip(row, columns, strict=False)]
-        for row in statement.with_defaults
-    ]
-    text = ", ".join(f"({', '.join(row)})" for row in rows)
-    return Query((f"VALUES {text}",), (), statement.query.at)
+def _with_defaults(statement: Insert, fields: Sequence[Field], plain: Struct) -> Insert:
+    """The statement with each DEFAULT of its VALUES in the words of its column, and without columns that the table
+    computes, as it does where rows lack them.
+
+    Args:
+        fields: The columns that rows fill if the statement names none.
+        plain: The columns that the table does not compute.
+
+    Raises:
+        InvalidInputError: A row has another number of values than there are columns; or some rows have DEFAULT for a
+            column that the table computes, and others have values.
+    """
+    columns, rows = _filled(fields, statement.columns), statement.with_defaults
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(columns):
+            raise InvalidInputError(
+                f"row {number} of VALUES has {counted(len(row), 'value')}, and the statement fills {len(columns)}:"
+                f" {', '.join(field.name for field in columns)}"
+            )
+    kept = []
+    for at, field in enumerate(columns):
+        are_defaults = [is_default(row[at]) for row in rows]
+        is_computed = plain.find(field.name) is None
+        if is_computed and any(are_defaults) and not all(are_defaults):
+            raise InvalidInputError(
+                f"row {are_defaults.index(True) + 1} of VALUES has DEFAULT for column {field.name}, which the table"
+                f" computes, and row {are_defaults.index(False) + 1} has a value: insert them by two statements"
+            )
+        if not (is_computed and all(are_defaults)):
+            kept.append(at)
+    if not kept:
+        raise InvalidInputError(
+            f"VALUES has DEFAULT for all of {', '.join(field.name for field in columns)}, which the table computes:"
+            " give a value to another column, such as NULL"
+        )
+    texts = [[_default(columns[at]) if is_default(row[at]) else row[at] for at in kept] for row in rows]
+    values = ", ".join(f"({', '.join(row)})" for row in texts)
+    query = Query((f"VALUES {values}",), (), statement.query.at)
+    return msgspec.structs.replace(statement, query=query, columns=tuple(columns[at].name for at in kept))
 
 
 def _moment(text: str) -> Any:

@@ -1,8 +1,9 @@
 """The rows of a query as the rows of a table: each column is cast to the type of the one that it goes to.
 
-In: batches of a query, and fields of the table in the same order. Out: batches of these fields. This is SQL's store
-assignment in ANSI mode, as Spark's Delta has it: any value goes into a column that it can be cast to, and a value that
-does not fit is an error. A struct has all fields of its column, and no others: none gets NULL or is dropped unasked.
+In: batches of a query, and a field of the table for each of their columns. Out: batches of these fields. This is SQL's
+store assignment in ANSI mode, as Spark's Delta has it: any value goes into a column that it can be cast to, and a value
+that does not fit is an error. A struct has all fields of its column, and no others: none gets NULL or is dropped
+unasked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import parse
+from txlog.expressions.sql import assign, parse
 from txlog.protocol.schema import (
     Array,
     DataType,
@@ -27,10 +28,11 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.result import counted
+from txlog.statements.cursor import quoted
+from txlog.util import ambient
 from txlog.writer.convert import as_list_of_entries
 
-__all__ = ["as_cast", "as_stored", "fields_by_name"]
+__all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]
 
 Cast: TypeAlias = Callable[[pa.Array], pa.Array]
 PairFields: TypeAlias = Callable[[Sequence[Field], Sequence[str], str], list[int]]
@@ -43,6 +45,17 @@ def as_cast(value: str, kind: DataType) -> str:
     return value if isinstance(kind, Struct | Array | Map) else f"CAST(({value}) AS {type_name(kind)})"
 
 
+def constant(text: str, field: Field) -> pa.Scalar:
+    """The value that PARTITION gives a column, for all rows. Raises InvalidInputError: no column has a name in it."""
+    value = assign(as_cast(text, field.type), field, Struct(()), now=ambient.now())
+    return evaluate(value, pa.RecordBatch.from_pydict({"row": [0]}))[0]
+
+
+def as_literal(value: pa.Scalar, kind: DataType) -> str:
+    """A value as SQL that every engine reads as this value."""
+    return as_cast(quoted(value.as_py()), kind)
+
+
 def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field], *, by_name: bool = False) -> pa.RecordBatchReader:
     """The rows with the names and types of ``fields``, one for each of their columns, in order.
 
@@ -50,12 +63,7 @@ def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field], *, by_name: b
 
     Raises InvalidInputError for a type that cannot be stored, and in the stream for a value that does not fit.
     """
-    if len(rows.schema) != len(fields):
-        raise InvalidInputError(
-            f"the query has {counted(len(rows.schema), 'column')}, and the statement fills {len(fields)}:"
-            f" {', '.join(field.name for field in fields)}; name the columns: INSERT INTO table (a, b) SELECT ..."
-        )
-    pair = fields_by_name if by_name else _fields_by_position
+    pair = pairing(by_name=by_name)
     casts = [_cast(given.type, field.type, field.name, pair) for given, field in zip(rows.schema, fields, strict=True)]
     schema = pa.schema([pa.field(field.name, type_to_arrow(field.type)) for field in fields])
 
@@ -67,7 +75,12 @@ def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field], *, by_name: b
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def fields_by_name(fields: Sequence[Field], given: Sequence[str], column: str) -> list[int]:
+def pairing(*, by_name: bool) -> PairFields:
+    """How the fields of a query's structs go to those of the table's."""
+    return _fields_by_name if by_name else _fields_by_position
+
+
+def _fields_by_name(fields: Sequence[Field], given: Sequence[str], column: str) -> list[int]:
     """For each field of a struct, the position of its value among ``given``, by name in any case.
 
     Raises InvalidInputError if the names are not the same.
@@ -89,6 +102,11 @@ def _differing(fields: Sequence[Field], given: Sequence[str], column: str) -> st
     return f"column {column} is a struct of {wanted}, and the query has one of {', '.join(given)}"
 
 
+def unstorable(column: str, target: DataType, source: object) -> InvalidInputError:
+    """The error, to raise, for a column of a query whose type no cast makes that of the table's."""
+    return InvalidInputError(f"column {column} is a {type_name(target)}: it cannot store {source}")
+
+
 def _cast(source: pa.DataType, target: DataType, column: str, pair: PairFields) -> Cast:
     wanted = type_to_arrow(target)
     if source == wanted:
@@ -101,7 +119,7 @@ def _cast(source: pa.DataType, target: DataType, column: str, pair: PairFields) 
         case Map() if pa.types.is_map(source):
             store = _map_cast(source, target, column, pair)
         case Struct() | Array() | Map():
-            store = _refusal(InvalidInputError(f"column {column} is a {type_name(target)}: it cannot store {source}"))
+            store = _refusal(unstorable(column, target, source))
         case _:
             store = _plain_cast(source, target)
     return lambda array: pa.nulls(len(array), wanted) if array.null_count == len(array) else store(array)
