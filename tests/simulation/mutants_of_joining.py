@@ -207,7 +207,7 @@ JOINING_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (takes_an_interrupted_commit_for_one_that_did_not_land, "appenders-together-and-a-reader"),
         (does_not_find_itself_in_the_commit_of_another, "three-append-together"),
         (calls_it_a_failure_while_another_commit_may_carry_it, "appenders-together-are-refused"),
-        (carries_on_with_who_has_left, "appenders-together-beside-one-alone"),
+        (carries_on_with_who_has_left, "appenders-together-and-a-reader"),
         (goes_on_with_appends_that_met_a_conflict, "appenders-together-and-a-definition-change"),
         (joins_two_commits_of_one_checkpoint, "one-application-together-twice"),
         (answers_all_by_the_replay_of_one, "applications-together"),

@@ -738,7 +738,7 @@ def test_partition_names_each_partition_column_once_and_no_other(catalog: txlog.
     for insert, fault in (
         ("overwrite t partition (p = 'y', P = 'z') (k) values (1)", "PARTITION has P twice"),
         ("overwrite t partition (k = 1) (p) values ('q')", "PARTITION names k, .* of t, which has p: .*REPLACE WHERE"),
-        ("into u partition (k = 1) select 1", "no partition column of u, which has none"),
+        ("into u partition (k = 1) select 1", "not a partition column of u, which is not partitioned"),
     ):
         with pytest.raises(InvalidInputError, match=fault):
             txlog.sql(f"insert {insert}", catalog)
@@ -831,3 +831,8 @@ def test_a_name_in_front_of_a_column_that_may_be_of_either_side_or_of_none_is_re
     with pytest.raises(txlog.InvalidInputError, match=reason):
         txlog.sql(statement, catalog)
     assert rows(catalog, "select count(*) from s.t") == [(2,)]
+
+
+def test_a_hash_in_a_query_is_refused_where_duckdb_has_another_one_than_spark(catalog: txlog.Catalog) -> None:
+    with pytest.raises(InvalidInputError, match=r"hash\(\) has other values in duckdb than in Spark: use md5"):
+        txlog.sql("select hash(1) as h", catalog)

@@ -137,7 +137,12 @@ def _quoted(name: str) -> str:
 
 
 def _as_in_spark(node: exp.Expression) -> exp.Expression:
-    """A function as one of duckdb's with Spark's value, where sqlglot leaves one of the same name with another."""
+    """A function as one of duckdb's with Spark's value, where sqlglot leaves one of the same name with another.
+
+    Raises InvalidInputError for one that duckdb has only with other values.
+    """
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "hash":
+        raise InvalidInputError("hash() has other values in duckdb than in Spark: use md5() or sha2()")
     if isinstance(node, _DATES):  # duckdb's sum of a date and an interval is a timestamp
         return exp.cast(node, "date")
     if isinstance(node, exp.DayOfWeek):  # Sunday is 1

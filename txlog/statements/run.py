@@ -511,10 +511,10 @@ def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
         )
     for name, _ in statement.partition:
         if fold_name(name) not in map(fold_name, columns):
-            has = f"which has {', '.join(columns)}" if columns else "which has none"
+            has = f"which has {', '.join(columns)}" if columns else "which is not partitioned"
             raise InvalidInputError(
-                f"PARTITION names {name}, and it is no partition column of {statement.table.text}, {has}: for another"
-                " column, write its value in the query, and REPLACE WHERE to overwrite its rows"
+                f"PARTITION names {name}, which is not a partition column of {statement.table.text}, {has}: put the"
+                " value into the query, and use REPLACE WHERE to overwrite its rows"
             )
 
 

@@ -41,8 +41,8 @@ def sql(
     query is read at one version. The whole text is read, and its tables are looked up, before the first statement runs.
 
     Args:
-        text: The statements. Strings are in single or double quotes, names that are no words in backquotes. A table
-            without a name is ``delta.`location```.
+        text: The statements. Strings are in single or double quotes, names with other signs than letters, digits
+            and _ in backquotes. A table without a name is ``delta.`location```.
         catalog: Where the names of tables are looked up: a `Catalog`, or its address.
         parameters: Values for ``:name`` in the text.
         storage_options: The options of the store, as for `Table.open`, for tables that are named by location.
