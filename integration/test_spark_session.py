@@ -46,6 +46,7 @@ def test_the_error_in_a_thread_without_a_session_says_what_to_call(spark: SparkS
     error = error_from(failed)
     assert isinstance(error, txlog.InvalidInputError)
     assert "ThreadPoolExecutor(8, initializer=txlog.spark.register)" in error.message
+    assert "After an interrupted call (Ctrl-C)" in error.message
     assert not path.exists()
 
 

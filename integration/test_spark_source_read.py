@@ -138,13 +138,23 @@ def test_an_impossible_read_is_refused_with_its_reason(spark: SparkSession, tabl
     error = refused(lambda: spark.read.format("txlog").schema("id int").load(table.uri).collect())
     assert "column id is a bigint, not a int" in error.message
     assert "no path" in refused(lambda: spark.read.format("txlog").load().collect()).message
+    paths = [table.uri, table.uri]
+    assert "several paths" in refused(lambda: spark.read.format("txlog").load(paths).collect()).message
 
 
-def test_a_frame_stays_at_its_version_for_later_actions_and_self_joins(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_frame_and_a_view_stay_at_their_version_for_later_actions_and_self_joins(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     save(spark.range(5), tmp_path / "t")
     frame = spark.read.format("txlog").load(str(tmp_path / "t"))
+    view = f"create or replace temporary view t using txlog options (path '{tmp_path / 't'}')"
+    spark.sql(view)
     assert frame.count() == 5
     save(spark.range(5, 9), tmp_path / "t")
+    spark.sql("refresh table t")
+    assert spark.table("t").count() == 5
+    spark.sql(view)
+    assert spark.table("t").count() == 9
     assert ids(frame.alias("a").join(frame.alias("b"), "id")) == [*range(5)]
     assert frame.count() == 5
 

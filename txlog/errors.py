@@ -275,7 +275,8 @@ class InvalidInputError(TxlogError, ValueError):
     """The call or its data is wrong: the message explains how to fix it. Nothing landed."""
 
     is_unproven: bool = False
-    """Whether it is about a checkpoint older than the application's last one, which no retained commit has."""
+    """Whether it is about a checkpoint that no retained commit has: one older than the application's last one, or the
+    last one, with a fingerprint that nothing confirms."""
 
 
 class SchemaMismatchError(InvalidInputError):

@@ -643,7 +643,7 @@ class Table(Readable, metaclass=Hinted):
                 returns ``"already_committed"``.
             checkpoint_id: The number of the job's batch; it grows.
             fingerprint: What the batch consists of, such as source offsets. A replay with another fingerprint is an
-                error.
+                error, and so is one of the last batch after its commit, and the fingerprint with it, was cleaned up.
             user_metadata: A note for the table's history.
             target_file_size: The size of the data files in bytes.
             parquet: How the data files are encoded, by the names of the table properties, which it overrides:

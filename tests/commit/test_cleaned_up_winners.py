@@ -14,6 +14,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     ConcurrentDeleteReadError,
     ConcurrentTransactionError,
+    InvalidInputError,
     MetadataChangedError,
     ProtocolChangedError,
 )
@@ -126,6 +127,18 @@ def test_a_cleaned_up_commit_of_the_same_application_is_a_replay_or_a_conflict(
         with pytest.raises(ConcurrentTransactionError):
             append(table, commit=CommitOptions("orders", 7))
     assert Table(open_handle()).snapshot().transaction_version("orders") == theirs
+
+
+def test_a_cleaned_up_commit_confirms_no_fingerprint(table: OpenTable, open_handle: Any, scripted_log: Any) -> None:
+    """The same checkpoint as ours, and perhaps other rows. Run again, it is refused for this reason."""
+    other = open_handle()
+    theirs, ours = (CommitOptions("orders", 7, fingerprint) for fingerprint in ("a", "b"))
+    twin = lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other, commit=theirs))
+    scripted_log.script["put_if_absent"] = [twin]
+    with pytest.raises(ConcurrentTransactionError, match="'orders'"):
+        append(table, commit=ours)
+    with pytest.raises(InvalidInputError, match="nothing shows whether it was made from the same input"):
+        append(table, commit=ours)
 
 
 def test_a_commit_of_two_applications_is_no_replay_if_only_one_of_them_moved(

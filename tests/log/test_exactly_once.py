@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Fresh, Rewound, check_replay
+from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Fresh, Rewound, Unproven, check_replay
 from txlog.protocol.actions import CommitInfo, SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.util.wording import in_python, spelled
@@ -53,6 +53,17 @@ def test_the_same_checkpoint_made_from_other_input_is_detected(checkpoint_id: in
     assert answer == FingerprintMismatch("orders", checkpoint_id, checkpoint_id + 6, "o2", "o1")
     assert isinstance(answer, FingerprintMismatch)
     assert "one id stands for different rows" in answer.message
+
+
+def test_the_last_checkpoint_is_not_taken_for_a_replay_if_nothing_confirms_its_fingerprint() -> None:
+    last = SetTransaction("orders", 7, 1)
+    assert check_replay("orders", 7, "o1", last, RETAINED[:3]) == Unproven("orders", 7, "o1")
+    assert check_replay("orders", 6, "o1", last, ()) == Rewound("orders", 6, 7)
+    assert check_replay("orders", 8, "o1", last, ()) == Fresh()
+    reported = spelled(Unproven("orders", 7, "o1").message, in_python)
+    assert reported.startswith("checkpoint 7 of 'orders' is the last one committed, but its commit was cleaned up")
+    assert "without fingerprint" in reported
+    assert "new app_id" in reported
 
 
 def test_a_checkpoint_from_before_a_deliberate_reset_proves_nothing() -> None:

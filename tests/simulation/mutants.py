@@ -203,7 +203,7 @@ def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
 
 def does_not_check_the_applications_version(patch: pytest.MonkeyPatch) -> None:
     """Neither before the commit nor in the tail."""
-    patch.setattr(open_table.OpenTable, "replay_of", lambda self, *arguments: None)
+    patch.setattr(open_table.OpenTable, "replay_of", lambda self, *arguments, **how: None)
     patch.setattr("txlog.log.conflicts._holds_our_work", lambda proposal, winner: False)
     patch.setattr("txlog.log.conflicts._transactions", lambda proposal, winner: iter(()))
 
@@ -211,7 +211,7 @@ def does_not_check_the_applications_version(patch: pytest.MonkeyPatch) -> None:
 def drops_every_older_checkpoint_as_a_replay(patch: pytest.MonkeyPatch) -> None:
     """Delta's own rule: what is not newer was committed. A job that went back loses its rows."""
 
-    def drop(self: Any, state: Any, app_id: str, checkpoint_id: int, fingerprint: str | None = None) -> Any:
+    def drop(self: Any, state: Any, app_id: str, checkpoint_id: int, *fingerprint: str | None, **how: Any) -> Any:
         last = state.transactions.get(app_id)
         return AlreadyCommitted(state.version) if last is not None and checkpoint_id <= last.version else None
 

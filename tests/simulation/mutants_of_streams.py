@@ -48,7 +48,7 @@ class _WithoutReplays:
     def __init__(self, open_table: Any) -> None:
         self._open_table = open_table
 
-    def replay_of(self, *given: Any) -> None:
+    def replay_of(self, *given: Any, **how: Any) -> None:
         """Nothing is a replay."""
 
     def __getattr__(self, name: str) -> Any:

@@ -246,8 +246,8 @@ class TableMachine(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.newest.applications)
-    @rule(handle=handles, data=st.data(), is_same_work=st.booleans())
-    def replay_an_epoch(self, handle: int, data: st.DataObject, is_same_work: bool) -> None:
+    @rule(handle=handles, data=st.data(), work=st.sampled_from(["same", "other", "not named"]))
+    def replay_an_epoch(self, handle: int, data: st.DataObject, work: str) -> None:
         """Dropped where it is known to be in the table; refused, and never dropped or written again, where not."""
         app_id = data.draw(st.sampled_from(sorted(self.newest.applications)), label="app_id")
         last = self.newest.applications[app_id]
@@ -258,9 +258,9 @@ class TableMachine(RuleBasedStateMachine):
         replay: dict[str, Any] = {
             "app_id": app_id,
             "checkpoint_id": epoch,
-            "fingerprint": f"{app_id}{epoch}" if is_same_work else "other",
+            "fingerprint": {"same": f"{app_id}{epoch}", "other": "other"}.get(work),
         }
-        if (is_retained and is_same_work) or (epoch == last and not is_retained):
+        if (is_retained and work != "other") or (epoch == last and not is_retained and work == "not named"):
             result = self.tables[handle].append(rows, **replay)
             assert (result.outcome, result.version) == ("already_committed", landed if is_retained else None)
         else:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import deltalake
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.protocol.log_names import commit_name
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
@@ -74,6 +76,14 @@ def staging_of(table: txlog.Table) -> list[str]:
     return [] if staging is None else [meta.name for meta in staging.list_from("")]
 
 
+def forget_commits(table: txlog.Table) -> None:
+    """Clean up the log up to a checkpoint of its newest version, which is no commit of a sink."""
+    table.append(pa.table({"checkpoint": [], "task": []}, SCHEMA))
+    table.create_checkpoint()
+    for version in range(table.version):
+        (Path(table.uri) / "_delta_log" / commit_name(version)).unlink()
+
+
 def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> None:
     sinks, group = group_of(tables)
     for checkpoint_id in (1, 2):
@@ -103,6 +113,23 @@ def test_a_replay_of_an_older_checkpoint_finds_it_in_the_tables_that_had_rows(ta
         group.commit(0)
     assert checkpoints_of(tables[0]) == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert [staging_of(table) for table in tables] == [[], [], []]
+
+
+def test_one_table_whose_log_has_the_commit_proves_the_checkpoint_for_all(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 2)
+    group.commit(2)
+    for cleaned in tables[1:]:
+        forget_commits(cleaned)
+    again = group_of(tables)[1]
+    assert not again.prepare(2, [range(TASKS)] * 3, fingerprint="offsets of 2")
+    forget_commits(tables[0])
+    again = group_of(tables)[1]
+    with pytest.raises(txlog.InvalidInputError, match="nothing shows whether it was made from the same input"):
+        again.prepare(2, [range(TASKS)] * 3, fingerprint="offsets of 2")
+    assert not again.prepare(2, [range(TASKS)] * 3)
+    assert [result.outcome for result in again.commit(2)] == ["already_committed"] * 3
+    assert in_every(tables, 2)
 
 
 def test_preparing_a_checkpoint_that_all_tables_have_reports_no_dropped_replay(

@@ -19,6 +19,7 @@ from staging_contract import AWKWARD_APP_IDS
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.protocol.log_names import commit_name
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
@@ -57,6 +58,14 @@ def restarted(table: txlog.Table, app_id: str = "app") -> txlog.Sink:
     return txlog.Sink(txlog.Table.open(table.uri), app_id)
 
 
+def forget_commits(table: txlog.Table) -> None:
+    """Clean up the log up to a checkpoint of its newest version, which is no commit of a sink."""
+    table.append(rows_of())
+    table.create_checkpoint()
+    for version in range(table.version):
+        (Path(table.uri) / "_delta_log" / commit_name(version)).unlink()
+
+
 def staging_of(table: txlog.Table) -> list[str]:
     return sorted(path.name for path in (Path(table.uri) / "_txlog" / "staging").iterdir())
 
@@ -92,6 +101,47 @@ def test_staged_work_is_sealed_committed_and_removed(table: txlog.Table, sink: t
     assert staging_of(table) == []
     assert deltalake.DeltaTable(table.uri).transaction_version("app") == 17
     assert table.history(1)[0]["txlog"]["fingerprint"] == "0-3"
+
+
+@pytest.mark.parametrize("way", ["recover", "commit", "next commit", "abandon"])
+def test_a_seal_is_proof_of_a_checkpoint_whose_commit_was_cleaned_up(
+    table: txlog.Table, sink: txlog.Sink, way: str
+) -> None:
+    """It was left by a process that died after the commit. Nothing but this work can be committed while it exists."""
+    sealed(sink, 17, 1, 2, fingerprint="0-3")
+    staging = Path(table.uri) / "_txlog" / "staging"
+    left = {path: path.read_bytes() for path in staging.iterdir()}
+    sink.commit(17)
+    for path, body in left.items():
+        path.write_bytes(body)
+    forget_commits(table)
+    again = restarted(table)
+    if way == "recover":
+        assert again.recover().results[17].outcome == "already_committed"
+    elif way == "commit":
+        assert again.commit(17, fingerprint="0-3").outcome == "already_committed"
+    elif way == "abandon":
+        assert again.abandon(17).result.outcome == "already_committed"
+    else:
+        assert again.commit(18, [staged(again, 18, 0, 3)], fingerprint="3-4").outcome == "committed"
+    assert ids_of(table) == ([1, 2, 3] if way == "next commit" else [1, 2])
+    assert staging_of(table) == []
+
+
+def test_without_a_seal_a_replay_whose_commit_was_cleaned_up_is_dropped_only_without_a_fingerprint(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    sealed(sink, 17, 1, fingerprint="0-3")
+    sink.commit(17)
+    forget_commits(table)
+    again = restarted(table)
+    work = staged(again, 17, 0, 1)
+    for replay in (again.prepare, again.commit):
+        with pytest.raises(txlog.InvalidInputError, match=r"17 of 'app' is the last .* run it again without fingerpr"):
+            replay(17, [work], fingerprint="0-3")
+    assert again.prepare(17, [work]) is None
+    assert again.commit(17, [work]).outcome == "already_committed"
+    assert ids_of(table) == [1]
 
 
 def test_committables_can_be_sealed_as_they_are(table: txlog.Table, sink: txlog.Sink) -> None:

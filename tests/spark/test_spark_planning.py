@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pyspark.sql.types import LongType, StructField, StructType
 
 import txlog
+from txlog.protocol.log_names import commit_name
 from txlog.spark import open_tables
 from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table
@@ -239,6 +240,40 @@ def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: SparkWriteOption
         with pytest.raises(Exception, match="micro-batch 4 of stream 'clicks' is already in version 1") as caught:
             writer.commit([], 4)
     assert "checkpoint 4" not in str(caught.value)
+
+
+def test_a_micro_batch_that_nothing_confirms_is_refused_until_the_user_says_that_it_is_a_replay(
+    options: SparkWriteOptions, tmp_path: Path
+) -> None:
+    """The log no longer has the commit of the stream's last batch, and this may be another stream of its name."""
+    stream = {"path": options.path, "txnAppId": "clicks", "checkpointLocation": str(tmp_path)}
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text(json.dumps({"id": "first"}))
+
+    def run(**more: str) -> None:
+        parsed = parse_stream_options(stream | more)
+        TxlogStreamWriter(parsed, plan(parsed.write, SCHEMA, overwrite=True)[0]).commit([], 4)
+
+    run()
+    table = txlog.Table.open(options.path)
+    table.append(pa.table({"id": [1]}))
+    table.create_checkpoint()
+    for version in range(table.version):
+        Path(options.path, "_delta_log", commit_name(version)).unlink()
+    open_tables._open.clear()  # another process
+    with pytest.raises(TxlogErrorInSpark) as caught:
+        run()
+    message = caught.value.__cause__.message
+    assert message.startswith("micro-batch 4 of stream 'clicks' is the last one committed, but its commit was cleaned")
+    assert "skipCommittedBatches=true, which drops it" in message
+    assert "new txnAppId" in message
+    assert "without txnFingerprint" not in message
+    run(skipCommittedBatches="true")
+    assert txlog.Table.open(options.path).version == table.version
+
+    named = replace(options, commit=CommitOptions("clicks", 4, "b"))
+    with pytest.raises(TxlogErrorInSpark, match="run it again without txnFingerprint"), crossing():
+        plan(named, SCHEMA, overwrite=False)
 
 
 # --- overwrites -------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ def test_a_time_is_text_or_milliseconds(text: str, time: str | int) -> None:
     ("options", "message"),
     [
         ({}, "no path: read with .load"),
+        ({"paths": '["/t","/u"]'}, "several paths, and a read returns one table: load each path by itself"),
         ({"path": "/t", "mergeSchema": "true"}, "unknown option 'mergeschema'"),
         ({"path": "/t", "version": "1"}, "did you mean 'versionAsOf'"),
         (

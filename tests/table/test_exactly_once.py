@@ -52,6 +52,28 @@ def test_an_older_checkpoint_whose_commit_was_cleaned_up_is_never_dropped_silent
     assert reopened.append(rows_of(4), app_id="app", checkpoint_id=4).version == 4
 
 
+def test_other_work_under_the_last_checkpoint_id_is_refused_also_after_its_commit_was_cleaned_up(
+    table: Table, tmp_path: Path
+) -> None:
+    """Its ``txn`` is in a checkpoint of the log and says nothing about the input: dropped, the rows would be lost."""
+    table.append(rows_of(1), app_id="app", checkpoint_id=0, fingerprint="a")
+    table.append(rows_of(2))
+    table.create_checkpoint()
+    for version in (0, 1):
+        (tmp_path / "t" / "_delta_log" / commit_name(version)).unlink()
+    for handle in (table, Table.open(table.uri)):
+        for fingerprint in ("a", "b"):
+            with pytest.raises(txlog.InvalidInputError, match=r"'app' is the last .*run it again without fingerprint"):
+                handle.append(rows_of(3), app_id="app", checkpoint_id=0, fingerprint=fingerprint)
+            with pytest.raises(txlog.InvalidInputError, match="nothing shows whether"):
+                handle.delete("id = 1", app_id="app", checkpoint_id=0, fingerprint=fingerprint)
+        dropped = handle.append(rows_of(1), app_id="app", checkpoint_id=0)
+        assert (dropped.outcome, dropped.version) == ("already_committed", None)
+        assert ids_of(handle) == [1, 2]
+    assert len(data_files(tmp_path / "t")) == 2
+    assert table.append(rows_of(3), app_id="app", checkpoint_id=1, fingerprint="b").outcome == "committed"
+
+
 def test_a_put_that_arrived_where_the_log_was_cleaned_up_proves_no_older_checkpoint(table: Table) -> None:
     log = Path(table.uri) / "_delta_log"
     other = Table.create(f"{table.uri}-other", table.snapshot().schema)

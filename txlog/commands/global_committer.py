@@ -60,15 +60,16 @@ class GlobalCommitter:
     def __init__(self, open_table: OpenTable) -> None:
         self._open_table = open_table
 
-    def replay_of(self, job: WriteJob, *, quietly: bool = False, refresh: bool = True) -> WriteResult | None:
+    def replay_of(
+        self, job: WriteJob, *, quietly: bool = False, refresh: bool = True, is_sealed: bool = False
+    ) -> WriteResult | None:
         """The answer for a checkpoint that is already in the table, so none of its rows are written again.
 
-        Logs a warning for a dropped replay unless ``quietly``. Without ``refresh``, the caller has just planned the
-        job. Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
-        proves, or that was committed with another fingerprint.
+        Without ``refresh``, the caller has just planned the job. ``quietly``, ``is_sealed`` and what it raises are as
+        in `OpenTable.replay_of`.
         """
         state = None if job.commit.app_id is None else self._open_table.state_if_exists(refresh=refresh)
-        return None if state is None else self._replay(job, state, quietly=quietly)
+        return None if state is None else self._replay(job, state, quietly=quietly, is_sealed=is_sealed)
 
     def found(self, job: WriteJob) -> WriteResult | None:
         """The commit of a job that an engine may commit twice, although it is not a checkpoint of an application.
@@ -240,10 +241,14 @@ class GlobalCommitter:
                 "changed the table's schema, partitioning or properties",
             )
 
-    def _replay(self, job: WriteJob, state: TableState, *, quietly: bool = False) -> WriteResult | None:
+    def _replay(
+        self, job: WriteJob, state: TableState, *, quietly: bool = False, is_sealed: bool = False
+    ) -> WriteResult | None:
         if job.commit.transaction is None:
             return None
-        found = self._open_table.replay_of(state, *job.commit.transaction, job.commit.fingerprint, quietly=quietly)
+        found = self._open_table.replay_of(
+            state, *job.commit.transaction, job.commit.fingerprint, quietly=quietly, is_sealed=is_sealed
+        )
         return WriteResult(found.version, "already_committed", 0, job.job_id) if found else None
 
     # --- the commit ---------------------------------------------------------------------------------------------

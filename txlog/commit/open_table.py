@@ -201,14 +201,17 @@ class OpenTable:
         fingerprint: str | None = None,
         *,
         quietly: bool = False,
+        is_sealed: bool = False,
     ) -> AlreadyCommitted | None:
         """The commit of this checkpoint if the table already contains it, else None.
 
-        Logs a warning for a dropped replay unless ``quietly``.
+        Logs a warning for a dropped replay unless ``quietly``. ``is_sealed``: the caller holds the checkpoint's seal,
+        which could be made only while the table did not have the checkpoint, and is all that a sink commits as it.
         Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
-        proves, and for one that was committed with another fingerprint.
+        proves, for one that was committed with another fingerprint, and for the last one if a fingerprint is given that
+        neither a retained commit nor a seal can confirm.
         """
-        from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Rewound, check_replay
+        from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Rewound, Unproven, check_replay
 
         last = state.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
@@ -216,9 +219,11 @@ class OpenTable:
         found = check_replay(app_id, checkpoint_id, fingerprint, last, self._proofs(state, checkpoint_id, last))
         if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
             found = Rewound(app_id, checkpoint_id, last.version)
-        if isinstance(found, Rewound | FingerprintMismatch):
+        if is_sealed and isinstance(found, Unproven):
+            found = AlreadyCommitted(None)
+        if isinstance(found, Rewound | FingerprintMismatch | Unproven):
             error = InvalidInputError(found.message, table=self.uri, version=state.version)
-            error.is_unproven = isinstance(found, Rewound)
+            error.is_unproven = not isinstance(found, FingerprintMismatch)
             raise error
         assert isinstance(found, AlreadyCommitted)
         if found.version is not None:

@@ -146,7 +146,8 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
     """Check a proposal that lost to commits which were cleaned up before they were read, by two versions of the table.
 
     ``before`` is the version that the proposal follows, None if it creates the table; ``after`` is the newest one. What
-    they do not show counts as a conflict. ``AlreadyCommitted`` has no version.
+    they do not show counts as a conflict. ``AlreadyCommitted`` has no version; it is no answer for a proposal with a
+    fingerprint, which only the lost commit could confirm.
     """
     has_plan = proposal.is_reexecutable
     reasons: list[tuple[str, str]] = []
@@ -161,7 +162,8 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
     transactions = proposal.set_transactions
     seen = {mine.app_id: after.transaction_version(mine.app_id) for mine in transactions}
     moved = [each for each in seen if before is not None and seen[each] != before.transaction_version(each)]
-    if moved and not proposal.members and all(seen[mine.app_id] == mine.version for mine in transactions):
+    is_same_work = proposal.fingerprint is None and not proposal.members
+    if moved and is_same_work and all(seen[mine.app_id] == mine.version for mine in transactions):
         return AlreadyCommitted(None)
     reasons += [("ConcurrentTransactionError", f"or a later commit moved app_id {each!r}") for each in moved]
     if reasons:

@@ -1,7 +1,7 @@
 """Exactly once: decides whether an application's checkpoint is already in the table.
 
 In: what the caller is about to commit (app_id, checkpoint_id, fingerprint), the application's last ``txn`` and retained
-commits. Out: one of four values; the caller decides which of them is an error. The proof is a retained commit with this
+commits. Out: one of five values; the caller decides which of them is an error. The proof is a retained commit with this
 (app_id, checkpoint_id). It is valid if every writer of the app_id checks here first, and while the table keeps its
 ``txn``. PROTOCOL.md, "Transaction Identifiers".
 """
@@ -16,7 +16,7 @@ import msgspec
 from txlog.log.joined import fingerprint_of
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
-from txlog.util.wording import argument, batch
+from txlog.util.wording import advice, argument, batch
 
 __all__ = [
     "AlreadyCommitted",
@@ -24,6 +24,7 @@ __all__ = [
     "Fresh",
     "ReplayCheck",
     "Rewound",
+    "Unproven",
     "check_replay",
     "fingerprints_differ",
 ]
@@ -76,7 +77,31 @@ class FingerprintMismatch(msgspec.Struct, frozen=True):
         )
 
 
-ReplayCheck: TypeAlias = Fresh | AlreadyCommitted | Rewound | FingerprintMismatch
+class Unproven(msgspec.Struct, frozen=True):
+    """The application's last checkpoint, but no retained commit shows whether it was made from the caller's input."""
+
+    app_id: str
+    checkpoint_id: int
+    fingerprint: str
+
+    @property
+    def message(self) -> str:
+        """For an error, in words that each interface spells."""
+        fingerprint = argument("fingerprint")
+        way_out = advice(
+            "replay that nothing confirms",
+            f"Nothing was written. To drop it as a replay, run it again without {fingerprint}; if it has other rows,"
+            f" use a new {argument('app_id')}",
+        )
+        return (
+            f"{batch(self.app_id, self.checkpoint_id)} is the last one committed, but its commit was cleaned up from"
+            f" the log, so nothing shows whether it was made from the same input ({fingerprint}"
+            f" {self.fingerprint!r} here): dropping it could lose its rows, committing it could write them twice."
+            f" {way_out}"
+        )
+
+
+ReplayCheck: TypeAlias = Fresh | AlreadyCommitted | Rewound | FingerprintMismatch | Unproven
 
 
 def check_replay(
@@ -101,7 +126,8 @@ def check_replay(
             return FingerprintMismatch(app_id, checkpoint_id, proof.version, fingerprint, theirs)
         return AlreadyCommitted(proof.version)
     if checkpoint_id == last.version:
-        return AlreadyCommitted(None)
+        # The `txn` outlives its commit. It says that the number was committed, and not from which input.
+        return AlreadyCommitted(None) if fingerprint is None else Unproven(app_id, checkpoint_id, fingerprint)
     return Rewound(app_id, checkpoint_id, last.version)
 
 

@@ -132,7 +132,7 @@ def _commit(
     fingerprint = None if manifest is None else manifest.fingerprint
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
-    found = open_table.replay_of(state, app_id, checkpoint_id, fingerprint)
+    found = open_table.replay_of(state, app_id, checkpoint_id, fingerprint, is_sealed=manifest is not None)
     if found is not None:
         return WriteResult(found.version, "already_committed", 0, "")
     builder = ProposalBuilder(state)

@@ -110,7 +110,7 @@ class CheckpointCommits:
             manifest = self.staging.manifest(mine)
             self.require_together(manifest, together)
             job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent)
-            replayed = self.committer.replay_of(job, refresh=False)
+            replayed = self.committer.replay_of(job, refresh=False, is_sealed=True)
             if replayed is not None:
                 return replayed
             if self.last_seal is not None and self.last_seal[0] == manifest:
@@ -143,9 +143,8 @@ class CheckpointCommits:
         """Raise if an earlier checkpoint is sealed: once a later one is committed, it can no longer be committed."""
         for earlier in sealed_before(staged, checkpoint_id):
             try:
-                found = self.committer.replay_of(
-                    self.job(earlier.checkpoint_id, self.staging.manifest(earlier).fingerprint)
-                )
+                job = self.job(earlier.checkpoint_id, self.staging.manifest(earlier).fingerprint)
+                found = self.committer.replay_of(job, is_sealed=True)
             except NotFoundError:
                 continue  # another committer has removed it meanwhile
             except InvalidInputError as error:

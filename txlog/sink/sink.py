@@ -289,7 +289,8 @@ class Sink:
             tasks: The expected task_ids, each of which must have staged; or a mapping from task_id to attempt, needed
                 if several attempts of a task staged. Committables in place of ids are staged first.
             fingerprint: Identifies the input, such as the source's offsets. It is stored in the seal and the commit,
-                and a later seal or replay must have the same one.
+                and a later seal or replay must have the same one. For a replay after the commit was cleaned up, which
+                nothing can check any longer, leave it out.
 
         Returns:
             The seal; None if the checkpoint is already in the table.

@@ -261,8 +261,9 @@ class SinkGroup:
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _of_each(self, ask: Callable[[Sink], Answer | None]) -> dict[Sink, Answer | None]:
-        """What each table says of a checkpoint. A table that is past it and never had it has no answer, which is
-        an error unless another table has it: then it had no rows for this one."""
+        """What each table says of a checkpoint. A table without an answer is past it and never had it, or had it and
+        cannot confirm its fingerprint. That is an error unless another table has it: then so has this one, or there
+        were no rows for this one."""
         found: dict[Sink, Answer | None] = {}
         unknown = []
         for sink in self._sinks:

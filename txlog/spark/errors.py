@@ -33,8 +33,9 @@ by whoever escapes, encodes or prints the text."""
 NOT_FOUND_ADVICE = (
     "Spark did not find the data source 'txlog'. In a thread that the program started, it finds no Python data source"
     " until the session is active there: ThreadPoolExecutor(8, initializer=txlog.spark.register), or call"
-    " txlog.spark.register(spark) first in the thread. Elsewhere, Spark's Python (PYSPARK_PYTHON) must be the one that"
-    " has txlog installed"
+    " txlog.spark.register(spark) first in the thread. After an interrupted call (Ctrl-C) the session may no longer be"
+    " active in its thread: call txlog.spark.register(spark) again. Elsewhere, Spark's Python (PYSPARK_PYTHON) must be"
+    " the one that has txlog installed"
 )
 _SPARK_MESSAGES = {
     re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*: txlog\."): NOT_FOUND_ADVICE,

@@ -194,7 +194,8 @@ def answer_known(
 
     If the batch is the stream's last one in the table and has the same ``fingerprint``, Spark replays it after a crash.
     If it is older or comes from other input, the stream's checkpoint folder was rewound or replaced under the same
-    stream name, and the batch holds other rows under an old number.
+    stream name, and the batch holds other rows under an old number. If the log no longer has the last batch's commit,
+    nothing tells the two cases apart, and the user has to.
 
     Args:
         open_table: The table, whose newest version is known.
@@ -207,7 +208,8 @@ def answer_known(
         The result for a dropped batch, or None if the batch is new.
 
     Raises:
-        InvalidInputError: The batch holds other rows under an old number, and ``skip_committed`` is false.
+        InvalidInputError: The batch holds other rows under an old number, or may hold them, and ``skip_committed`` is
+            false.
     """
     state = open_table.state_if_exists(refresh=False)
     last = state.transaction_version(app_id) if state else None
@@ -218,7 +220,8 @@ def answer_known(
             found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
             error.template = spelled(error.template, in_stream)
-            error.template += f": {_OTHER_INPUT}"
+            if not error.is_unproven:  # if it is, the message says itself what to do
+                error.template += f": {_OTHER_INPUT}"
             raise
         return WriteResult(found.version if found else None, "already_committed", 0, "")
     if not skip_committed:

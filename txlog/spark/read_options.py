@@ -87,7 +87,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
                 " the changes of several versions, call table.changes()"
             )
     parsed = ReadOptions(
-        path=table_path(given.take("path", str), _NO_PATH),
+        path=_table_path(given),
         version=given.take("versionAsOf", whole_count),
         timestamp=_time(given.take("timestampAsOf", text_value)),
         columns=given.take("columns", column_list),
@@ -152,7 +152,7 @@ def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
     start = given.take("startingVersion", _starting_version)
     given.take("failOnDataLoss", _only_true)
     parsed = StreamReadOptions(
-        path=table_path(given.take("path", str), _NO_PATH),
+        path=_table_path(given),
         starting_version=None if start == LATEST else start,
         starts_at_latest=start == LATEST,
         starting_timestamp=_time(given.take("startingTimestamp", text_value)),
@@ -175,6 +175,16 @@ def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
             " and skipChangeCommits"
         )
     return parsed
+
+
+def _table_path(given: Given) -> str:
+    """The table's location. Raises ``InvalidInputError`` if Spark passed none, or several in its option ``paths``."""
+    if "paths" in given.rest:
+        raise InvalidInputError(
+            "Spark passed several paths, and a read returns one table: load each path by itself and combine the"
+            " DataFrames with one.unionByName(other)"
+        )
+    return table_path(given.take("path", str), _NO_PATH)
 
 
 def _starting_version(value: str) -> int | str:

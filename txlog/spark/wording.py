@@ -59,6 +59,14 @@ _ADVICE = {
     "other words for row kinds": "Convert other values in the DataFrame",
     "own credentials": "pass them in the environment, or with .options(**txlog.spark.storage_options(spark))",
 }
+_STREAM_ADVICE = {
+    "replay that nothing confirms": (
+        "Nothing was written. If Spark repeats the batch because the stream ended right after its commit, start the"
+        " stream once with skipCommittedBatches=true, which drops it. If its checkpointLocation was rewound or"
+        " replaced, give the stream a new txnAppId for a new source; skipCommittedBatches=true drops the batches up to"
+        " the last committed one"
+    ),
+}
 
 
 def in_spark(word: Word) -> str:
@@ -81,7 +89,9 @@ def in_spark(word: Word) -> str:
 
 
 def in_stream(word: Word) -> str:
-    """A micro-batch by its own name; words without a name in streams stay."""
+    """A micro-batch by its own name, and what only a stream can do about it; words without a name in streams stay."""
+    if word.kind == "advice" and word.name in _STREAM_ADVICE:
+        return _STREAM_ADVICE[word.name]
     return f"micro-batch {word.value} of stream {word.name!r}" if word.kind == "batch" else word.token()
 
 
