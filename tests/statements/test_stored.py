@@ -112,6 +112,19 @@ def test_default_is_that_of_its_own_column_beside_partition_too(catalog: txlog.C
     assert [tuple(row.values()) for row in found] == [("a", 1, "V"), ("a", 5, "V"), ("a", 5, "w")]
 
 
+@pytest.mark.parametrize("column", ["id", "b"])
+def test_an_update_of_a_column_to_default_that_the_table_computes_is_refused(
+    catalog: txlog.Catalog, column: str
+) -> None:
+    txlog.sql(
+        "create table g (id bigint generated always as identity, a int, b int generated always as (a * 2));"
+        "insert into g (a) values (1)",
+        catalog,
+    )
+    with pytest.raises(InvalidInputError, match=f"column {column} is set to DEFAULT, and the table computes it"):
+        txlog.sql(f"update g set a = 2, {column} = default", catalog)
+
+
 def test_default_has_the_table_compute_a_column(catalog: txlog.Catalog) -> None:
     txlog.sql(
         "create table g (id bigint generated always as identity, a int, b int generated always as (a * 2));"

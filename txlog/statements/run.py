@@ -521,6 +521,7 @@ def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
 def _values(schema: Struct, values: Assignments) -> dict[str, object]:
     """The values to set by column or struct field, each cast to its type; DEFAULT is the column's, or null."""
     found: dict[str, object] = {}
+    plain = without_computed(schema)
     for path, text in values:
         field = schema.find(path[0])
         for name in path[1:]:
@@ -528,6 +529,8 @@ def _values(schema: Struct, values: Assignments) -> dict[str, object]:
         name = path_text(path) if field is None or path[1:] else field.name
         if name in found:
             raise InvalidInputError(f"column {name} is set twice")
+        if is_default(text) and schema.find(path[0]) is not None and plain.find(path[0]) is None:
+            raise InvalidInputError(f"column {name} is set to DEFAULT, and the table computes it: leave it out")
         if field is None:  # a column that the change may add, or none, which it refuses
             found[name] = text
         else:
@@ -591,7 +594,7 @@ def _moment(text: str) -> Any:
     expression = parse(f"CAST({text} AS TIMESTAMP)", Struct(()), now=ambient.now())
     value = evaluate(expression, pa.RecordBatch.from_pydict({"row": [0]}))[0].as_py()
     if value is None:
-        raise InvalidInputError(f"{text} is no time")
+        raise InvalidInputError(f"{text} is not a time")
     return value
 
 
