@@ -420,6 +420,39 @@ def test_a_reader_on_an_object_store_finds_at_once_that_newer_commits_are_of_ano
             table.log.newest_state()
 
 
+@pytest.mark.parametrize("newer", [0, 1])
+def test_a_checkpoint_is_not_taken_for_replayed_on_a_table_that_was_put_back_from_a_copy(
+    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, newer: int
+) -> None:
+    append(table)
+    copy = dict(scripted_log.inner.objects)
+    job = {"commit": CommitOptions(app_id="job", checkpoint_id=7)}
+    append(table, **job)
+    scripted_log.inner.objects.clear()
+    scripted_log.inner.objects.update(copy)
+    clock.elapsed_s += 1
+    for _ in range(1 + newer):
+        append(open_handle())
+    assert append(table, **job).outcome == "committed"
+
+
+def test_a_version_that_only_a_checkpoint_had_is_not_taken_for_the_same_one_of_a_new_table(
+    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
+) -> None:
+    append(table)
+    version = table.log.write_checkpoint(table.log.newest_state())
+    for name in [commit_name(each) for each in range(version + 1)]:
+        scripted_log.inner.delete(name)
+    old = open_handle()
+    assert old.log.newest_state().version == version
+    scripted_log.inner.objects.clear()
+    clock.elapsed_s += 1
+    for _ in range(version + 1):
+        append(open_handle())
+    with pytest.raises(CorruptLogError, match="replaced while it was open"):
+        old.log.newest_state()
+
+
 def test_nothing_is_committed_on_top_of_a_missing_checkpoint(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
 ) -> None:

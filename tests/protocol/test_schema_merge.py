@@ -86,6 +86,16 @@ def test_a_type_that_other_readers_find_too_deep_is_refused_and_one_level_less_i
         check_schema(struct(a=nested(data_type)))
 
 
+def test_a_field_that_makes_a_column_too_deep_is_refused_wherever_it_is_added() -> None:
+    def lists(levels: int, inner: DataType) -> DataType:
+        return lists(levels - 1, Array(inner)) if levels else inner
+
+    table = struct(a=lists(20, struct(x=LONG)))
+    assert merge(table, struct(a=lists(20, struct(y=lists(11, LONG))))) != table
+    with pytest.raises(InvalidInputError, match="nest deeper than 32 levels"):
+        merge(table, struct(a=lists(20, struct(y=lists(12, LONG)))))
+
+
 def test_a_variant_is_refused_by_column() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"v\.element is a variant") as raised:
         check_schema(struct(v=Array(VARIANT)))

@@ -14,7 +14,6 @@ import pytest
 import txlog
 from tests.bucket import ROW, Bucket
 from txlog import table as table_module
-from txlog.catalogs.folder import FolderCatalog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TableNotFoundError
@@ -47,32 +46,27 @@ def ids(catalog: txlog.Catalog, name: str = "t") -> list[Any]:
     return sorted(catalog.table(name).snapshot().to_arrow()["id"].to_pylist())
 
 
-def test_a_script_looks_up_each_name_and_opens_each_table_once(
+def test_a_script_opens_each_table_and_starts_duckdb_once(
     catalog: txlog.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     started: list[int] = []
-    resolve, connect, begin = FolderCatalog.resolve, duckdb.connect, OpenTable.__init__
+    connect, begin = duckdb.connect, OpenTable.__init__
 
     def opened(self: OpenTable, *given: Any) -> None:
         asked.append("open")
         begin(self, *given)
-
-    def looked_up(self: FolderCatalog, name: str) -> Any:
-        asked.append(name)
-        return resolve(self, name)
 
     def connected(*given: Any) -> Any:
         started.append(1)
         return connect(*given)
 
     monkeypatch.setattr(OpenTable, "__init__", opened)
-    monkeypatch.setattr(FolderCatalog, "resolve", looked_up)
     monkeypatch.setattr(duckdb, "connect", connected)
     statements = [f"insert into t select max(id) + {number} from T; delete from t where id = 7" for number in range(5)]
     merge = "merge into t using (select 3 as id) s on t.id = s.id when not matched then insert *"
     txlog.sql(f"insert into t values (0); {'; '.join(statements)}; {merge}; describe t", catalog)
-    assert asked == ["t", "T", "t", "open"]
+    assert asked == ["open"]
     assert len(started) == 1
     assert ids(catalog) == [0, 0, 1, 3, 6, 10]
 
@@ -102,6 +96,22 @@ def test_a_table_that_others_drop_and_create_again_meanwhile_is_opened_again(cat
     next(results)
     assert ids(catalog) == ["2"]
     catalog.drop("t")
+    with pytest.raises(TableNotFoundError):
+        next(results)
+
+
+def test_a_name_that_others_give_to_a_table_elsewhere_meanwhile_is_that_table(
+    catalog: txlog.Catalog, tmp_path: Path
+) -> None:
+    places = [txlog.Table.create(tmp_path / each, "id int") for each in ("one", "two")]
+    catalog.register("e", places[0].uri)
+    results = running("insert into e values (1);" * 3, catalog)
+    next(results)
+    catalog.drop("e")
+    catalog.register("e", places[1].uri)
+    next(results)
+    assert [place.count() for place in places] == [1, 1]
+    catalog.drop("e")
     with pytest.raises(TableNotFoundError):
         next(results)
 

@@ -57,6 +57,8 @@ _ACTIONS_KEPT = 1_000
 """A commit with at most this many actions is kept, so the next file list need not read it again."""
 _MANY_FILES = 100_000
 """Parsing the statistics of this many listed files takes longer than reading typed statistics from a checkpoint."""
+_LARGE_COMMIT_BYTES = 1 << 20
+"""Two commits of the same size that is larger than this are taken for the same one, rather than read."""
 _FAR_COMMITS = 64
 """Reading this many commits costs more than a listing, which shows checkpoints that the hint does not name."""
 
@@ -137,8 +139,10 @@ class DeltaLog:
             return self.reload()
         if is_same is not None and not is_same():
             return self.reload()
-        if self.versions.capabilities.has_cheap_calls and not self.still_has(known) and newest is known:
-            return self.reload()
+        if self.versions.capabilities.has_cheap_calls:
+            has_same = self._has_same_file(known)
+            if has_same is False or (has_same is None and newest is known):
+                return self.reload()
         self._remember(newest, asked)
         if newest is not known and self._tip is None and self.versions.capabilities.has_cheap_calls:
             return self.reload()  # its own commit was cleaned up while the next ones were requested
@@ -150,7 +154,10 @@ class DeltaLog:
         Raises what `newest_state` raises, and ``CorruptLogError`` if the location now holds a different table.
         """
         asked = ambient.instant()
+        is_again = self._state is not None
         fresh = self._loaded()
+        if is_again and fresh.mark is None and not self.versions.capabilities.has_cheap_calls:
+            fresh = self._marked(fresh)
         with self._lock:
             self._tip = None  # the same commit may be another file now: the folder may be put back from a copy
         return self._remember(fresh, asked)
@@ -167,6 +174,14 @@ class DeltaLog:
             )
         return fresh
 
+    def _marked(self, state: TableState) -> TableState:
+        """The state of a checkpoint with what its commit is told by, so that it need not be loaded again to be known
+        again."""
+        try:
+            return replace(state, mark=commit_mark(self.commits.read(state.version, files=False)))
+        except NotFoundError:
+            return state
+
     def _look_whether_same(self, state: TableState) -> Callable[[], bool]:
         """Begin to look, where that takes a request, whether the commit of ``state`` is still there, and no other one:
         a table that was replaced has another one, or none. False too if the commit was never read here."""
@@ -178,6 +193,8 @@ class DeltaLog:
 
         def is_same() -> bool:
             try:
+                if mark[0] > _LARGE_COMMIT_BYTES:
+                    return self.versions.stat(state.version).size == mark[0]
                 return commit_mark(self.commits.read(state.version, files=False)) == mark
             except NotFoundError:
                 return False
@@ -194,14 +211,24 @@ class DeltaLog:
                 return True
             self._loaded()
             return False
+        has_same = self._has_same_file(state)
+        if has_same is False:
+            self.reload()
+        return has_same is not None
+
+    def _has_same_file(self, state: TableState) -> bool | None:
+        """Whether the commit of ``state`` is the file that is known, where a look takes no request; None if it is gone.
+
+        False too if there was none, as of a version that only a checkpoint has, and now there is one.
+        """
         try:
             found = self.versions.stat(state.version)
         except NotFoundError:
-            return False
+            return None
         known = self._tip
-        if known is not None and known.name == found.name and known != found:
-            self.reload()  # where it raises, the tip stays as it is: every later call is to raise, too
-        return True
+        if known is None:
+            return state.mark is not None
+        return known.name != found.name or known == found
 
     def state_age_s(self) -> float:
         """Seconds since the known state was seen to be the newest; infinite if no state is known."""

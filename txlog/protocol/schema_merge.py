@@ -192,7 +192,19 @@ def merge(table: Struct, data: Struct) -> Struct:
     merged = _merge_struct(table, data, "", mismatches)
     if mismatches:
         raise mismatch_error(mismatches)
+    if merged != table and _depth(merged) > max(_DEPTH_MAX + 1, _depth(table)):
+        raise InvalidInputError(
+            f"the new columns nest deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten them"
+        )
     return merged
+
+
+def _depth(data_type: DataType) -> int:
+    if isinstance(data_type, Struct):
+        return 1 + max((_depth(member.type) for member in data_type.fields), default=0)
+    if isinstance(data_type, Map):
+        return 1 + max(_depth(data_type.key), _depth(data_type.value))
+    return 1 + _depth(data_type.element) if isinstance(data_type, Array) else 0
 
 
 def reads(table: Struct, written: Struct) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import singledispatchmethod
+from functools import partial, singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -49,6 +49,7 @@ from txlog.statements.wording import in_words_of_sql
 from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.util import ambient
+from txlog.util.parallel import begin
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.generated_columns import without_computed
 
@@ -158,16 +159,27 @@ class Runner:
         return self._catalog
 
     def _open(self, name: TableName) -> Table:
-        """The table of a name, whose newest version is known then. A script looks a name up once, and again if its
-        table is gone, or another one is in its place."""
+        """The table of a name, whose newest version is known then. It stays open for the script, as long as the name is
+        its name and no other table is in its place."""
         table, kept = self._kept.pop(name.key, (None, None))
-        if table is None or kept is None or not _is_current(kept):
+        is_there = begin(partial(self._is_at, name, table)) if table is not None else bool  # beside the look at it
+        if table is None or kept is None or not _is_current(kept) or not is_there():
             table = self._opened_anew(name)
             kept = KeptOpen.of(table._open_table, table._open_table.log.newest_state(refresh=False).version)
         self._kept[name.key] = table, kept
         while len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
         return table
+
+    def _is_at(self, name: TableName, table: Table) -> bool:
+        """Whether a name is still the one of this table, and not of one elsewhere. A catalog that owns the versions of
+        its tables is asked by the look at the table."""
+        if name.location is not None or table._open_table.log.versions.capabilities.remembers_versions:
+            return True
+        try:
+            return self._named(name).names.resolve(name.text).uri == table.uri
+        except NotFoundError:
+            return False
 
     def _opened_anew(self, name: TableName) -> Table:
         workers = self._engine.workers
