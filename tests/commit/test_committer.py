@@ -420,6 +420,26 @@ def test_a_reader_on_an_object_store_finds_at_once_that_newer_commits_are_of_ano
             table.log.newest_state()
 
 
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_handle_on_an_object_store_that_is_never_idle_finds_within_a_minute_that_the_table_was_replaced(
+    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, looks: bool
+) -> None:
+    scripted_log.inner.capabilities = OBJECT_STORE
+    append(table)
+    append(table)
+    scripted_log.inner.objects.clear()
+    clock.elapsed_s += 1
+    append(open_handle())
+
+    def goes_on() -> None:
+        for _ in range(4):
+            clock.elapsed_s += 25
+            _ = table.log.newest_state() if looks else append(table)
+
+    with pytest.raises(CorruptLogError, match="replaced while it was open" if looks else "the log has a gap"):
+        goes_on()
+
+
 @pytest.mark.parametrize("newer", [0, 1])
 def test_a_checkpoint_is_not_taken_for_replayed_on_a_table_that_was_put_back_from_a_copy(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, newer: int

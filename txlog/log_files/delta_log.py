@@ -76,6 +76,7 @@ class DeltaLog:
         self._lock = new_lock()
         self._state: TableState | None = None
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
+        self._seen_same: tuple[TableState, ambient.Instant] | None = None  # a version that was seen to be this table's
         self._tip: ObjectMeta | None = None  # the known state's commit file, where a look takes no request
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
@@ -127,18 +128,20 @@ class DeltaLog:
         if self.state_age_s() > trusted_s(known.properties, _BUILT_ON_MAX_S):
             return self.reload()
         asked = ambient.instant()
-        is_same = None if self.state_is_fresh() else self._look_whether_same(known)
+        is_same = None if self.state_is_fresh() else self._look_whether_same()
 
         def on_found() -> None:
             nonlocal is_same
-            is_same = is_same or self._look_whether_same(known)  # while the next ones are requested
+            is_same = is_same or self._look_whether_same()  # while the next ones are requested
 
         try:
             newest = self._loader.catch_up(known, on_found)
         except NotFoundError:  # cleaned up while it was read
             return self.reload()
-        if is_same is not None and not is_same():
-            return self.reload()
+        if is_same is not None:
+            if not is_same():
+                return self.reload()
+            self._seen_same = known, asked
         if self.versions.capabilities.has_cheap_calls:
             has_same = self._has_same_file(known)
             if has_same is False or (has_same is None and newest is known):
@@ -160,6 +163,7 @@ class DeltaLog:
             fresh = self._marked(fresh)
         with self._lock:
             self._tip = None  # the same commit may be another file now: the folder may be put back from a copy
+            self._seen_same = fresh, asked
         return self._remember(fresh, asked)
 
     def _loaded(self) -> TableState:
@@ -182,20 +186,22 @@ class DeltaLog:
         except NotFoundError:
             return state
 
-    def _look_whether_same(self, state: TableState) -> Callable[[], bool]:
-        """Begin to look, where that takes a request, whether the commit of ``state`` is still there, and no other one:
-        a table that was replaced has another one, or none. False too if the commit was never read here."""
-        capabilities, mark = self.versions.capabilities, state.mark
+    def _look_whether_same(self) -> Callable[[], bool]:
+        """Begin to look, where that takes a request, whether the commit that was looked at last is still there, and no
+        other one: a table that was replaced has another one, or none. An own commit of since then shows nothing, as it
+        may be in the new table. False too if that commit was never read here."""
+        capabilities, seen = self.versions.capabilities, self._seen_same
         if capabilities.has_cheap_calls or capabilities.remembers_versions:
             return lambda: True  # `still_has` looks, or the owner knows the table by its id
-        if mark is None:
+        if seen is None or seen[0].mark is None:
             return lambda: False
+        version, mark = seen[0].version, seen[0].mark
 
         def is_same() -> bool:
             try:
                 if mark[0] > _LARGE_COMMIT_BYTES:
-                    return self.versions.stat(state.version).size == mark[0]
-                return commit_mark(self.commits.read(state.version, files=False)) == mark
+                    return self.versions.stat(version).size == mark[0]
+                return commit_mark(self.commits.read(version, files=False)) == mark
             except NotFoundError:
                 return False
 
@@ -207,7 +213,7 @@ class DeltaLog:
         Raises ``CorruptLogError`` if the file belongs to another table, which was recreated at the same location.
         """
         if not self.versions.capabilities.has_cheap_calls:
-            if self.state_is_fresh() or self._look_whether_same(state)():
+            if self.state_is_fresh() or self._look_whether_same()():
                 return True
             self._loaded()
             return False
@@ -235,9 +241,18 @@ class DeltaLog:
         return math.inf if self.confirmed_at is None else ambient.age_s(self.confirmed_at)
 
     def state_is_fresh(self) -> bool:
-        """Whether the known state was confirmed within the last minute, or less if the log's retention is short."""
+        """Whether the known state was confirmed within the last minute, or less if the log's retention is short.
+
+        Where a look takes a request, own commits and looks that find nothing newer do not confirm that the table is
+        still the same one: that is looked at once a minute, too.
+        """
         known = self._state
-        return known is not None and self.state_age_s() <= trusted_s(known.properties, FRESH_MAX_S)
+        if known is None:
+            return False
+        age_s = self.state_age_s()
+        if not self.versions.capabilities.has_cheap_calls and self._seen_same is not None:
+            age_s = max(age_s, ambient.age_s(self._seen_same[1]))
+        return age_s <= trusted_s(known.properties, FRESH_MAX_S)
 
     def state_at(self, version: int) -> TableState:
         """One version, without its files. Raises ``NotFoundError`` if it does not exist, or can no longer be read."""
@@ -290,6 +305,7 @@ class DeltaLog:
                 if self._state is None or state.version != self._state.version or self._tip is None:
                     self._tip = self._look_at(state.version)
                 self._state = state
+                self._seen_same = self._seen_same or (state, asked)
                 self.confirmed_at = asked if self.confirmed_at is None else max(self.confirmed_at, asked)
         return state
 
