@@ -117,7 +117,10 @@ def takes_the_time_of_a_late_answer_for_that_of_its_question(patch: pytest.Monke
 
     def confirm(self: Any) -> None:
         real(self)
-        self._open_table.log.confirmed_at = ambient.instant()
+        log = self._open_table.log
+        log.confirmed_at = ambient.instant()
+        if log._seen_same is not None:
+            log._seen_same = log._seen_same[0], ambient.instant()
 
     patch.setattr(batch_write._Look, "confirm", confirm)
 
