@@ -91,9 +91,9 @@ def test_a_field_that_makes_a_column_too_deep_is_refused_wherever_it_is_added() 
         return lists(levels - 1, Array(inner)) if levels else inner
 
     table = struct(a=lists(20, struct(x=LONG)))
-    assert merge(table, struct(a=lists(20, struct(y=lists(11, LONG))))) != table
+    assert merge(table, struct(a=lists(20, struct(y=lists(10, LONG))))) != table
     with pytest.raises(InvalidInputError, match="nest deeper than 32 levels"):
-        merge(table, struct(a=lists(20, struct(y=lists(12, LONG)))))
+        merge(table, struct(a=lists(20, struct(y=lists(11, LONG)))))
 
 
 def test_a_variant_is_refused_by_column() -> None:

@@ -71,6 +71,11 @@ def check_schema(schema: Struct, *, any_name: bool = False) -> None:
     Raises UnsupportedFeatureError naming the first ``variant`` column.
     """
     problems = list(_problems(schema, "", any_name))
+    problems += [
+        f"{member.name}: it nests deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten it"
+        for member in schema.fields
+        if _depth(member.type) > _DEPTH_MAX - 1
+    ]
     if problems:
         raise InvalidInputError("this schema cannot be written:\n  " + "\n  ".join(problems))
 
@@ -103,14 +108,12 @@ _DEPTH_MAX = 32
 which deltalake's parser reads 128."""
 
 
-def _problems(data_type: DataType, column: str, any_name: bool, depth: int = 0) -> Iterator[str]:
-    if depth > _DEPTH_MAX:
-        yield f"{column[:200]}: it nests deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten it"
-    elif data_type == VARIANT:
+def _problems(data_type: DataType, column: str, any_name: bool) -> Iterator[str]:
+    if data_type == VARIANT:
         raise UnsupportedFeatureError(
             f"column {column} is a variant, which this release cannot write", features=("variantType",)
         )
-    elif data_type == VOID:
+    if data_type == VOID:
         yield (
             f"{column}: a column of only nulls (void) has no type: name its type in a schema, by"
             " Table.create(uri, schema) or table.add_columns(schema), before you write the rows;"
@@ -120,15 +123,15 @@ def _problems(data_type: DataType, column: str, any_name: bool, depth: int = 0) 
         if not 1 <= data_type.precision <= 38 or not 0 <= data_type.scale <= data_type.precision:
             yield f"{column}: {type_name(data_type)} is out of range (precision 1 to 38, scale 0 to precision)"
     elif isinstance(data_type, Array):
-        yield from _problems(data_type.element, f"{column}.element", any_name, depth + 1)
+        yield from _problems(data_type.element, f"{column}.element", any_name)
     elif isinstance(data_type, Map):
-        yield from _problems(data_type.key, f"{column}.key", any_name, depth + 1)
-        yield from _problems(data_type.value, f"{column}.value", any_name, depth + 1)
+        yield from _problems(data_type.key, f"{column}.key", any_name)
+        yield from _problems(data_type.value, f"{column}.value", any_name)
     elif isinstance(data_type, Struct):
-        yield from _struct_problems(data_type, column, any_name, depth)
+        yield from _struct_problems(data_type, column, any_name)
 
 
-def _struct_problems(struct: Struct, column: str, any_name: bool, depth: int = 0) -> Iterator[str]:
+def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[str]:
     if not struct.fields:
         yield f"{column}: a struct without fields cannot be written" if column else "it has no columns"
     spelled: dict[str, str] = {}
@@ -152,7 +155,7 @@ def _struct_problems(struct: Struct, column: str, any_name: bool, depth: int = 0
             as_case = "" if spelled[folded] == member.name else ", as case does not count"
             yield f"{inner}: another column has the name {spelled[folded]!r}{as_case}"
         spelled.setdefault(folded, member.name)
-        yield from _problems(member.type, inner, any_name, depth + 1)
+        yield from _problems(member.type, inner, any_name)
 
 
 def _listed(schema: Struct) -> str:
@@ -192,7 +195,7 @@ def merge(table: Struct, data: Struct) -> Struct:
     merged = _merge_struct(table, data, "", mismatches)
     if mismatches:
         raise mismatch_error(mismatches)
-    if merged != table and _depth(merged) > max(_DEPTH_MAX + 1, _depth(table)):
+    if merged != table and _depth(merged) > max(_DEPTH_MAX, _depth(table)):
         raise InvalidInputError(
             f"the new columns nest deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten them"
         )
