@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ SECTIONS = {
     "a micro-batch of one small file": ("stream",),
     "a micro-batch of 1,000 upserts": ("changes",),
 }
+# The rows of a section that a line is about, where others have figures that look the same.
+ROWS = {"round_trips": r"^(append in an open handle|open and append)$"}
 CONTESTANTS = (r"\btxlog\b", r"\bdeltalake\b", r"Spark's Delta|\bdelta\b|MERGE")
 NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?:\.\d+)?")
 
@@ -48,21 +51,25 @@ def lines_with_figures() -> list[str]:
 
 def measured(names: tuple[str, ...], contestant: str) -> set[float]:
     """The numbers of a contestant: in the columns and rows that name it, and in the text beside the tables."""
-    numbers: list[str] = []
+    return {
+        float(one.replace(",", "")) for name in names for one in _numbers(section(name), contestant, ROWS.get(name, ""))
+    }
+
+
+def _numbers(text: str, contestant: str, rows: str) -> Iterator[str]:
     header: list[str] = []
-    for line in "".join(map(section, names)).splitlines():
+    for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|"):
-            header, text = [], line
+            header = []
+            yield from NUMBER.findall(line)
         elif not header:
-            header, text = cells, ""
-        else:
+            header = cells
+        elif re.search(rows, cells[0]):
             is_whole = re.search(contestant, cells[0])
-            text = " ".join(
-                cell for name, cell in zip(header, cells, strict=True) if is_whole or re.search(contestant, name)
-            )
-        numbers += NUMBER.findall(text)
-    return {float(one.replace(",", "")) for one in numbers}
+            for name, cell in zip(header, cells, strict=True):
+                if is_whole or re.search(contestant, name):
+                    yield from NUMBER.findall(cell)
 
 
 def shown(figure: str, found: set[float]) -> bool:
