@@ -65,6 +65,7 @@ def test_names_and_places_change_where_they_are_and_nowhere_else() -> None:
     assert names(renamed(SCHEMA, ("m", "value", "v"), "w")) == before.replace("<v:int>", "<w:int>")
     assert names(dropped(SCHEMA, ("s", "x"))) == before.replace("x:int,y.z", "y.z")
     assert dropped(SCHEMA, ("a",)).names == SCHEMA.names[1:]
+    assert names(dropped(SCHEMA, ("s", "x"), ("a",))) == names(dropped(dropped(SCHEMA, ("a",)), ("s", "x")))
     assert moved(SCHEMA, ("c d",), None).names == ("c d", "a", "s", "l", "m", "a.b")
     assert moved(SCHEMA, ("a",), "M").names == ("s", "l", "m", "a", "a.b", "c d")
     assert names(moved(SCHEMA, ("s", "y.z"), None)) == before.replace("x:int,y.z:string", "y.z:string,x:int")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from txlog.commands.change_definition import history_column, history_name
 from txlog.commands.checked_definition import DefinitionChange
-from txlog.commands.column_references import references_to, with_new_name, without_column
+from txlog.commands.column_references import ColumnReferences, references_to, with_new_name, without_column
 from txlog.commands.table_definition import Definition, check_retyped, redefined
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
@@ -81,16 +81,17 @@ def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
     if len({*paths}) < len(paths):
         raise InvalidInputError(f"a column is named twice: {', '.join(map(path_text, paths))}")
     _require_mapping(state, f"{', '.join(map(path_text, paths))} cannot be dropped without a rewrite of every file")
-    schema, configuration = state.schema, dict(state.metadata.configuration)
+    configuration = dict(state.metadata.configuration)
+    references = ColumnReferences(state)
     for path in paths:
-        refused = [each for each in references_to(state, path) if _keeps(each.place, each.owner, paths)]
+        refused = [each for each in references.to(path) if _keeps(each.place, each.owner, paths)]
         if refused:
             raise InvalidInputError(
                 f"{path_text(path)} cannot be dropped: {_listed(refused)}. Change that first, or drop what depends on"
                 " it in the same call"
             )
-        schema = dropped(schema, path)
         configuration = without_column(configuration, path)
+    schema = dropped(state.schema, *paths)
     check_partition_columns(schema, state.partition_columns)
     parameters = operation_parameters(columns=[history_name(path) for path in paths])
     return DefinitionChange(redefined(state, schema, configuration=configuration), "DROP COLUMNS", parameters)

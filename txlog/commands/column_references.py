@@ -7,7 +7,7 @@ can be corrected. Iceberg exports and clustering use ids and physical names, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -33,7 +33,7 @@ from txlog.protocol.schema import Struct, fold_name
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
 
-__all__ = ["ColumnReference", "references_to", "with_new_name", "without_column"]
+__all__ = ["ColumnReference", "ColumnReferences", "references_to", "with_new_name", "without_column"]
 
 Place: TypeAlias = Literal[
     "rule", "generated column", "partitioning", "clustering", "statistics", "encoding", "merge engine"
@@ -55,31 +55,46 @@ class ColumnReference(msgspec.Struct, frozen=True):
 
 def references_to(state: TableState, path: ColumnPath) -> list[ColumnReference]:
     """Every reference to the column at ``path``, to a field in it, or to a struct that contains it."""
-    schema, configuration = state.schema, state.metadata.configuration
-    found = [*_of_rules(state, path), *_of_generated(schema, path)]
-    if any(fold_name(name) == fold_name(path[0]) for name in state.partition_columns):
-        found.append(ColumnReference("partitioning", f"the table is partitioned by {path_text(path[:1])}"))
-    found += [
-        ColumnReference("clustering", f"the table is clustered by {path_text(named)}")
-        for named in clustering_columns(state.domains, schema)
-        if _touches(named, path)
-    ]
-    found += [
-        ColumnReference("statistics", f"{STATISTICS_KEY} names {path_text(named)}")
-        for named in _statistics_columns(configuration)
-        if _touches(named, path)
-    ]
-    found += [
-        ColumnReference("encoding", f"the property {key} names {path_text(path)}")
-        for key in configuration
-        if (named := _encoded_column(key)) and _touches(named, path)
-    ]
-    found += [
-        ColumnReference("merge engine", f"the property {PREFIX}{option} = {value} names {path[0]}")
-        for option, value in merge_options(configuration).items()
-        if fold_name(path[0]) in map(fold_name, _merge_columns(option, value))
-    ]
-    return found
+    return ColumnReferences(state).to(path)
+
+
+class ColumnReferences:
+    """The references of one version of a table, which reads its rules once for many columns."""
+
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+        self._rules = _rules(state)
+        self._generated = _generated(state.schema)
+        self._clustering = clustering_columns(state.domains, state.schema)
+
+    def to(self, path: ColumnPath) -> list[ColumnReference]:
+        """See `references_to`."""
+        configuration = self._state.metadata.configuration
+        found = [rule.reference for rule in self._rules if rule.reads(path)]
+        found += [rule.reference for rule in self._generated if rule.reference.owner != path[0] and rule.reads(path)]
+        if any(fold_name(name) == fold_name(path[0]) for name in self._state.partition_columns):
+            found.append(ColumnReference("partitioning", f"the table is partitioned by {path_text(path[:1])}"))
+        found += [
+            ColumnReference("clustering", f"the table is clustered by {path_text(named)}")
+            for named in self._clustering
+            if _touches(named, path)
+        ]
+        found += [
+            ColumnReference("statistics", f"{STATISTICS_KEY} names {path_text(named)}")
+            for named in _statistics_columns(configuration)
+            if _touches(named, path)
+        ]
+        found += [
+            ColumnReference("encoding", f"the property {key} names {path_text(path)}")
+            for key in configuration
+            if (named := _encoded_column(key)) and _touches(named, path)
+        ]
+        found += [
+            ColumnReference("merge engine", f"the property {PREFIX}{option} = {value} names {path[0]}")
+            for option, value in merge_options(configuration).items()
+            if fold_name(path[0]) in map(fold_name, _merge_columns(option, value))
+        ]
+        return found
 
 
 def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -128,44 +143,54 @@ def without_column(configuration: Mapping[str, str], path: ColumnPath) -> dict[s
 # --- each place ---------------------------------------------------------------------------------------------------
 
 
-def _of_rules(state: TableState, path: ColumnPath) -> Iterator[ColumnReference]:
+class _Rule(msgspec.Struct, frozen=True):
+    """An expression of the definition: the columns that it reads, or None if txlog cannot parse it."""
+
+    reference: ColumnReference
+    sql: str
+    columns: frozenset[ColumnPath] | None
+
+    def reads(self, path: ColumnPath) -> bool:
+        """Whether it reads a column; if txlog cannot parse it, whether its text contains the name."""
+        if self.columns is None:
+            return fold_name(path[0]) in fold_name(self.sql)
+        return any(_touches(each, path) for each in self.columns)
+
+
+def _rules(state: TableState) -> list[_Rule]:
     """CHECK constraints and invariants. A column's own invariant moves with the column."""
     from txlog.expressions.sql import parse_stored_condition
 
+    found = []
     for name, sql in stored_constraints(state.metadata.configuration, state.schema).items():
         try:
             named = _named(parse_stored_condition(sql, state.schema))
         except InvalidInputError:
             named = None
-        if _is_among(path, named, sql):
-            owner = name.removeprefix(_INVARIANT) if name.startswith(_INVARIANT) else None
-            yield ColumnReference("rule", f"the {name} ({sql}) names it", owner)
+        owner = name.removeprefix(_INVARIANT) if name.startswith(_INVARIANT) else None
+        found.append(_Rule(ColumnReference("rule", f"the {name} ({sql}) names it", owner), sql, named))
+    return found
 
 
-def _of_generated(schema: Struct, path: ColumnPath) -> Iterator[ColumnReference]:
+def _generated(schema: Struct) -> list[_Rule]:
     from txlog.expressions.sql import parse_stored_value
 
+    found = []
+    plain = without_generated(schema)
     for name, sql in stored_generated(schema).items():
         try:
-            tree = parse_stored_value(sql, without_generated(schema))
-            named = frozenset(each for _, each in columns_of(tree))
+            named = frozenset(each for _, each in columns_of(parse_stored_value(sql, plain)))
         except InvalidInputError:
             named = None
-        if name != path[0] and _is_among(path, named, sql):
-            yield ColumnReference("generated column", f"the generated column {name} ({sql}) is computed from it", name)
+        text = f"the generated column {name} ({sql}) is computed from it"
+        found.append(_Rule(ColumnReference("generated column", text, name), sql, named))
+    return found
 
 
 def _named(condition: Predicate) -> frozenset[ColumnPath]:
     from txlog.expressions.predicates import paths_of
 
     return frozenset(paths_of(condition))
-
-
-def _is_among(path: ColumnPath, named: frozenset[ColumnPath] | None, sql: str) -> bool:
-    """Whether an expression reads a column; if txlog cannot parse it, whether its text contains the name."""
-    if named is None:
-        return fold_name(path[0]) in fold_name(sql)
-    return any(_touches(each, path) for each in named)
 
 
 def _statistics_columns(configuration: Mapping[str, str]) -> tuple[ColumnPath, ...]:

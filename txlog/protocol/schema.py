@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.util.lazy import pattern
+from txlog.util.lazy import cached_property, pattern
 
 __all__ = [
     "ARROW_METADATA_KEY",
@@ -100,7 +100,7 @@ class Field(msgspec.Struct, frozen=True):
         return hash((self.name, self.nullable))  # enough for the caches that each small write uses
 
 
-class Struct(msgspec.Struct, frozen=True):
+class Struct(msgspec.Struct, frozen=True, dict=True):
     """Fields in order. A table's schema is the outermost one."""
 
     fields: tuple[Field, ...]
@@ -111,7 +111,12 @@ class Struct(msgspec.Struct, frozen=True):
 
     def find(self, name: str) -> Field | None:
         """The field of this name, in any case; None if there is none."""
-        return next((f for f in self.fields if fold_name(f.name) == fold_name(name)), None)
+        return self._by_name.get(fold_name(name))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Field]:
+        """By their folded names: a wide table's columns are looked up one by one. The first of a name wins."""
+        return {fold_name(field.name): field for field in reversed(self.fields)}
 
     def without(self, names: tuple[str, ...]) -> Struct:
         """This struct without some fields (a data file holds no partition columns)."""

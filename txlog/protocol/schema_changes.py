@@ -78,17 +78,24 @@ def renamed(schema: Struct, path: ColumnPath, name: str) -> Struct:
     return _with_struct(schema, path, changed)
 
 
-def dropped(schema: Struct, path: ColumnPath) -> Struct:
-    """The schema without one column. Raises ``InvalidInputError`` if its struct, or the table, would have none left."""
+def dropped(schema: Struct, *paths: ColumnPath) -> Struct:
+    """The schema without some columns. Raises ``InvalidInputError`` if their struct, or the table, would have none
+    left."""
+    together: dict[ColumnPath, dict[str, None]] = {}
+    for path in paths:
+        together.setdefault(path[:-1], {})[path[-1]] = None
 
     def changed(parent: Struct, name: str) -> Struct:
-        left = tuple(each for each in parent.fields if each.name != name)
+        left = tuple(each for each in parent.fields if each.name not in names)
         if not left:
-            whole = f"the struct {path_text(path[:-1])}, which can be dropped as a whole" if path[1:] else "the table"
+            path = (*above, name)
+            whole = f"the struct {path_text(above)}, which can be dropped as a whole" if above else "the table"
             raise InvalidInputError(f"{path_text(path)} is the only column of {whole}: it cannot be dropped alone")
         return Struct(left)
 
-    return _with_struct(schema, path, changed)
+    for above, names in together.items():
+        schema = _with_struct(schema, (*above, [*names][-1]), changed)
+    return schema
 
 
 def moved(schema: Struct, path: ColumnPath, after: str | None) -> Struct:
@@ -141,8 +148,10 @@ def _names_in(data_type: DataType) -> tuple[str, ...]:
 
 def _inside(data_type: DataType, name: str) -> DataType | Field:
     match data_type:
-        case Struct(fields):
-            return next(each for each in fields if each.name == name)
+        case Struct():
+            found = data_type.find(name)
+            if found is not None:
+                return found
         case Array(element):
             return element
         case Map(key, value):
