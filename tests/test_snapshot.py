@@ -519,3 +519,15 @@ class _Without:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == self.name:
             raise ModuleNotFoundError(f"No module named {name!r}")
+
+
+def test_a_column_whose_name_is_anothers_path_is_filtered_by_its_own_statistics(tmp_path: Path) -> None:
+    """A checkpoint's footer names both ``a.b``, and here it has the statistics of the struct's field alone."""
+    schema = pa.schema({"a": pa.struct({"b": pa.int64()}), "a.b": pa.int64()})
+    table = Table.create(tmp_path / "t", schema, properties={"delta.dataSkippingNumIndexedCols": "1"})
+    rows = [{"a": {"b": 1}, "a.b": 100}, {"a": {"b": 2}, "a.b": 200}]
+    table.append(pa.Table.from_pylist(rows, schema))
+    table.create_checkpoint()
+    read = Table.open(tmp_path / "t")
+    assert read.to_arrow(where="`a.b` > 50").to_pylist() == rows
+    assert read.to_arrow(where="a.b > 1").to_pylist() == rows[1:]

@@ -19,6 +19,7 @@ import pyarrow as pa
 from txlog.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
 from txlog.expressions.predicates import Path
 from txlog.log.files import NamedFiles
+from txlog.protocol.schema import leaf_paths
 from txlog.skipping.many_files import FilePruner
 from txlog.skipping.one_file import Facts
 
@@ -102,7 +103,10 @@ class CheckpointFilter:
         if not self._pruner.needs_statistics:
             return []
         wanted = [name for name in ("numRecords", "tightBounds") if f"add.stats_parsed.{name}" in self._leaves]
+        of_schema = Counter(".".join(path) for path, _ in leaf_paths(self._pruner.schema))
         for leaf in self._pruner.leaves:
+            if of_schema[".".join(leaf.path)] > 1:  # the file may have the leaf of the other column alone
+                return []
             trees = ("minValues", "maxValues", "nullCount")
             found = [".".join((tree, *leaf.path)) for tree in trees if _leaf_name(tree, leaf.path) in self._leaves]
             if not found:

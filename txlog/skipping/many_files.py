@@ -71,6 +71,7 @@ class FilePruner:
 
     def __init__(self, pruner: Pruner) -> None:
         self._pruner = pruner
+        self.schema = self._pruner.schema
         self.partition_columns = self._pruner.partition_columns
         self.only_partition_column = pruner.only_partition_column
         self.needs_statistics = self._pruner.needs_statistics
