@@ -48,6 +48,21 @@ def test_version_log_contract(store: TableStore, check: Callable[[VersionLog], N
     check(store.versions)
 
 
+@pytest.mark.parametrize("letter", ["\u00a0", "\u3000", "\u00ad", "\u200b", "\ue000", "\u2028", "\U000323b0"])
+def test_a_path_may_have_letters_that_are_not_shown(server: FaultyS3, tmp_path: Path, letter: str) -> None:
+    files = open_store(f"s3://bucket/{tmp_path.name}/a{letter}b/table", server.storage_options).files
+    name = f"p=10{letter}km/part.parquet"
+    files.write(name, b"rows")
+    assert files.read_from(name, 0) == b"rows"
+    assert [each.name for page in files.list() for each in page] == [name]
+
+
+@pytest.mark.parametrize("path", ["a/../b", "./a", "a//b", "a\nb", "a\x7fb", "a\ud800b"])
+def test_a_path_that_leads_elsewhere_or_is_no_text_is_refused(store: TableStore, path: str) -> None:
+    with pytest.raises(StorageError, match="not a plain relative path; nothing was changed"):
+        store.files.create(path)
+
+
 def test_an_answer_that_never_comes_is_unknown(tmp_path: Path) -> None:
     with FaultyS3() as server:
         store = open_store("s3://bucket/table", {**server.storage_options, "timeout": "300ms"})

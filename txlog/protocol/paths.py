@@ -28,6 +28,7 @@ __all__ = [
     "is_hidden",
     "is_in_progress",
     "is_location",
+    "is_plain_path",
     "location_of",
     "partition_directory",
     "path_below",
@@ -73,6 +74,8 @@ _ABSOLUTE = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = pattern(r"[\x00-\x1f\x7f\\]")
+_CONTROL = pattern("[\x00-\x1f\x7f\ud800-\udfff]")
+"""No store takes these; all others are text to it, however it is shown."""
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
@@ -88,6 +91,12 @@ def is_hidden(path: str, partition_columns: Iterable[str] = ()) -> bool:
         or (segment[:1] in ("_", ".") and not segment.startswith(("_change_data", "_delta_index", *columns)))
         for segment in path.split("/")
     )
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether a path leads downward and is text: no segment is empty, ``.`` or ``..``, and no letter is a control
+    character or half of a surrogate pair."""
+    return not any(segment in ("", ".", "..") for segment in path.split("/")) and _CONTROL.search(path) is None
 
 
 def is_in_progress(path: str, partition_columns: Iterable[str] = ()) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.paths import is_plain_path
 from txlog.store.object_client import Location
 from txlog.store.options import Cloud
 
@@ -51,8 +52,10 @@ def cloud_location(uri: str) -> Location:
             f"{scheme}://bucket/path/to/table. Pass credentials as storage_options or credential_provider."
         )
     prefix = unquote(parts.path).strip("/")
-    if prefix and any(part in ("", ".", "..") or not part.isprintable() for part in prefix.split("/")):
-        raise InvalidInputError(f"the path {prefix!r} after {scheme}:// has an empty, '.', '..' or unprintable part")
+    if prefix and not is_plain_path(prefix):
+        raise InvalidInputError(
+            f"the path {prefix!r} after {scheme}:// has an empty, '.' or '..' part, or a control character"
+        )
     return Location(
         cloud=cloud,
         uri=f"{scheme}://{parts.netloc}/{prefix}".rstrip("/"),

@@ -19,7 +19,7 @@ import obstore
 import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.protocol.paths import is_location
+from txlog.protocol.paths import is_location, is_plain_path
 from txlog.store.base import (
     ICEBERG,
     OBJECT_STORE,
@@ -488,6 +488,6 @@ def _is_directly_in(folder: str, name: str) -> bool:
 
 
 def _checked(path: str) -> str:
-    if any(segment in ("", ".", "..") for segment in path.split("/")) or not path.isprintable():
+    if not is_plain_path(path):
         raise StorageError(f"{path!r} is not a plain relative path; nothing was changed", path=path)
     return path
