@@ -36,6 +36,12 @@ def test_without_files_the_other_actions_still_come_and_lines_still_count() -> N
     assert commit.size_bytes == len(data)
 
 
+def test_without_files_an_action_after_a_null_file_action_still_comes() -> None:
+    first = {"add": None, "remove": None, "cdc": None, **TXN}
+    commit = parse_commit(body(info(3), first, ADD), 5, files=False)
+    assert [type(action) for action in commit.actions] == [SetTransaction, AddFile]
+
+
 def test_the_last_line_needs_no_newline_and_blank_lines_are_no_actions() -> None:
     commit = parse_commit(b"\n" + body(info(2), TXN).rstrip(b"\n"), 5)
     assert len(commit.actions) == 1

@@ -17,7 +17,8 @@ from txlog.protocol.actions import Action, ActionError, CommitInfo, action_from_
 
 __all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit", "require_within"]
 
-FILE_LINES = (b'{"add":', b'{"remove":', b'{"cdc":')
+FILE_LINES = tuple(b'{"%s":%s{' % (kind, space) for kind in (b"add", b"remove", b"cdc") for space in (b"", b" "))
+"""How the lines of files begin. A line may also begin with a file action that is null, and have another action."""
 
 PUT_BACK = (
     "cannot be read until a copy of the file is put back, from a backup or an object version that the store keeps"
