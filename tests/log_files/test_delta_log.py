@@ -681,6 +681,41 @@ def test_compacted_commits_stand_for_the_commits_they_cover(world: World) -> Non
     assert log.newest_state().version == 5
 
 
+def test_a_state_that_ends_with_a_compacted_file_knows_its_newest_commit(world: World) -> None:
+    world.commit(protocol(), metadata())
+    world.commit(add("a"))
+    world.commit(add("b"), txn("x", 3))
+    plain = world.open().newest_state()
+    world.log.put(compacted_name(1, 2), body(add("a"), add("b"), txn("x", 3)))
+    compacted = world.open().newest_state()
+    assert compacted.segment.compacted
+    assert compacted.mark == plain.mark
+    world.log.put(commit_name(2), b'{"add')
+    damaged = world.open().newest_state()
+    assert (damaged.transaction_version("x"), damaged.mark) == (3, None)
+
+
+def test_times_of_versions_one_after_another_list_the_log_once(local: World) -> None:
+    assert isinstance(local.log, LocalLikeLogStore)
+    local.commit(protocol(), metadata(), modified_ms=1_000)
+    for at_ms in (5_000, 5_000, 4_000, 9_000):
+        local.commit(add("a"), modified_ms=at_ms)
+    log = local.open()
+    log.newest_state()
+    seen: dict[int, int] = {}
+    local.log.calls.clear()
+    found = [log.timestamps_ms([log.read_commit(version)], seen)[version] for version in range(1, 5)]
+    assert found == [5_000, 5_001, 5_002, 9_000]
+    assert len([call for call in local.log.calls if call.startswith("list")]) == 1
+
+    local.commit(add("b"), modified_ms=8_000)
+    local.log.calls.clear()
+    log.newest_state()
+    assert log.timestamps_ms([log.read_commit(5)], seen) == {5: 9_001}
+    assert [call for call in local.log.calls if call.startswith("list")] == [f"list {5:020}"]
+    assert log.timestamps_ms([log.read_commit(1)], {3: 1, 4: 2}) == {1: 5_000}
+
+
 def test_a_damaged_compacted_file_is_replaced_by_its_commits(world: World) -> None:
     long_table(world)
     for damage in (b"", b'{"add'):

@@ -94,6 +94,7 @@ class Follower:
         self._rule = rule
         self._feed = feed
         self._versions: dict[tuple[int, bool], _VersionFiles] = {}
+        self._file_times: dict[int, int] = {}
         self._has_begun = False
         self._unchecked: TableState | None = None
         """The definition at the version that was read last, if no version with rows followed it yet."""
@@ -202,7 +203,7 @@ class Follower:
             files = pa.Table.from_batches([adds_to_batch(added)])
             return _VersionFiles([add.size for add in added], files, np.arange(len(added)))
         rows = self._changed(commit)
-        timestamp_ms = self._log.timestamps_ms([commit])[version] if rows else 0
+        timestamp_ms = self._log.timestamps_ms([commit], self._file_times)[version] if rows else 0
         return _VersionFiles([each.size_bytes for each in rows], changes=rows, timestamp_ms=timestamp_ms)
 
     def _changed(self, commit: Commit) -> list[ChangedRows]:

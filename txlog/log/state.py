@@ -168,6 +168,11 @@ class StateBuilder:
         elif self._newest_foreign is None:
             self._newest_foreign = commit.version - 1  # earlier commits were not read, so any of them may be foreign
 
+    def end_with(self, newest: Commit | None) -> None:
+        """The newest version was applied from a compacted file, which leaves out what only its own commit tells."""
+        self.mark = None if newest is None else commit_mark(newest)
+        self.in_commit_timestamp_ms = None if newest is None else newest.in_commit_timestamp_ms
+
     def start_from(self, actions: Iterable[Action], totals: Totals, in_commit_timestamp_ms: int | None) -> None:
         """Begin at a version whose checksum file has everything except its files."""
         self.apply(actions)

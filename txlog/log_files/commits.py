@@ -74,7 +74,7 @@ class CommitReader:
         while len(found) < most:
             first = version + 1 + len(found)
             wanted = range(first, first + min(at_once, most - len(found)))
-            read = list(self._map(lambda each: self._read_if_there(each, files=files), wanted))
+            read = list(self._map(lambda each: self.read_if_there(each, files=files), wanted))
             for commit in read:
                 if commit is None:
                     return found
@@ -85,7 +85,8 @@ class CommitReader:
                 at_once = min(2 * at_once, _PARALLEL)
         return found
 
-    def _read_if_there(self, version: int, *, files: bool) -> Commit | None:
+    def read_if_there(self, version: int, *, files: bool) -> Commit | None:
+        """One commit; None if it is not there."""
         try:
             return self.read(version, files=files)
         except TableNotFoundError:  # the owner says that there is no table any more

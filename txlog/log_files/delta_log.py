@@ -501,9 +501,10 @@ class DeltaLog:
         """
         return self._times.of_version(version, self.newest_state(refresh=False))
 
-    def timestamps_ms(self, commits: Sequence[Commit]) -> dict[int, int]:
-        """When each of some consecutive commits was committed, by version; see `timestamp_ms`."""
-        return self._times.of_commits(commits, self.newest_state(refresh=False)) if commits else {}
+    def timestamps_ms(self, commits: Sequence[Commit], seen: dict[int, int] | None = None) -> dict[int, int]:
+        """When each of some consecutive commits was committed, by version; see `timestamp_ms`. ``seen`` is kept by a
+        caller that asks again and again."""
+        return self._times.of_commits(commits, self.newest_state(refresh=False), seen) if commits else {}
 
     def version_at(self, timestamp_ms: int) -> int:
         """The newest version committed at or before ``timestamp_ms``. For a time in the future, the newest of all.

@@ -21,7 +21,7 @@ from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log, read_hint
 from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read, check_owner
-from txlog.protocol.log_names import checksum_name
+from txlog.protocol.log_names import LogFile, checksum_name
 from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 from txlog.util.parallel import begin
@@ -179,10 +179,25 @@ class StateLoader:
 
     def _fold(self, builder: StateBuilder, segment: LogSegment) -> TableState:
         tail_bytes = 0
+        ends_compacted = bool(segment.compacted) and isinstance([*segment.plan()][-1], LogFile)
+        newest = self._beside(self._newest_of(segment)) if ends_compacted else None
         for commit in self._commits.read_plan(segment, files=False):
             builder.apply_commit(commit)
             tail_bytes += commit.size_bytes
+        if newest is not None:
+            builder.end_with(newest())
         return self._built(builder, replace(segment, tail_bytes=tail_bytes))
+
+    def _newest_of(self, segment: LogSegment) -> Callable[[], Commit | None]:
+        """Reads the segment's newest commit, for what its compacted file leaves out; None if it cannot be read."""
+
+        def read() -> Commit | None:
+            try:
+                return self._commits.read_if_there(segment.version, files=False)
+            except CorruptLogError:
+                return None
+
+        return read
 
     # --- checksum files ----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from numbers import Number
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -56,10 +57,20 @@ class CommitTimes:
         times = self._file_times(self._list(), version)
         return times[version] if version in times else self._commits.versions.stat(version).modified_ms
 
-    def of_commits(self, commits: Sequence[Commit], state: TableState) -> dict[int, int]:
-        """The times of consecutive commits, in ms by version, as `history` of ``state`` reports them."""
+    def of_commits(
+        self, commits: Sequence[Commit], state: TableState, seen: dict[int, int] | None = None
+    ) -> dict[int, int]:
+        """The times of consecutive commits, in ms by version, as `history` of ``state`` reports them.
+
+        ``seen`` keeps the times of files for the calls of one reader, so that each lists only what is newer.
+        """
         found = {each.version: _in_commit_ms(each, state) for each in commits}
-        times = self._file_times(self._list(), commits[-1].version) if None in found.values() else {}
+        times = {} if seen is None else seen
+        if None in found.values() and not found.keys() <= times.keys():
+            if times and commits[0].version < max(times):
+                times.clear()
+            listing = list_log(self._store, max(times) + 1 if times else 0)
+            times.update(self._file_times(listing, max(state.version, commits[-1].version), times))
         return {version: times[version] if time is None else time for version, time in found.items()}
 
     def version_at(self, timestamp_ms: int, state: TableState) -> int:
@@ -149,12 +160,14 @@ class CommitTimes:
         own_ms = _in_commit_ms(self._commits.read(version, files=False), state) if _keeps(version, state) else None
         return times[version] if own_ms is None else own_ms
 
-    def _file_times(self, listing: LogListing, last: int) -> dict[int, int]:
+    def _file_times(
+        self, listing: LogListing, last: int, seen: Mapping[int, int] = MappingProxyType({})
+    ) -> dict[int, int]:
         """Adjusted modification times of the dense run of commits that ends at ``last``; empty if ``last`` is
-        missing."""
+        missing. Those of the versions in ``seen`` are known."""
         found: list[int] = []
         version = last
-        while version >= 0:
+        while version >= 0 and version not in seen:
             file = listing.commits.get(version)
             try:
                 # A listing may be incomplete: a missing name is requested directly.
@@ -162,7 +175,7 @@ class CommitTimes:
             except NotFoundError:
                 break
             version -= 1
-        times: dict[int, int] = {}
+        times = dict(seen)
         for modified_ms in reversed(found):
             version += 1
             times[version] = max(modified_ms, times.get(version - 1, modified_ms - 1) + 1)
