@@ -92,6 +92,15 @@ def test_a_dry_run_counts_files_that_would_only_be_marked(table: Path, rows: Pat
     assert found(table) == [(1, "mon"), (2, "mon"), (3, "tue")]
 
 
+def test_a_dry_run_may_name_a_column_that_the_rows_add(table: Path, rows: Path) -> None:
+    rows.write_text("id,day,source\n9,mon,x\n")
+    added = ["--where", "source = 'x'", "--merge-schema"]
+    reported = json.loads(run("overwrite", table, rows, *added, "--dry-run", "--json").stdout)
+    done = json.loads(run("overwrite", table, rows, *added, "--json").stdout)
+    assert reported["rows_deleted"] == done["rows_deleted"] == 0
+    assert reported["rows"] == done["rows"] == 1
+
+
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_rows_that_do_not_match_where_are_refused(table: Path, rows: Path, more: list[str]) -> None:
     done = run("overwrite", table, rows, "--where", "day = 'tue'", *more)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from txlog.commands.replaced import Replaced
-from txlog.commands.replaced_files import RowsReplacement
+from txlog.commands.replaced_files import RowsReplacement, new_definition
 from txlog.commands.unseen_files import without_unseen
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
@@ -69,7 +69,8 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
         would = replaced.metrics(())
     else:
         unsent = UnsentFiles(open_table.store.files)
-        rows_replaced = RowsReplacement(open_table, state, predicate, unsent, options.row_mode)
+        definition = new_definition(job)
+        rows_replaced = RowsReplacement(open_table, state, predicate, unsent, options.row_mode, definition=definition)
         live = without_unseen(open_table, state, job, rows_replaced.candidates(state))
         with TxlogError.located(open_table.uri, state.version):
             would = rows_replaced.would_do(state, live)

@@ -36,6 +36,7 @@ __all__ = [
     "RegionReplacement",
     "RowsReplacement",
     "decided_by_partitions",
+    "new_definition",
 ]
 
 
@@ -60,7 +61,7 @@ class RegionReplacement:
         self._rows = (
             None
             if predicate is None
-            else RowsReplacement(open_table, state, predicate, unsent, job.row_mode, change_files, _definition(job))
+            else RowsReplacement(open_table, state, predicate, unsent, job.row_mode, change_files, new_definition(job))
         )
 
     def remaining_work_s(self, state: TableState) -> float:
@@ -136,7 +137,7 @@ class RowsReplacement:
         from txlog.tasks.operations.delete import Condition, DeleteRows
         from txlog.util import ambient
 
-        self._open_table = open_table
+        self._open_table, self._definition = open_table, definition
         self._bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
         self._condition = Condition(predicate, self._bound_to, ambient.now())
         self._operation = DeleteRows(self._condition)
@@ -160,10 +161,17 @@ class RowsReplacement:
         """What the change would do to these live files, without writing anything."""
         from txlog.commands.row_change.here import would_do
 
-        return would_do(self._open_table, state, self._operation, files, with_vectors=self._with_vectors)
+        return would_do(
+            self._open_table,
+            state,
+            self._operation,
+            files,
+            with_vectors=self._with_vectors,
+            definition=self._definition,
+        )
 
 
-def _definition(job: WriteJob) -> Definition | None:
+def new_definition(job: WriteJob) -> Definition | None:
     """The definition that the write commits for the table that is there."""
     if job.new_metadata is None or job.base_metadata is None:
         return None
