@@ -240,6 +240,19 @@ def test_names_that_need_column_mapping_are_refused_and_then_taken(tmp_path: Pat
     assert table.to_arrow().to_pylist() == [{"renamed": 1, "c": 2}]
 
 
+@pytest.mark.parametrize("ids", [(None, None), (2, 1), (1, 2)])
+def test_a_folder_of_files_is_not_read_by_column_ids(tmp_path: Path, ids: tuple[int | None, ...]) -> None:
+    """The files have no ids, or their own, which the table's columns would only match by chance."""
+    marks = [None if number is None else {b"PARQUET:field_id": str(number).encode()} for number in ids]
+    schema = pa.schema([pa.field(name, pa.int64(), metadata=mark) for name, mark in zip("ab", marks, strict=True)])
+    put(tmp_path, "1.parquet", pa.table({"a": [1], "b": [2]}, schema=schema))
+    with pytest.raises(InvalidInputError, match=r"use delta.columnMapping.mode = name"):
+        Table.convert(tmp_path, properties={"delta.columnMapping.mode": "id"})
+    assert not Table.exists(tmp_path)
+    Table.convert(tmp_path, properties={"delta.columnMapping.mode": "name"})
+    assert Table.open(tmp_path).to_arrow().to_pylist() == [{"a": 1, "b": 2}]
+
+
 def test_a_column_that_the_directories_name_too_has_the_directories_values(tmp_path: Path) -> None:
     put(tmp_path, "p=1/1.parquet", id=[1], p=["other"])
     Table.convert(tmp_path)

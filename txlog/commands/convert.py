@@ -24,7 +24,7 @@ from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChange
 from txlog.iceberg_files.foreign_files import has_iceberg_metadata
 from txlog.log.proposal import Isolation
 from txlog.protocol.actions import AddFile, operation_parameters
-from txlog.protocol.column_mapping import physical_name, schema_of
+from txlog.protocol.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
 from txlog.protocol.hive_paths import values_in_path
 from txlog.protocol.paths import encode_path, is_hidden, readable_path
 from txlog.protocol.properties import validate
@@ -78,6 +78,7 @@ def convert(
             work = ReadFooter(open_table.task_store(), options.properties, ())
             found = from_iceberg(store, options.iceberg_metadata, work, unsent, on_files, running)
             return _committed(open_table, *found, options, "iceberg", unsent)
+    _check_finds_by_name(options.properties, open_table.uri)
     files = _files_below(open_table, options.partition_by)
     paths = [each.name for each in files]
     with TxlogError.located(open_table.uri):
@@ -92,6 +93,16 @@ def convert(
     adds = _adds(facts, definition, open_table.uri)
     open_table.store.files.make_durable(paths, with_contents=True)
     return _committed(open_table, definition, adds, options, "parquet")
+
+
+def _check_finds_by_name(properties: Mapping[str, str], uri: str) -> None:
+    """The files have no column ids, or ids that mean nothing to the table."""
+    if mapping_mode(properties) == "id":
+        raise InvalidInputError(
+            f"{MODE_KEY} = id has readers find columns by ids, and Parquet files of other programs have none, or others"
+            f" than the table's: use {MODE_KEY} = name",
+            table=uri,
+        )
 
 
 def _files_below(open_table: OpenTable, partition_by: Any) -> list[ObjectMeta]:
