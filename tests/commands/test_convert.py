@@ -253,6 +253,16 @@ def test_a_folder_of_files_is_not_read_by_column_ids(tmp_path: Path, ids: tuple[
     assert Table.open(tmp_path).to_arrow().to_pylist() == [{"a": 1, "b": 2}]
 
 
+def test_a_constraint_is_added_after_the_conversion_which_reads_no_rows(tmp_path: Path) -> None:
+    put(tmp_path, "1.parquet", a=[1])
+    with pytest.raises(InvalidInputError, match=r"add_constraint"):
+        Table.convert(tmp_path, properties={"delta.constraints.large": "a > 5"})
+    assert not Table.exists(tmp_path)
+    Table.convert(tmp_path)
+    with pytest.raises(InvalidInputError, match=r"violate the constraint large"):
+        Table.open(tmp_path).add_constraint("large", "a > 5")
+
+
 def test_a_column_that_the_directories_name_too_has_the_directories_values(tmp_path: Path) -> None:
     put(tmp_path, "p=1/1.parquet", id=[1], p=["other"])
     Table.convert(tmp_path)

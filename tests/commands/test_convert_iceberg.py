@@ -332,12 +332,17 @@ def test_it_must_be_clear_which_metadata_is_current(catalog: SqlCatalog) -> None
 
 
 @pytest.mark.parametrize(
-    "given", [{"partition_by": "region string"}, {"properties": {"delta.columnMapping.mode": "name"}}]
+    "given",
+    [
+        {"partition_by": "region string"},
+        {"properties": {"delta.columnMapping.mode": "name"}},
+        {"properties": {"delta.constraints.large": "id > 5"}},
+    ],
 )
-def test_arguments_that_contradict_the_metadata_are_refused(catalog: SqlCatalog, given: Any) -> None:
+def test_arguments_that_contradict_the_table_are_refused(catalog: SqlCatalog, given: Any) -> None:
     iceberg = catalog.create_table("n.args", schema=NAMES)
     iceberg.append(pa.table({"id": [1], "region": ["a"]}))
-    with pytest.raises(InvalidInputError, match=r"leave|not name"):
+    with pytest.raises(InvalidInputError, match=r"leave|not name|add_constraint"):
         Table.convert(place_of(iceberg), **given)
 
 

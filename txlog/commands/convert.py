@@ -36,6 +36,7 @@ from txlog.util import ambient
 from txlog.util.wording import argument
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers
+from txlog.writer.constraints import check_same_conditions
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["ConvertOptions", "convert"]
@@ -67,6 +68,8 @@ def convert(
         return ConvertResult(open_table.uri, there.version, "already_a_table")
     probe_new_location(open_table)
     options = replace(options, properties=validate(options.properties))
+    with TxlogError.located(open_table.uri):
+        check_same_conditions({}, options.properties)  # only footers are read, so no row would be checked
     store, running = open_table.store, open_table.workers(workers, _FOOTERS_AT_ONCE)
     if options.iceberg_metadata is not None or has_iceberg_metadata(store):
         if options.partition_by is not None:
