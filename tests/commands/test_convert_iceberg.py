@@ -202,6 +202,29 @@ def test_files_without_ids_are_found_by_the_tables_name_mapping(catalog: SqlCata
         Table.convert(place_of(iceberg))
 
 
+def test_renamed_fields_of_structs_in_lists_and_maps_are_found_without_ids(catalog: SqlCatalog) -> None:
+    inner = pa.struct([("x", pa.int32())])
+    schema = pa.schema(
+        [("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner)), ("d", pa.list_(pa.list_(inner))), ("s", inner)]
+    )
+    row = {"l": [{"x": 1}], "m": [("k", {"x": 2})], "d": [[{"x": 3}]], "s": {"x": 4}}
+    iceberg = catalog.create_table("n.inside", schema=schema)
+    path = place_of(iceberg) / "data" / "plain.parquet"
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist([row], schema), path)
+    iceberg.add_files([f"file://{path}"])
+    with iceberg.update_schema() as update:
+        for name in ("l.element.x", "m.value.x", "d.element.element.x", "s.x"):
+            update.rename_column(name, "y")
+    Table.convert(place_of(iceberg))
+    table = Table.open(place_of(iceberg))
+    renamed = {"l": [{"y": 1}], "m": [("k", {"y": 2})], "d": [[{"y": 3}]], "s": {"y": 4}}
+    assert table.to_arrow().to_pylist() == [renamed]
+    table.append(table.to_arrow())
+    table.optimize()
+    assert table.to_arrow().to_pylist() == [renamed, renamed]
+
+
 # --- deleted rows: our own exports have both kinds of deletes ---------------------------------------------------------
 
 
@@ -316,6 +339,29 @@ def test_a_file_from_before_a_column_was_widened_is_refused(catalog: SqlCatalog)
     with iceberg.update_schema() as update:
         update.update_column("id", LongType())
     with pytest.raises(UnsupportedFeatureError, match="has column id as int, and the table as bigint"):
+        Table.convert(place_of(iceberg))
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("name", ["l.element.x", "m.value.x", "l.element.n.element"])
+def test_a_file_from_before_a_type_in_a_list_or_a_map_was_widened_is_refused(
+    catalog: SqlCatalog, name: str, has_ids: bool
+) -> None:
+    inner = pa.struct([("x", pa.int32()), ("n", pa.list_(pa.int32()))])
+    schema = pa.schema([("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
+    value = {"x": 1, "n": [2]}
+    rows = pa.Table.from_pylist([{"l": [value], "m": [("k", value)]}], schema)
+    iceberg = catalog.create_table("n.widened", schema=schema)
+    if has_ids:
+        iceberg.append(rows)
+    else:
+        path = place_of(iceberg) / "data" / "plain.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(rows, path)
+        iceberg.add_files([f"file://{path}"])
+    with iceberg.update_schema() as update:
+        update.update_column(name, LongType())
+    with pytest.raises(UnsupportedFeatureError, match=f"has column {name} as int, and the table as bigint"):
         Table.convert(place_of(iceberg))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -144,11 +145,27 @@ def _named(
                 table=uri,
             )
         name = used[0] if used else field.name
-        inner = field.type
-        if isinstance(inner, Struct):
-            inner = _named(inner, names, there, (*above, name), uri)
+        inner = _named_inside(field.type, names, there, (*above, name), uri)
         fields.append(replace(field, type=inner, metadata={**field.metadata, PHYSICAL_NAME_KEY: name}))
     return Struct(tuple(fields))
+
+
+def _named_inside(
+    data_type: DataType,
+    names: Mapping[int, tuple[str, ...]],
+    there: set[tuple[str, ...]],
+    path: tuple[str, ...],
+    uri: str,
+) -> DataType:
+    match data_type:
+        case Struct():
+            return _named(data_type, names, there, path, uri)
+        case Array(element):
+            return replace(data_type, element=_named_inside(element, names, there, (*path, "element"), uri))
+        case Map(key, value):
+            key = _named_inside(key, names, there, (*path, "key"), uri)
+            return replace(data_type, key=key, value=_named_inside(value, names, there, (*path, "value"), uri))
+    return data_type
 
 
 def _check_types(
@@ -163,8 +180,8 @@ def _check_types(
         checked.append((each.schema, each.ids))
         for name, table, other in _unlike(schema, each.schema, each.ids, (), by_id=mode == "id"):
             raise UnsupportedFeatureError(
-                f"{file.path} has column {name} as {other}, and the table as {table}: write the file again in Iceberg,"
-                " with rewrite_data_files",
+                f"{file.path} has column {name} as {type_name(other)}, and the table as {type_name(table)}: write the"
+                " file again in Iceberg, with rewrite_data_files",
                 features=("Iceberg type promotion",),
                 table=store.uri,
                 path=file.path,
@@ -172,27 +189,26 @@ def _check_types(
 
 
 def _unlike(
-    table: Struct, file: Struct, ids: Mapping[tuple[str, ...], int | None], above: tuple[str, ...], *, by_id: bool
-) -> Iterator[tuple[str, str, str]]:
-    for field in table.fields:
-        for other in file.fields:
-            path = (*above, other.name)
-            is_it = ids.get(path) == field_id(field) if by_id else other.name == physical_name(field)
-            if not is_it:
-                continue
-            if isinstance(field.type, Struct) and isinstance(other.type, Struct):
-                yield from _unlike(field.type, other.type, ids, path, by_id=by_id)
-            elif _plain(field.type) != _plain(other.type):
-                yield field.name, type_name(field.type), type_name(other.type)
-
-
-def _plain(data_type: DataType) -> Any:
-    """What of a type files must have in common; structs in lists and maps are found by their own ids."""
-    if isinstance(data_type, Array):
-        return "array", _plain(data_type.element)
-    if isinstance(data_type, Map):
-        return "map", _plain(data_type.key), _plain(data_type.value)
-    return "struct" if isinstance(data_type, Struct) else data_type
+    table: DataType, file: DataType, ids: Mapping[tuple[str, ...], int | None], path: tuple[str, ...], *, by_id: bool
+) -> Iterator[tuple[str, DataType, DataType]]:
+    """The places below ``path`` where the types differ, by their names in the table."""
+    inside: list[tuple[str, DataType, DataType, tuple[str, ...]]] = []
+    match table, file:
+        case Struct(fields), Struct(others):
+            for field, other in product(fields, others):
+                there = (*path, other.name)
+                if ids.get(there) == field_id(field) if by_id else other.name == physical_name(field):
+                    inside.append((field.name, field.type, other.type, there))
+        case Array(element), Array(other_element):
+            inside.append(("element", element, other_element, (*path, "element")))
+        case Map(key, value), Map(other_key, other_value):
+            inside.append(("key", key, other_key, (*path, "key")))
+            inside.append(("value", value, other_value, (*path, "value")))
+        case _ if table != file:
+            yield "", table, file
+    for name, mine, others_type, there in inside:
+        for below, one, another in _unlike(mine, others_type, ids, there, by_id=by_id):
+            yield f"{name}.{below}" if below else name, one, another
 
 
 def _partition_columns(

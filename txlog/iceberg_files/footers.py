@@ -17,7 +17,7 @@ from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import PARQUET_FIELD_ID
+from txlog.protocol.column_mapping import PARQUET_FIELD_ID, file_ids
 from txlog.protocol.statistics import file_leaves
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.store.table_store import TableStore
@@ -67,7 +67,7 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
     """
     for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
         _check_calendar(store, add, footer)
-        found = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
+        found = dict(file_ids(footer.schema.to_arrow_schema())) if footer else {}
         if not any(found.values()):
             continue
         for path, number in found.items():
@@ -112,7 +112,7 @@ def columns_without_ids(store: TableStore, adds: Sequence[AddFile]) -> set[Colum
     """
     found: set[ColumnPath] = set()
     for footer in parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE):
-        columns = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
+        columns = dict(file_ids(footer.schema.to_arrow_schema())) if footer else {}
         if not any(columns.values()):
             found.update(columns)
     return found
@@ -123,23 +123,6 @@ def _present(store: TableStore, add: AddFile) -> Any:
         return _footer(store, add)
     except NotFoundError:
         return None
-
-
-def _column_ids(fields: Any, above: ColumnPath) -> Iterator[tuple[ColumnPath, int | None]]:
-    for column in fields:
-        yield from _ids_inside(column, (*above, column.name))
-
-
-def _ids_inside(column: pa.Field, path: ColumnPath) -> Iterator[tuple[ColumnPath, int | None]]:
-    yield path, int(column.metadata[PARQUET_FIELD_ID]) if _has_id(column) else None
-    kind = column.type
-    if pa.types.is_struct(kind):
-        yield from _column_ids(kind, path)
-    elif pa.types.is_map(kind):
-        yield from _ids_inside(kind.key_field, (*path, "key"))
-        yield from _ids_inside(kind.item_field, (*path, "value"))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from _ids_inside(kind.value_field, (*path, "element"))
 
 
 def _is_free(number: int | None, definition: Definition) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "ROW_ID_COLUMNS",
     "assign",
     "field_id",
+    "file_ids",
     "file_schema",
     "ids_of",
     "is_mapped",
@@ -159,6 +160,13 @@ def file_schema(schema: Struct) -> pa.Schema:
     return fields if physical is schema else pa.schema(map(_with_field_id, fields, physical.fields))
 
 
+def file_ids(columns: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    """The id of each column of a data file and of what is inside it, None for one without, by its path: names, and in
+    lists and maps ``element``, ``key`` and ``value``."""
+    for column in columns:
+        yield from _ids_inside(column, (*above, column.name))
+
+
 def without_metadata(schema: Struct, *prefixes: str) -> Struct:
     """The schema without the field metadata whose keys have these prefixes, which belongs to one table only."""
 
@@ -282,6 +290,19 @@ def _type_with_field_ids(arrow: pa.DataType, data_type: DataType, path: str, num
         case Map(key, value):
             return pa.map_(inside(arrow.key_field, "key", key), inside(arrow.item_field, "value", value))
     return arrow
+
+
+def _ids_inside(column: pa.Field, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    number = (column.metadata or {}).get(PARQUET_FIELD_ID)
+    yield path, None if number is None else int(number)
+    kind = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
+    if pa.types.is_struct(kind):
+        yield from file_ids(kind, path)
+    elif pa.types.is_map(kind):
+        yield from _ids_inside(kind.key_field, (*path, "key"))
+        yield from _ids_inside(kind.item_field, (*path, "value"))
+    elif pa.types.is_nested(kind):  # one of Arrow's kinds of lists
+        yield from _ids_inside(kind.value_field, (*path, "element"))
 
 
 def _id_metadata(number: int | None) -> dict[bytes, Any]:

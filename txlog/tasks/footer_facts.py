@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
-from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
+from txlog.protocol.column_mapping import field_id, file_ids, physical_name
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
@@ -33,7 +33,7 @@ __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreig
 class FooterFacts(msgspec.Struct, frozen=True):
     """A file's columns as Spark reads them, its size in bytes, its time in ms since the epoch, and its statistics.
 
-    ``ids`` are the Parquet field ids of its columns and of struct fields, by their paths; None for one without.
+    ``ids`` are the Parquet field ids of its columns and of what is inside them (`file_ids`).
     """
 
     schema: Struct
@@ -67,7 +67,7 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
         try:
             with foreign_parquet(self.store, path, listed) as (parquet, found):
                 schema = from_arrow(as_spark_reads(parquet))
-                ids = dict(_ids_of(parquet.schema_arrow, ()))
+                ids = dict(file_ids(parquet.schema_arrow))
                 kept = schema if self.schema is None else self.schema
                 if self.by_id:
                     kept = _with_the_same_ids(kept, ids, ())
@@ -87,15 +87,6 @@ class ReadFooters(msgspec.Struct, frozen=True):
 
     def __call__(self, files: Sequence[tuple[str, ObjectMeta | None]]) -> list[FooterFacts]:
         return [self.read(path, listed) for path, listed in files]
-
-
-def _ids_of(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
-    for column in fields:
-        path = (*above, column.name)
-        number = (column.metadata or {}).get(PARQUET_FIELD_ID)
-        yield path, None if number is None else int(number)
-        if pa.types.is_struct(column.type):
-            yield from _ids_of(column.type, path)
 
 
 def _with_the_same_ids(schema: Struct, ids: Mapping[tuple[str, ...], int | None], above: tuple[str, ...]) -> Struct:
