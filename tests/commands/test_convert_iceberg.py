@@ -225,6 +225,49 @@ def test_renamed_fields_of_structs_in_lists_and_maps_are_found_without_ids(catal
     assert table.to_arrow().to_pylist() == [renamed, renamed]
 
 
+def test_a_column_without_a_name_in_files_does_not_take_that_of_another(catalog: SqlCatalog) -> None:
+    rows = pa.table({"a": [1], "s": [{"x": 2, "gone": 3}]})
+    iceberg = catalog.create_table("n.again", schema=rows.schema)
+    path = place_of(iceberg) / "data" / "plain.parquet"
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(rows, path)
+    iceberg.add_files([f"file://{path}"])
+    before = iceberg.properties["schema.name-mapping.default"]
+    with iceberg.update_schema() as update:
+        update.rename_column("a", "b")
+        update.rename_column("s.x", "y")
+        update.delete_column("s.gone")
+    with iceberg.update_schema() as update:
+        update.add_column("a", LongType())
+        update.add_column(("s", "x"), LongType())
+        update.add_column(("s", "gone"), LongType())
+    with iceberg.transaction() as transaction:  # as of a writer that leaves the mapping alone
+        transaction.set_properties({"schema.name-mapping.default": before})
+    Table.convert(place_of(iceberg))
+    table = Table.open(place_of(iceberg))
+    assert agrees(table, iceberg)
+    row = {"b": 1, "s": {"y": 2, "x": None, "gone": None}, "a": None}
+    assert table.to_arrow().to_pylist() == [row]
+    new = {"b": 4, "s": {"y": 5, "x": 6, "gone": 7}, "a": 8}
+    table.append(pa.Table.from_pylist([new], table.schema))
+    table.optimize()
+    assert sorted(table.to_arrow().to_pylist(), key=repr) == [row, new]
+
+
+def test_a_name_mapping_with_one_name_for_two_columns_is_refused(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.ambiguous", schema=pa.schema([("id", pa.int64()), ("n", pa.int64())]))
+    path = place_of(iceberg) / "data" / "plain.parquet"
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"id": [1], "n": [2]}), path)
+    iceberg.add_files([f"file://{path}"])
+    mapping = [{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["id"]}]
+    with iceberg.transaction() as transaction:
+        transaction.set_properties({"schema.name-mapping.default": json.dumps(mapping)})
+    with pytest.raises(InvalidInputError, match="several columns would have the name id in data files"):
+        Table.convert(place_of(iceberg))
+    assert not Table.exists(place_of(iceberg))
+
+
 # --- deleted rows: our own exports have both kinds of deletes ---------------------------------------------------------
 
 

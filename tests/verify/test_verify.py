@@ -177,6 +177,26 @@ def test_a_partition_value_that_does_not_fit_its_columns_type_is_found(tmp_path:
     assert "is a int, but a partition value is 'x'" in findings[0].message
 
 
+def test_columns_with_one_name_in_data_files_are_found(tmp_path: Path) -> None:
+    properties = {"delta.columnMapping.mode": "name"}
+    Table.create(tmp_path / "t", "a bigint, s array<struct<x bigint, y bigint>>", properties=properties)
+    assert verify(tmp_path / "t").is_sound
+
+    def alike(actions: list[Any]) -> list[Any]:
+        for action in actions:
+            if "metaData" in action:
+                schema = json.loads(action["metaData"]["schemaString"])
+                for field in schema["fields"][1]["type"]["elementType"]["fields"]:
+                    field["metadata"]["delta.columnMapping.physicalName"] = "col-1"
+                action["metaData"]["schemaString"] = json.dumps(schema)
+        return actions
+
+    edit(tmp_path / "t", 0, alike)
+    verification = verify(tmp_path / "t")
+    assert rules(verification) == ["repeated-physical-name"]
+    assert "col-1" in verification.findings[0].message
+
+
 def test_one_transaction_that_landed_twice_is_found(table: Path) -> None:
     for version in (2, 5):
         edit(table, version, lambda actions: with_commit_info(actions, txnId="same"))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from txlog.arrow.arrays import coded
 from txlog.commands.footers import footer_facts
-from txlog.commands.table_definition import Definition, new_table
+from txlog.commands.table_definition import Definition, new_table, random_name
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
@@ -32,7 +32,7 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.deletion_vector import bitmap_in_block, vector_files
 from txlog.protocol.paths import encode_path, is_location, readable_path, uri_of
-from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, type_name
+from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.store.base import ObjectMeta, TableFiles
 from txlog.store.table_store import TableStore
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
@@ -82,7 +82,8 @@ def from_iceberg(
     configuration = {**read.configuration, MODE_KEY: mode, MAX_COLUMN_ID_KEY: str(found.table.last_column_id)}
     if found.deletes:
         configuration = {_VECTORS: "true", **configuration}
-    definition = Definition(*new_table(schema, [field.name for field in columns], configuration, keeps_names=True))
+    with TxlogError.located(store.uri):
+        definition = Definition(*new_table(schema, [field.name for field in columns], configuration, keeps_names=True))
     vectors = _vectors(store, found, unsent)
     with TxlogError.located(store.uri):
         adds = [_add(found, file, facts[file.path], columns, vectors.get(file.path)) for file in found.files]
@@ -132,7 +133,9 @@ def _mapping(store: TableStore, found: ForeignFiles, facts: Mapping[str, FooterF
 def _named(
     schema: Struct, names: Mapping[int, tuple[str, ...]], there: set[tuple[str, ...]], above: tuple[str, ...], uri: str
 ) -> Struct:
-    """The columns with the names that files without ids have them under."""
+    """The columns with the names that files without ids have them under. One that no file has gets a new name if its
+    own stands in files for another column, or for a dropped one."""
+    others = {fold_name(path[-1]) for path in there if path[:-1] == above}
     fields = []
     for field in schema.fields:
         known = names.get(field_id(field) or -1, ())
@@ -144,7 +147,8 @@ def _named(
                 features=("Iceberg name mapping",),
                 table=uri,
             )
-        name = used[0] if used else field.name
+        own = random_name(field) if fold_name(field.name) in others else field.name
+        name = used[0] if used else own
         inner = _named_inside(field.type, names, there, (*above, name), uri)
         fields.append(replace(field, type=inner, metadata={**field.metadata, PHYSICAL_NAME_KEY: name}))
     return Struct(tuple(fields))

@@ -37,6 +37,7 @@ from txlog.protocol.column_mapping import (
     MODE_KEY,
     assign,
     mapping_mode,
+    repeated_physical_names,
     without_metadata,
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
@@ -102,6 +103,7 @@ __all__ = [
     "definition_builder",
     "is_wider",
     "new_table",
+    "random_name",
     "redefined",
     "require_definition",
     "wider_columns",
@@ -154,7 +156,11 @@ def new_table(
     check_identity_columns(struct, columns)
     check_invariants(struct)
     check_columns(configuration, struct, columns)
-    struct, configuration = _mapped(struct, configuration, _own_name if keeps_names else _random_name)
+    struct, configuration = _mapped(struct, configuration, _own_name if keeps_names else random_name)
+    if repeated := repeated_physical_names(struct):
+        raise InvalidInputError(
+            f"several columns would have the name {repeated[0]} in data files, where readers find them by it"
+        )
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
         id=ambient.uuid4(),
@@ -264,7 +270,7 @@ def redefined(
     Raises the errors of `with_columns`.
     """
     schema, configuration = _mapped(
-        schema, state.metadata.configuration if configuration is None else configuration, _random_name
+        schema, state.metadata.configuration if configuration is None else configuration, random_name
     )
     schema = with_limits_kept(state.schema, schema, added)
     columns = state.partition_columns if partition_columns is None else partition_columns
@@ -333,7 +339,7 @@ def with_schema(
     check_computed_columns(struct)
     check_identity_columns(struct, columns)
     check_invariants(struct)
-    struct, configuration = _mapped(struct, configuration, _random_name)
+    struct, configuration = _mapped(struct, configuration, random_name)
     metadata = replace(
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
     )
@@ -583,7 +589,8 @@ def _mapped(
     return schema, {**configuration, MAX_COLUMN_ID_KEY: str(highest)}
 
 
-def _random_name(field: Field) -> str:
+def random_name(field: Field) -> str:
+    """The physical name of a column that no file has yet."""
     return f"col-{ambient.uuid4()}"
 
 

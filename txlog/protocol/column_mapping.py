@@ -7,6 +7,7 @@ both, and all functions here return their input. PROTOCOL.md, "Column Mapping".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "physical_names",
     "physical_path",
     "physical_schema",
+    "repeated_physical_names",
     "schema_of",
     "with_field_id",
     "without_metadata",
@@ -127,6 +129,12 @@ def physical_schema(schema: Struct) -> Struct:
     if not is_mapped(schema):
         return schema
     return _each(schema, lambda field: replace(field, name=physical_name(field)))
+
+
+def repeated_physical_names(schema: Struct) -> list[str]:
+    """The physical names that several columns have, or several fields of a struct at any depth: files have one column
+    for all of them."""
+    return list(_repeated(schema))
 
 
 def physical_names(schema: Struct, columns: Iterable[str]) -> tuple[str, ...]:
@@ -240,6 +248,19 @@ def ids_of(schema: Struct) -> list[int]:
 
     _each(schema, note)
     return found
+
+
+def _repeated(data_type: DataType) -> Iterator[str]:
+    match data_type:
+        case Struct(fields):
+            yield from (name for name, count in Counter(map(physical_name, fields)).items() if count > 1)
+            for field in fields:
+                yield from _repeated(field.type)
+        case Array(element):
+            yield from _repeated(element)
+        case Map(key, value):
+            yield from _repeated(key)
+            yield from _repeated(value)
 
 
 def _checked_by_name(field: Field) -> Field:

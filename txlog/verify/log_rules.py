@@ -25,7 +25,7 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from txlog.protocol.column_mapping import physical_names, schema_of
+from txlog.protocol.column_mapping import physical_names, repeated_physical_names, schema_of
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import canonical_path, resolve_data_path
@@ -171,6 +171,9 @@ class LogState(msgspec.Struct):
             yield Breach(
                 "unknown-partition-column", f"partition columns that the schema lacks: {', '.join(absent)}", position
             )
+        if repeated := repeated_physical_names(schema):
+            what = f"several columns have one name in data files: {', '.join(repeated)}"
+            yield Breach("repeated-physical-name", what, position)
 
     def _take_small(self, action: Action) -> None:
         if isinstance(action, Protocol):
