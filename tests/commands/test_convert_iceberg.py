@@ -136,6 +136,35 @@ def test_identity_partitions_become_partition_columns(catalog: SqlCatalog) -> No
     assert table.count("region = 'c'") == 2
 
 
+@pytest.mark.parametrize("name", ["my col", "a-b", "größe", "1st", "a.b"])
+def test_partitions_may_have_names_that_avro_does_not_allow(catalog: SqlCatalog, name: str) -> None:
+    schema = Schema(NAMES.fields[0], NestedField(2, name, StringType(), required=False))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), name))
+    iceberg = catalog.create_table("n.named", schema=schema, partition_spec=spec)
+    iceberg.append(pa.table({"id": [1, 2], name: ["x", None]}))
+    assert Table.convert(place_of(iceberg)).partition_columns == (name,)
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_an_empty_text_leaves_a_table_unpartitioned_whatever_its_column_is_named(catalog: SqlCatalog) -> None:
+    name = "my col"
+    schema = Schema(NAMES.fields[0], NestedField(2, name, StringType(), required=False))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), name))
+    iceberg = catalog.create_table("n.blank", schema=schema, partition_spec=spec)
+    iceberg.append(pa.table({"id": [1, 2], name: ["x", ""]}))
+    assert Table.convert(place_of(iceberg)).partition_columns == ()
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_a_file_without_its_partition_values_is_an_error(catalog: SqlCatalog) -> None:
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
+    iceberg = catalog.create_table("n.lost", schema=NAMES, partition_spec=spec)
+    iceberg.append(pa.table({"id": [1], "region": ["a"]}))
+    name = changed(iceberg, lambda document: document["partition-specs"][0]["fields"][0].update({"field-id": 1007}))
+    with pytest.raises(InvalidInputError, match=r"no values of partition spec 0 for .*parquet"):
+        Table.convert(place_of(iceberg), iceberg_metadata=name)
+
+
 def test_other_transforms_partition_no_delta_table() -> None:
     fields = [{"id": 1, "name": "id", "type": "long", "required": False}]
     transforms = ["identity", "bucket[4]", "truncate[2]", "day", "void"]
@@ -149,7 +178,11 @@ def test_other_transforms_partition_no_delta_table() -> None:
         "partition-specs": [{"spec-id": 3, "fields": spec}],
     }
     found = foreign_table(document)
-    assert (found.identity, found.location, found.manifest_list) == ({3: {0: "f0"}}, "s3://b/t", None)
+    assert (found.identity, found.location, found.manifest_list) == ({3: {0: 1000}}, "s3://b/t", None)
+    del document["partition-specs"]
+    of_v1 = [{"source-id": n, "name": f"f{n}", "transform": "identity"} for n in (4, 1)]
+    found = foreign_table({**document, "format-version": 1, "partition-spec": of_v1})
+    assert found.identity == {0: {4: 1000, 1: 1001}}
 
 
 def test_a_changed_partitioning_and_empty_texts_leave_the_table_unpartitioned(catalog: SqlCatalog) -> None:

@@ -224,12 +224,12 @@ def _partition_columns(
     columns = []
     for field in schema.fields:
         number = field_id(field)
-        names = [identity[spec].get(number or -1) for spec in specs]
-        fits = getattr(field.type, "name", None) in _PARTITION_TYPES and None not in names
+        parts = [identity[spec].get(number or -1) for spec in specs]
+        fits = getattr(field.type, "name", None) in _PARTITION_TYPES and None not in parts
         # Delta reads an empty text as null.
-        if fits and all(file.partition.get(identity[file.spec_id][number or -1]) != "" for file in found.files):
+        if fits and all(file.partition[identity[file.spec_id][number or -1]] != "" for file in found.files):
             columns.append(field)
-        elif any(name is not None for name in names):
+        elif any(part is not None for part in parts):
             _require_in_files(store, found, facts, field, mode)
     return columns if len(columns) < len(schema.fields) else []
 
@@ -260,9 +260,9 @@ def _add(
     columns: Sequence[Field],
     vector: DeletionVectorDescriptor | None,
 ) -> AddFile:
-    names = found.table.identity.get(file.spec_id, {})
+    parts = found.table.identity.get(file.spec_id, {})
     values = {
-        physical_name(field): _text(file.partition[names[field_id(field) or -1]], field.type) for field in columns
+        physical_name(field): _text(file.partition[parts[field_id(field) or -1]], field.type) for field in columns
     }
     path = readable_path(uri_of(file.path) if is_location(file.path) else encode_path(file.path))
     size_bytes, modified_ms = facts.size_bytes, facts.modified_ms

@@ -21,6 +21,7 @@ from txlog.util.lazy import pattern
 __all__ = ["ForeignTable", "foreign_table"]
 
 _NEWEST_FORMAT = 3
+_FIRST_PARTITION_ID = 1000
 _TYPES = {
     "boolean": "boolean",
     "int": "integer",
@@ -41,14 +42,14 @@ class ForeignTable(msgspec.Struct, frozen=True):
     """An Iceberg table at its current snapshot.
 
     ``location`` is where its metadata says that it is. ``identity`` has, for each partition spec, the ids of the
-    columns by whose values it partitions, with their names in the files' entries. ``names`` are the names of columns in
+    columns by whose values it partitions, with the ids of the partition's fields. ``names`` are the names of columns in
     files without ids, by id. ``manifest_list`` is None for a table without a snapshot.
     """
 
     location: str
     schema: Struct
     last_column_id: int
-    identity: Mapping[int, Mapping[int, str]]
+    identity: Mapping[int, Mapping[int, int]]
     names: Mapping[int, tuple[str, ...]]
     manifest_list: str | None
     format_version: int
@@ -95,8 +96,13 @@ def _table(document: Mapping[str, Any]) -> ForeignTable:
     )
 
 
-def _identity(fields: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    return {int(each["source-id"]): str(each["name"]) for each in fields if each["transform"] == "identity"}
+def _identity(fields: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """By the ids of columns. Format version 1 counts the ids of partition fields where it does not name them."""
+    return {
+        int(each["source-id"]): int(each.get("field-id", _FIRST_PARTITION_ID + at))
+        for at, each in enumerate(fields)
+        if each["transform"] == "identity"
+    }
 
 
 def _names(mapping: Sequence[Mapping[str, Any]]) -> Any:

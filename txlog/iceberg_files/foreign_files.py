@@ -33,13 +33,13 @@ _METADATA_BYTES_MAX = 1 << 30
 
 class ForeignFile(msgspec.Struct, frozen=True):
     """A live data file. ``path`` is the store's, ``name`` as the metadata writes it. ``partition`` has the values of
-    its partition by the names of the fields in spec ``spec_id``."""
+    its partition by the ids of the fields in spec ``spec_id``: their names are not always Avro's."""
 
     path: str
     name: str
     size_bytes: int
     rows: int
-    partition: Mapping[str, Any]
+    partition: Mapping[int, Any]
     spec_id: int
     sequence: int
 
@@ -91,6 +91,14 @@ def read_foreign(store: TableFiles, metadata: str | None = None) -> ForeignFiles
         for entry in _records(store, places.of(str(manifest["manifest_path"]))):
             if entry["status"] != _REMOVED:
                 _take(store.uri, places, manifest, entry, files, deletes)
+    for file in files:
+        spec = table.identity.get(file.spec_id)
+        if spec is None or not file.partition.keys() >= {*spec.values()}:
+            raise InvalidInputError(
+                f"the Iceberg metadata has no values of partition spec {file.spec_id} for {file.path}: it is damaged",
+                table=store.uri,
+                path=file.path,
+            )
     return ForeignFiles(table, tuple(files), tuple(deletes))
 
 
@@ -165,14 +173,27 @@ def _records(store: TableFiles, path: str) -> Iterator[dict[str, Any]]:
     """The records of a manifest or a list of manifests."""
     try:
         container = read_container(_read(store, path))
-        read = reader_of(orjson.loads(container.header["avro.schema"]))
+        read = reader_of(_with_ids_of_partitions(orjson.loads(container.header["avro.schema"])))
         for count, block in container.blocks:
             at = 0
             for _ in range(count):
                 record, at = read(block, at)
                 yield record
-    except (AvroError, IndexError, KeyError, ValueError) as error:
+    except (AvroError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(f"{path} is damaged: {error}", table=store.uri, path=path) from None
+
+
+def _with_ids_of_partitions(schema: Any) -> Any:
+    """The schema of a manifest, where each field of the record ``partition`` has its id instead of its name."""
+    if not isinstance(schema, Mapping) or schema["type"] != "record":
+        return schema
+    fields = []
+    for field in schema["fields"]:
+        data_type = _with_ids_of_partitions(field["type"])
+        if field["name"] == "partition":
+            data_type = {**data_type, "fields": [{**each, "name": each["field-id"]} for each in data_type["fields"]]}
+        fields.append({**field, "type": data_type})
+    return {**schema, "fields": fields}
 
 
 def _take(
