@@ -189,6 +189,24 @@ def test_iceberg_metadata_of_a_shallow_clone_names_the_sources_files(source: Tab
     assert sound(clone)
 
 
+@pytest.mark.parametrize("shallow", [True, False])
+def test_iceberg_readers_find_files_of_a_clone_with_columns_for_the_sources_row_ids(
+    source: Table, shallow: bool
+) -> None:
+    """The clone has columns of its own for row ids."""
+    properties = {"delta.enableRowTracking": "true"}
+    table = Table.create(Path(source.uri).parent / "plain", "id bigint, p string, n bigint", properties=properties)
+    table.append(rows_of(1, 2))
+    clone = cloned(table, "clone", shallow=shallow)
+    clone.export_iceberg()
+    table.update({"n": "n + 1"}, "id = 1")
+    cloned(table, "clone", shallow=shallow, mode="replace")
+    for rebuild in (False, True):
+        metadata = clone.export_iceberg(rebuild=rebuild).metadata_location
+        found = StaticTable.from_metadata(metadata).scan().to_arrow()
+        assert found.sort_by("id").to_pylist() == table.to_arrow().sort_by("id").to_pylist()
+
+
 def test_a_clones_vacuum_does_not_count_the_sources_files(source: Table) -> None:
     clone = cloned(source, "clone", shallow=True, properties={"delta.enableChangeDataFeed": "false"})
     clone.overwrite(rows_of(1))

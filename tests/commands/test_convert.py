@@ -13,6 +13,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
 from txlog.cli.app import app
@@ -267,6 +268,14 @@ def test_a_column_that_the_directories_name_too_has_the_directories_values(tmp_p
     put(tmp_path, "p=1/1.parquet", id=[1], p=["other"])
     Table.convert(tmp_path)
     assert Table.open(tmp_path).to_arrow().to_pylist() == [{"id": 1, "p": 1}]
+
+
+def test_iceberg_readers_find_files_with_a_column_that_the_table_lacks(tmp_path: Path) -> None:
+    put(tmp_path, "p=1/1.parquet", id=[1], P=["other"])
+    Table.convert(tmp_path)
+    table = Table.open(tmp_path)
+    metadata = table.export_iceberg().metadata_location
+    assert StaticTable.from_metadata(metadata).scan().to_arrow().to_pylist() == [{"id": 1, "p": 1}]
 
 
 @pytest.mark.parametrize("body", [b"", b"not Parquet", b"PAR1PAR1", b"PAR1" + b"\xff" * 50 + b"PAR1"])

@@ -14,6 +14,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import StaticTable
 
 from tests.losing_writer import losing_to
 from txlog.commit.open_table import OpenTable
@@ -47,6 +48,12 @@ def keys(table: Table) -> list[int]:
 def features(table: Table) -> set[str]:
     reads, writes = features_of(Table.open(table.uri)._open_table.log.newest_state().protocol)
     return {*reads, *writes}
+
+
+def iceberg_keys(table: Table, **how: Any) -> list[int]:
+    """What Iceberg readers find."""
+    found = StaticTable.from_metadata(table.export_iceberg(**how).metadata_location).scan().to_arrow()
+    return sorted(found.column("k").to_pylist())
 
 
 def dropped(table: Table, name: str) -> None:
@@ -125,6 +132,19 @@ def test_row_tracking_leaves_no_id_behind(tmp_path: Path) -> None:
     assert (dict(state.domains), state.metadata.configuration) == ({}, {})
     dropped(table, "domainMetadata")
     assert state.protocol.min_writer_version == 7
+
+
+def test_iceberg_readers_find_files_that_still_have_columns_for_row_ids(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.enableRowTracking": "true"})
+    table.update({"v": "'x'"}, "k = 1")  # its new file keeps the row ids in columns
+    assert iceberg_keys(table) == keys(table)
+    dropped(table, "rowTracking")
+    assert iceberg_keys(table) == keys(table)
+    assert iceberg_keys(table, rebuild=True) == keys(table)
+    table.set_properties({"delta.enableRowTracking": "true"})  # in columns with other names
+    table.update({"v": "'y'"}, "k = 3")
+    assert iceberg_keys(table) == keys(table)
+    assert iceberg_keys(table, rebuild=True) == keys(table)
 
 
 def test_a_table_that_is_no_longer_clustered_can_do_without_the_feature(tmp_path: Path) -> None:

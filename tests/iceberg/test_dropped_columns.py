@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from txlog.iceberg.dropped_columns import may_have_dropped_columns, with_columns
+from txlog.iceberg.dropped_columns import hidden_columns, may_have_dropped_columns, with_columns
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import assign
 from txlog.protocol.schema import parse_schema, schema_to_json
@@ -55,6 +55,15 @@ def test_columns_of_files_are_added_with_ids_that_no_column_has() -> None:
         },
         {"field-id": 2147483445, "names": ["l"], "fields": [{"field-id": 2147483444, "names": ["element"]}]},
     ]
+
+
+def test_columns_that_only_files_have_are_found_in_a_name_mapping() -> None:
+    mapping = [
+        {"field-id": 1, "names": ["a"], "fields": [{"field-id": 2, "names": ["x"]}]},
+        {"field-id": 2147483540, "names": ["_row-id"]},
+    ]
+    hidden = {("a", "gone"), ("z",), ("z", "element")}
+    assert {*hidden_columns(with_columns(mapping, hidden))} == {*hidden, ("_row-id",)}
 
 
 def test_columns_that_are_found_later_have_further_ids() -> None:

@@ -132,7 +132,7 @@ def sources_of(files: dict[str, bytes]) -> Sources:
         rows=lambda add: 0,
         check_element_ids=lambda adds: None,
         check_calendar=lambda adds: None,
-        check_column_ids=lambda adds, definition: None,
+        check_column_ids=lambda adds, definition: set(),
         columns_without_ids=lambda adds: set(),
     )
 

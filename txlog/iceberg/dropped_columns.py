@@ -1,8 +1,10 @@
-"""Columns that only data files still have, for the name mapping.
+"""Columns that only data files have, for the name mapping.
 
 In: a table's definition, and the columns of its files without ids. Out: a name mapping with all of these columns.
-Once a table maps its columns, it can drop one without a new file. If the name mapping lacks a column of a file,
-PyIceberg refuses the file, and DuckDB reads the whole struct that holds it as null. Iceberg spec, "Column Projection".
+Once a table maps its columns, it can drop one without a new file. Files of clones and other programs may have more
+columns than the table, and files from before row tracking was dropped still have its columns. If the name mapping
+lacks a column of a file, PyIceberg refuses the file, and DuckDB reads the whole struct that holds it as null. Iceberg
+spec, "Column Projection".
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY, ids_of, is_mapped, physical_name, schema_of
 
-__all__ = ["may_have_dropped_columns", "with_columns"]
+__all__ = ["hidden_columns", "may_have_dropped_columns", "with_columns"]
 
 _LOWEST_ID, _HIGHEST_ID = 2_000_000_000, 2_147_483_445
 """Ids that no column gets, below Iceberg's reserved ids and the id of ``_change_type``."""
@@ -33,6 +35,15 @@ def may_have_dropped_columns(metadata: Metadata) -> bool:
         return False
     highest = metadata.configuration.get(MAX_COLUMN_ID_KEY, "")
     return not highest.isdigit() or len({*ids_of(schema)}) < int(highest)
+
+
+def hidden_columns(mapping: list[dict[str, Any]], above: ColumnPath = ()) -> Iterator[ColumnPath]:
+    """The columns of a name mapping that only data files have: those of `with_columns` and of row tracking."""
+    for entry in mapping:
+        path = (*above, entry["names"][0])
+        if entry["field-id"] >= _LOWEST_ID:
+            yield path
+        yield from hidden_columns(entry.get("fields", []), path)
 
 
 def with_columns(mapping: list[dict[str, Any]], paths: Iterable[ColumnPath]) -> list[dict[str, Any]]:

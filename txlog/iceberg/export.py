@@ -8,7 +8,7 @@ commits give the same files with the same names in every process, so racing expo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -52,6 +52,8 @@ __all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version
 _DELTA_NAME = r"(^|/)part-[0-9]{5,}-[^/]*$"
 """The names of files that txlog, Spark and deltalake write, which have the table's column ids or none."""
 _is_delta_name = re.compile(_DELTA_NAME).search
+_ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.-]*:)"
+_is_absolute = re.compile(_ABSOLUTE).search
 _SPARKS_NAME = r"[-.]c\d{3}\."
 _DAY = r'"\d{4}-\d\d-\d\d'
 _EARLY_DAY = r'"(?:0\d|1[0-8])\d\d-\d\d-\d\d'
@@ -73,8 +75,9 @@ class Sources(msgspec.Struct, frozen=True):
     ``manifest`` returns a manifest's bytes by its path, ``bitmaps`` the dead rows of some deletion vectors as Delta's
     bitmaps, ``rows`` the row count of a file whose statistics lack it. ``check_element_ids`` raises IcebergExportError
     for files that have column ids but none inside lists and maps; ``check_calendar`` for files with days of an old
-    calendar; ``check_column_ids`` for these and for files whose column ids differ from the definition.
-    ``columns_without_ids`` returns the columns of files that have no ids.
+    calendar; ``check_column_ids`` for these and for files whose column ids differ from the definition, and it returns
+    the columns of files that have no ids.
+    ``columns_without_ids`` returns only the latter.
     """
 
     manifest: Callable[[str], bytes]
@@ -82,7 +85,7 @@ class Sources(msgspec.Struct, frozen=True):
     rows: Callable[[AddFile], int]
     check_element_ids: Callable[[Sequence[AddFile]], None]
     check_calendar: Callable[[Sequence[AddFile]], None]
-    check_column_ids: Callable[[Sequence[AddFile], Definition], None]
+    check_column_ids: Callable[[Sequence[AddFile], Definition], set[ColumnPath]]
     columns_without_ids: Callable[[Sequence[AddFile]], set[ColumnPath]]
 
 
@@ -141,6 +144,7 @@ def export_version(
     number: int,
     place: Place,
     sources: Sources,
+    columns: Set[ColumnPath] = frozenset(),
 ) -> Export:
     """Export one version in full, as the only snapshot.
 
@@ -153,6 +157,7 @@ def export_version(
         number: N of the ``vN.metadata.json`` to write.
         place: Where the table is.
         sources: Access to files.
+        columns: Columns that only data files have, as far as an earlier export knew.
 
     Raises:
         IcebergExportError: The table cannot be exported; the message gives the reason.
@@ -160,7 +165,7 @@ def export_version(
     """
     work = _Work(None, place, sources, format_version)
     work.define(metadata)
-    work.add_all(parts, version, timestamp_ms)
+    work.add_all(parts, version, timestamp_ms, columns)
     return work.finished(number)
 
 
@@ -233,7 +238,7 @@ class _Work:
         return may_have_dropped_columns(self._defined[0])
 
     def _add_columns(self, paths: set[ColumnPath]) -> None:
-        """Add the columns of files to the name mapping. Only a restore adds files that have such columns."""
+        """Add the columns of files to the name mapping."""
         if paths:
             self._document = with_columns_of_files(self.document, paths)
 
@@ -286,7 +291,7 @@ class _Work:
             return FileCount()
         layout = self._live.layout
         encoder = layout.encoder
-        self._check_ids(adds, [add for add in adds if not _is_delta_name(add.path)])
+        self._add_columns(self._check_ids(adds, [add for add in adds if self._is_taken_over(add.path)]))
         if self._has_days():
             self._sources.check_calendar([add for add in adds if _may_have_old_days(add)])
         next_row_id = self.document.get("next-row-id")
@@ -307,13 +312,19 @@ class _Work:
             self._document = {**self.document, "next-row-id": next_row_id}
         return FileCount(len(adds), sum(rows), sum(add.size for add in adds))
 
-    def _check_ids(self, adds: Sequence[AddFile], taken_over: Sequence[AddFile]) -> None:
-        """Raise IcebergExportError for files whose columns Iceberg readers would miss or confuse."""
+    def _check_ids(self, adds: Sequence[AddFile], taken_over: Sequence[AddFile]) -> set[ColumnPath]:
+        """Raise IcebergExportError for files whose columns Iceberg readers would miss or confuse. Returns the columns
+        of the files that were taken over, which may be more than the table's."""
         definition = self._live.layout.writer.definition
         if definition.files_need_element_ids:
             self._sources.check_element_ids(adds)
-        if taken_over:
-            self._sources.check_column_ids(taken_over, definition)
+        return self._sources.check_column_ids(taken_over, definition) if taken_over else set()
+
+    def _is_taken_over(self, path: str) -> bool:
+        """Whether a file may come from another program, with its own column ids, or from a table without ids, which may
+        have had other columns for row ids."""
+        is_mapped = self._live.layout.writer.definition.is_mapped
+        return not _is_delta_name(path) or (not is_mapped and _is_absolute(path) is not None)
 
     def _has_days(self) -> bool:
         return any(kind in (DATE, TIMESTAMP) for _, kind in leaf_paths(self._live.layout.writer.definition.physical))
@@ -347,7 +358,9 @@ class _Work:
 
     # --- a whole version -------------------------------------------------------------------------------------
 
-    def add_all(self, parts: Iterable[tuple[pa.Table, Any]], version: int, timestamp_ms: int) -> None:
+    def add_all(
+        self, parts: Iterable[tuple[pa.Table, Any]], version: int, timestamp_ms: int, known: Set[ColumnPath]
+    ) -> None:
         """Make the snapshot of a version whose live files are all new to Iceberg."""
         moment = self._moment(version)
         first_row_id = next_row_id = self.document.get("next-row-id")
@@ -356,11 +369,11 @@ class _Work:
         manifests = NewManifests(layout, moment)
         added = FileCount()
         vectors: list[AddFile] = []
-        columns: set[ColumnPath] = set()
+        columns = {*known}
         finds_columns = self._may_have_dropped_columns()
         for files, numbers in parts:
             every = add_files_of(files) if finds_columns or definition.files_need_element_ids else []
-            self._check_ids(every, add_files_of(_taken_over(files)))
+            columns |= self._check_ids(every, add_files_of(_taken_over(files, is_mapped=definition.is_mapped)))
             if self._has_days():
                 self._sources.check_calendar(add_files_of(_of_old_days(files)))
             if finds_columns:
@@ -480,6 +493,8 @@ def _of_old_days(files: pa.Table) -> pa.Table:
     return files.filter(pc.and_not(pc.match_substring_regex(files.column("path"), _SPARKS_NAME), has_new_days))
 
 
-def _taken_over(files: pa.Table) -> pa.Table:
-    """The live files (``FILES_SCHEMA``) that may come from another program, with its own column ids."""
-    return files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _DELTA_NAME)))
+def _taken_over(files: pa.Table, *, is_mapped: bool) -> pa.Table:
+    """`_Work._is_taken_over` of live files (``FILES_SCHEMA``)."""
+    paths = files.column("path")
+    is_other = pc.invert(pc.match_substring_regex(paths, _DELTA_NAME))
+    return files.filter(is_other if is_mapped else pc.or_(is_other, pc.match_substring_regex(paths, _ABSOLUTE)))

@@ -15,7 +15,7 @@ import orjson
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.definition import NAME_MAPPING, TABLE_PROPERTIES, Definition
-from txlog.iceberg.dropped_columns import with_columns
+from txlog.iceberg.dropped_columns import hidden_columns, with_columns
 from txlog.iceberg.live_manifests import Layout
 from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
@@ -29,6 +29,7 @@ __all__ = [
     "FOLDER",
     "Exported",
     "Place",
+    "columns_of_files",
     "current_snapshot",
     "defined",
     "encoded",
@@ -147,6 +148,11 @@ def defined(before: Mapping[str, Any] | None, definition: Definition, place: Pla
         NAME_MAPPING: orjson.dumps(definition.name_mapping).decode(),
     }
     return document
+
+
+def columns_of_files(document: Mapping[str, Any]) -> set[ColumnPath]:
+    """The columns in the name mapping which only data files have."""
+    return {*hidden_columns(orjson.loads(document["properties"].get(NAME_MAPPING, "[]")))}
 
 
 def with_columns_of_files(document: Mapping[str, Any], paths: Iterable[ColumnPath]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ their work done or continue from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import msgspec
 
@@ -23,7 +23,8 @@ from txlog.errors import (
 from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name, table_uuid
-from txlog.iceberg.table_metadata import Exported, Place
+from txlog.iceberg.schema import ColumnPath
+from txlog.iceberg.table_metadata import Exported, Place, columns_of_files, parsed
 from txlog.iceberg.whole_table import FileBatches, in_manifests
 from txlog.iceberg_files.catalog_follow import follow
 from txlog.iceberg_files.clean_up import clean_up_metadata
@@ -34,7 +35,7 @@ from txlog.iceberg_files.footers import (
     columns_without_ids,
     row_counts,
 )
-from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.iceberg_files.metadata_folder import MetadataFile, MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Metadata
@@ -175,7 +176,7 @@ class IcebergExporter:
         else:
             export = None
         if export is None:
-            export = self._whole(state, (newest.number if newest else 0) + 1, before)
+            export = self._whole(state, (newest.number if newest else 0) + 1, before, _known_columns(newest, state))
         self._folder.put_content(export.files)
         if not self._folder.publish(export.exported, began):
             return None
@@ -237,7 +238,7 @@ class IcebergExporter:
         try:
             return export_commits(before, metadata, self._dated(commits), self._place, self._sources(state.version))
         except _OF_ONE_VERSION as error:
-            alone = self._whole(state, before.number + 1, before)
+            alone = self._whole(state, before.number + 1, before, columns_of_files(before.document))
             logger.warning(
                 "%s: Iceberg readers get v%d without the versions before it: %s", self._log.uri, state.version, error
             )
@@ -254,7 +255,7 @@ class IcebergExporter:
             return commit.in_commit_timestamp_ms
         return self._log.versions.stat(commit.version).modified_ms
 
-    def _whole(self, state: TableState, number: int, before: Exported | None) -> Export:
+    def _whole(self, state: TableState, number: int, before: Exported | None, columns: Set[ColumnPath]) -> Export:
         format_version = _format_version(state, before)
         define(state.metadata, format_version, None)  # refused before the files are listed
 
@@ -268,6 +269,7 @@ class IcebergExporter:
                 number=number,
                 place=self._place,
                 sources=self._sources(state.version),
+                columns=columns,
             )
 
         try:
@@ -287,6 +289,16 @@ class IcebergExporter:
             check_column_ids=lambda adds, definition: check_column_ids(store, adds, definition),
             columns_without_ids=lambda adds: columns_without_ids(store, adds),
         )
+
+
+def _known_columns(newest: MetadataFile | None, state: TableState) -> set[ColumnPath]:
+    """The columns that only data files of the table have, as the newest metadata knows them: the log may not, as after
+    row tracking was dropped."""
+    try:
+        document = {} if newest is None else parsed(newest.body, metadata_name(newest.number))
+    except IcebergExportError:  # another program wrote it, or it is damaged
+        return set()
+    return columns_of_files(document) if document.get("table-uuid") == table_uuid(state.metadata.id) else set()
 
 
 def _format_version(state: TableState, before: Exported | None) -> int:

@@ -58,17 +58,19 @@ def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
             )
 
 
-def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> None:
+def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> set[ColumnPath]:
     """Refuse files with other column ids than the exported ones: if a file has ids, readers use only these; and those
-    that `check_calendar` refuses.
+    that `check_calendar` refuses. Returns `columns_without_ids`.
 
     A missing file is skipped, since every reader fails on it. Raises what `row_counts` raises, and
     ``IcebergExportError`` naming the first such file and its column.
     """
+    without: set[ColumnPath] = set()
     for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
         _check_calendar(store, add, footer)
         found = dict(file_ids(footer.schema.to_arrow_schema())) if footer else {}
         if not any(found.values()):
+            without.update(found)
             continue
         for path, number in found.items():
             wanted = definition.column_ids.get(path)
@@ -81,6 +83,7 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
                     table=store.uri,
                     path=add.path,
                 )
+    return without
 
 
 def check_calendar(store: TableStore, adds: Sequence[AddFile]) -> None:
