@@ -309,6 +309,35 @@ def test_row_ids_of_a_clone_are_its_own(tmp_path: Path) -> None:
     assert sound(clone)
 
 
+@pytest.mark.parametrize("shallow", [False, True], ids=["deep", "shallow"])
+@pytest.mark.parametrize("by", ["the source", "a property"])
+def test_files_that_stay_in_a_clone_get_row_ids_before_it_promises_them(source: Table, shallow: bool, by: str) -> None:
+    tracking = {"delta.enableRowTracking": "true"}
+    clone = cloned(source, "clone", shallow=shallow)
+    stay = {add["path"] for add in clone.snapshot().files().to_pylist()}
+    if by == "the source":
+        source.set_properties(tracking)
+    source.append(rows_of(11))
+    done = source.clone(clone.uri, shallow=shallow, mode="replace", properties=tracking if by == "a property" else {})
+    assert (done.outcome, done.files_added, done.files_removed) == ("committed", 1, 0)
+    files = clone.snapshot().files().to_pylist()
+    assert stay < {add["path"] for add in files}
+    assert all(add["baseRowId"] is not None for add in files)
+    assert sound(clone)
+    found = pa.Table.from_batches(clone.changes(1)).to_pylist()
+    assert [(row["id"], row["_change_type"]) for row in found] == [(11, "insert")]
+    again = source.clone(clone.uri, shallow=shallow, mode="replace", properties=tracking)
+    assert (again.outcome, again.version) == ("unchanged", done.version)
+
+
+def test_files_that_a_clone_replaces_need_no_row_ids(source: Table, tmp_path: Path) -> None:
+    other = Table.create(tmp_path / "other", rows_of(1).schema)
+    other.append(rows_of(1))
+    source.clone(other.uri, mode="replace", properties={"delta.enableRowTracking": "true"})
+    assert [entry["operation"] for entry in other.history()] == ["CLONE", "WRITE", "CREATE TABLE"]
+    assert sound(other)
+
+
 def test_a_clones_properties_override_the_sources(source: Table) -> None:
     clone = cloned(source, "clone", shallow=True, properties={"delta.appendOnly": "true", "x.y": "z"})
     found = clone.snapshot().properties

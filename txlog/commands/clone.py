@@ -1,10 +1,11 @@
 """Clones a version of a table: shallow, which reads the source's files, or deep, which has copies of them.
 
 In: two open locations and `CloneOptions`. Out: a `CloneResult`, and one version of the clone with the definition and
-the rows of the source. A clone over an existing table replaces its rows. A deep clone that is run again copies the
-files that it does not have yet, and continues a run that ended early: what that run copied is found by name. Copies are
-therefore not deleted when a run fails; a vacuum removes those that no run took. PROTOCOL.md, "Add File and Remove
-File", "Deletion Vectors".
+the rows of the source. A clone over an existing table replaces its rows; if row tracking is new to that table, the
+files that stay get row ids first, in versions of their own. A deep clone that is run again copies the files that it
+does not have yet, and continues a run that ended early: what that run copied is found by name. Copies are therefore not
+deleted when a run fails; a vacuum removes those that no run took. PROTOCOL.md, "Add File and Remove File", "Deletion
+Vectors".
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from txlog.commands.cloned_files import Copies, Referring
 from txlog.commands.create_table import probe_new_location
 from txlog.commands.places import place_below, root_of
 from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.commands.row_tracking import give_row_ids
 from txlog.commands.table_definition import Definition, cloned, define
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
@@ -36,6 +38,7 @@ from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.features import check_can_read
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import canonical_path, is_hidden, uri_of
+from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
 from txlog.util import ambient
@@ -90,6 +93,23 @@ def clone(
     return _Clone(source, version, target, there, options, on_files, source.workers(workers, _COPIES_AT_ONCE)).run()
 
 
+class _Plan(msgspec.Struct, frozen=True):
+    """What a run commits, and the copies that it makes before. ``kept`` are live files that stay as they are."""
+
+    definition: Definition
+    files: Sequence[AddFile]
+    copies: Copies | None
+    added: Sequence[AddFile]
+    removed: Sequence[AddFile]
+    kept: Sequence[AddFile]
+
+    @property
+    def breaks_promise(self) -> bool:
+        """Whether the clone would promise row ids that a file lacks: its commit gives some to new files alone."""
+        properties = TableProperties.of(self.definition.metadata.configuration)
+        return properties.enable_row_tracking and any(add.base_row_id is None for add in self.kept)
+
+
 class _Clone:
     def __init__(
         self,
@@ -111,13 +131,26 @@ class _Clone:
         self._files_copied = self._bytes_copied = 0
 
     def run(self) -> CloneResult:
+        found = add_files_of(self._source.log.files(self._version))
+        while (plan := self._plan(found)).breaks_promise:
+            give_row_ids(self._target, self._options.user_metadata)
+            self._there = self._target.writable_state()
+        self._copy(plan.copies)
+        there, added, removed = self._there, plan.added, plan.removed
+        if there is not None and not added and not removed and _is_same(there, plan.definition):
+            return self._result(there.version, "unchanged", plan.files, 0, 0)
+        committed = self._commit(plan.definition, added, removed, found)
+        return self._result(committed, "committed", plan.files, len(added), len(removed))
+
+    def _plan(self, found: Sequence[AddFile]) -> _Plan:
+        """What makes the table that is there the clone."""
         there = self._there
         with TxlogError.located(self._target.uri, None if there is None else there.version):
             needed = self._target.store.new_properties if there is None else {}
             definition = cloned(self._version, there, {**needed, **self._options.properties})
-        found = add_files_of(self._source.log.files(self._version))
         live = [] if there is None else add_files_of(self._target.log.files(there))
-        files = self._referring(found) if self._options.is_shallow else self._copied(found, live, definition)
+        copies = None if self._options.is_shallow else self._copies(live, definition)
+        files = self._referring(found) if copies is None else [copies.copied(add) for add in found]
         has, wants = ({_key(add): add for add in adds} for adds in (live, files))
         if len(wants) < len(files):
             raise InvalidInputError(
@@ -125,12 +158,14 @@ class _Clone:
                 table=self._source.uri,
                 version=self._version.version,
             )
-        added = [add for key, add in wants.items() if key not in has]
-        removed = [add for key, add in has.items() if key not in wants]
-        if there is not None and not added and not removed and _is_same(there, definition):
-            return self._result(there.version, "unchanged", files, 0, 0)
-        committed = self._commit(definition, added, removed, found)
-        return self._result(committed, "committed", files, len(added), len(removed))
+        return _Plan(
+            definition=definition,
+            files=files,
+            copies=copies,
+            added=[add for key, add in wants.items() if key not in has],
+            removed=[add for key, add in has.items() if key not in wants],
+            kept=[add for key, add in has.items() if key in wants],
+        )
 
     def _result(self, version: int, outcome: Any, files: Sequence[AddFile], added: int, removed: int) -> CloneResult:
         return CloneResult(
@@ -154,8 +189,8 @@ class _Clone:
         with TxlogError.located(self._source.uri, self._version.version):
             return [files.named(add) for add in found]
 
-    def _copied(self, found: Sequence[AddFile], live: Sequence[AddFile], definition: Definition) -> list[AddFile]:
-        """The files as the clone has them, after what it lacked was copied."""
+    def _copies(self, live: Sequence[AddFile], definition: Definition) -> Copies:
+        """Which copies of the source's files the table has, and which it lacks."""
         retention_ms = self._version.defined_as(definition.metadata).properties.deleted_file_retention_ms
         oldest_ms = ambient.now_ms() - retention_ms // 2
         columns = physical_names(self._version.schema, self._version.partition_columns)
@@ -165,8 +200,12 @@ class _Clone:
                 yield from ((each.name, each.size) for each in page if each.modified_ms >= oldest_ms)
 
         suffix = ambient.uuid4().replace("-", "")[:8]
-        copies = Copies(self._source.uri, self._version.metadata.id, live, left_behind, suffix)
-        files = [copies.copied(add) for add in found]
+        return Copies(self._source.uri, self._version.metadata.id, live, left_behind, suffix)
+
+    def _copy(self, copies: Copies | None) -> None:
+        """Copy what the table lacks; a shallow clone has no copies."""
+        if copies is None:
+            return
         self._target.store.files.make_durable(sorted(copies.found), with_contents=True)
         wanted = [*copies.wanted.values()]
         work = CopyFile(self._source.task_store(), self._target.task_store())
@@ -174,7 +213,6 @@ class _Clone:
             self._files_copied += 1
             self._bytes_copied += size_bytes
             self._on_files(self._files_copied, len(wanted))
-        return files
 
     # --- the commit -------------------------------------------------------------------------------------------------
 
