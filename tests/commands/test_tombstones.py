@@ -49,6 +49,25 @@ def upsert(table: txlog.Table, *rows: tuple[str, int, int, str | None]) -> txlog
     return table.upsert(changes(*rows), keys=["id"], row_kind="op")
 
 
+def upsert_titled(table: txlog.Table, *rows: tuple[str, int, int, str | None]) -> None:
+    """As `upsert`, of a table whose ``name`` is called ``title``."""
+    table.upsert(changes(*rows).rename_columns(["op", "id", "seq", "title"]), keys=["id"], row_kind="op")
+
+
+def before_the_next_put(table: txlog.Table, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """What another writer does before the next commit is put."""
+    meanwhile = [act]
+    log = type(table._open_table.store.log)
+    put = log.put_if_absent
+
+    def late(self: Any, name: str, body: bytes) -> Any:
+        if meanwhile:
+            meanwhile.pop()()
+        return put(self, name, body)
+
+    monkeypatch.setattr(log, "put_if_absent", late)
+
+
 def rows_of(table: txlog.Table) -> list[tuple[int, int, str | None]]:
     return sorted((row["id"], row["seq"], row["name"]) for row in table.to_arrow().to_pylist())
 
@@ -150,16 +169,7 @@ def test_tombstones_of_other_writers_are_seen_after_a_lost_race(
 ) -> None:
     upsert(table, ("+I", 1, 10, "a"))
     other = txlog.Table.open(table.uri)
-    meanwhile = [lambda: upsert(other, ("-D", 1, 20, None))]
-    log = type(table._open_table.store.log)
-    put = log.put_if_absent
-
-    def late(self: Any, name: str, body: bytes) -> Any:
-        if meanwhile:
-            meanwhile.pop()()
-        return put(self, name, body)
-
-    monkeypatch.setattr(log, "put_if_absent", late)
+    before_the_next_put(table, monkeypatch, lambda: upsert(other, ("-D", 1, 20, None)))
     result = upsert(table, ("+U", 1, 15, "late"), ("+I", 2, 1, "b"))
     assert result.metrics.lost_races == 1
     assert rows_of(table) == [(2, 1, "b")]
@@ -224,6 +234,42 @@ def test_a_purge_takes_tombstones_out(table: txlog.Table) -> None:
     upsert(table, ("-D", 1, 20, None))
     table.purge()
     assert [add.deletion_vector for add in adds(table)] == [None]
+
+
+def test_the_end_of_column_mapping_keeps_tombstones(table: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    table.rename_column("name", "title")
+    upsert_titled(table, ("+I", 1, 10, "a"), ("+I", 2, 10, "b"), ("+I", 3, 10, "c"))
+    upsert_titled(table, ("-D", 1, 20, None))
+    (before,) = tombstones(table)
+    other = txlog.Table.open(table.uri)
+    before_the_next_put(table, monkeypatch, lambda: upsert_titled(other, ("-D", 2, 20, None)))
+    table.drop_feature("columnMapping")
+    table = txlog.Table.open(table.uri)
+    assert before.modification_time in {add.modification_time for add in tombstones(table)}
+    upsert_titled(table, ("+U", 1, 15, "late"), ("+U", 2, 15, "late"), ("+U", 3, 15, "C"))
+    assert table.to_arrow().to_pylist() == [{"id": 3, "seq": 15, "title": "C"}]
+    assert table.verify(["id"]).is_sound
+
+
+@pytest.mark.parametrize("partition_by", [[], ["seq"]], ids=["whole", "partitioned"])
+def test_the_end_of_type_widening_keeps_tombstones(
+    make_table: Callable[..., txlog.Table], partition_by: list[str]
+) -> None:
+    properties = {**KEPT, "delta.enableTypeWidening": "true"}
+    table = make_table(None, "id int, seq int, name string", partition_by, properties)
+    upsert(table, ("+I", 1, 10, "a"), ("+I", 2, 10, "b"), ("+I", 3, 10, "c"))
+    upsert(table, ("-D", 1, 20, None))
+    upsert(table, ("-D", 2, 30, None))
+    ages = sorted(add.modification_time for add in tombstones(table))
+    table.alter_column("id", type="bigint")
+    table.alter_column("seq", type="decimal(20,1)")
+    table.drop_feature("typeWidening")
+    table = txlog.Table.open(table.uri)
+    assert {add.modification_time for add in tombstones(table)} <= {*ages}
+    upsert(table, ("+U", 1, 15, "late"), ("+U", 2, 15, "late"), ("+U", 3, 15, "C"))
+    assert table.to_arrow(["id", "name"]).to_pylist() == [{"id": 3, "name": "C"}]
+    assert table.verify(["id"]).is_sound
 
 
 def test_without_the_property_tombstones_are_honored_until_optimize_drops_them(table: txlog.Table) -> None:

@@ -216,11 +216,16 @@ def rewrite_older_types(open_table: OpenTable, workers: GivenWorkers | None = No
     places = open_table.workers(workers, _BINS_AT_ONCE)
     open_table.log.require_maintained_here("the rewriting of data files")
 
+    def older(state: TableState, files: pa.Table) -> list[str]:
+        return files_with_older_types(open_table, state, files, workers)
+
     def bins_for(state: TableState) -> list[PlannedBin]:
-        files = open_table.log.files(state)
-        older = pa.array(files_with_older_types(open_table, state, files, workers), pa.string())
-        chosen = files.filter(pc.is_in(files.column("path"), older))
-        return bins_to_purge(chosen, older.to_pylist())
+        files = without_tombstones(state, open_table.log.files(state))
+        found = pa.array(older(state, files), pa.string())
+        chosen = files.filter(pc.is_in(files.column("path"), found))
+        return bins_to_purge(chosen, found.to_pylist())
+
+    tidy_tombstones(open_table, older)
 
     description = Description("REORG", operation_parameters(predicate=[], applyPurge="false"), None)
     _run(

@@ -1,20 +1,25 @@
 """Upkeep of tombstones: joins files of deleted keys, and drops them once the table no longer keeps them.
 
 In: an open table. Out: a commit that changes nothing for readers, or none. Tombstone files are small, but every commit
-with a delete adds one, and they would slow down the lookups of upserts.
+with a delete adds one, and they would slow down the lookups of upserts. A rewrite of the live rows would lose all of
+theirs, so what rewrites other files leaves these out, and has them written here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, operation_parameters
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import to_arrow
 from txlog.tasks.file_rows import FileRows
@@ -26,38 +31,48 @@ from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
-__all__ = ["tidy_tombstones", "without_tombstones"]
+__all__ = ["tidy_tombstones", "tombstones_of", "without_tombstones", "written_again"]
 
 _LARGE_BYTES = 16 << 20  # files of this size are not joined further
 
+FindFiles: TypeAlias = "Callable[[TableState, pa.Table], Collection[str]]"
+"""Called with live files of a version; returns the paths of some of them."""
 
-def without_tombstones(state: TableState, files: pa.Table) -> pa.Table:
-    """The live files that a compaction may rewrite: all, if the table keeps no tombstones."""
+
+def tombstones_of(state: TableState, files: pa.Table) -> pa.Table:
+    """The tombstone files among live files: none, if the table keeps no tombstones."""
     tags = files.column("tags")
     if retention_ms(state.metadata.configuration) is None or tags.null_count == len(tags):
-        return files
+        return files.slice(0, 0)
     tagged = files.filter(tags.is_valid())
-    kept = {add.path for add in add_files_of(tagged) if is_tombstones(add)}
-    return files.filter(pa.array([path not in kept for path in files.column("path").to_pylist()])) if kept else files
+    return tagged.filter(pa.array([is_tombstones(add) for add in add_files_of(tagged)], pa.bool_()))
 
 
-def tidy_tombstones(open_table: OpenTable) -> None:
-    """Join each partition's tombstone files, and drop those past the retention.
+def without_tombstones(state: TableState, files: pa.Table) -> pa.Table:
+    """The live files that a rewrite of live rows may take: all, if the table keeps no tombstones."""
+    kept = tombstones_of(state, files).column("path")
+    return files.filter(pc.invert(are_among(files.column("path"), kept))) if len(kept) else files
+
+
+def tidy_tombstones(open_table: OpenTable, outdated: FindFiles = lambda state, files: ()) -> None:
+    """Join each partition's tombstone files, and drop those past the retention. Those that ``outdated`` finds are
+    written again in any case.
 
     If another writer removed one of them meanwhile, all stay as they are. Raises what `OpenTable.commit` raises.
     """
     state = open_table.log.newest_state()
     if retention_ms(state.metadata.configuration) is None:
         return
-    files = open_table.log.files(state)
-    found = [add for add in add_files_of(files.filter(files.column("tags").is_valid())) if is_tombstones(add)]
+    files = tombstones_of(state, open_table.log.files(state))
+    found = add_files_of(files)
     before_ms = expired_before_ms(state, ambient.now_ms())
     expired = [add for add in found if add.modification_time < before_ms]
+    again = set(outdated(state, files))
     partitions: dict[tuple[tuple[str, str | None], ...], list[AddFile]] = {}
     for add in found:
-        if add.modification_time >= before_ms and add.size < _LARGE_BYTES:
+        if add.modification_time >= before_ms and (add.size < _LARGE_BYTES or add.path in again):
             partitions.setdefault(tuple(sorted(add.partition_values.items())), []).append(add)
-    groups = [adds for adds in partitions.values() if len(adds) > 1]
+    groups = [adds for adds in partitions.values() if len(adds) > 1 or adds[0].path in again]
     if expired or groups:
         _commit(open_table, state, expired, groups)
 
@@ -71,7 +86,7 @@ def _commit(
         builder.remove(*expired)
         for adds in groups:
             builder.remove(*adds)
-            builder.add(*_joined(open_table, state, adds, unsent))
+            builder.add(*written_again(open_table, state, adds, unsent))
         proposal = builder.build(
             txn_id=ambient.uuid4(),
             now_ms=ambient.now_ms(),
@@ -85,8 +100,17 @@ def _commit(
             logger.info("%s: tombstones stay as they are: %s", open_table.uri, error)
 
 
-def _joined(open_table: OpenTable, state: TableState, adds: Sequence[AddFile], unsent: UnsentFiles) -> list[AddFile]:
-    """One file with all their rows, as old as the youngest."""
+def written_again(
+    open_table: OpenTable,
+    state: TableState,
+    adds: Sequence[AddFile],
+    unsent: UnsentFiles,
+    written_as: DefinedTable | None = None,
+) -> list[AddFile]:
+    """One file with all the rows of these tombstone files of ``state``, as old as the youngest.
+
+    ``written_as`` is the definition of the new file, if it is another one with the same columns.
+    """
     reader = FileRows(open_table.store, state).reader(state.schema.fields)
     schema = to_arrow(state.schema)
 
@@ -95,9 +119,8 @@ def _joined(open_table: OpenTable, state: TableState, adds: Sequence[AddFile], u
             for _, batch in reader.batches(add, with_dead_rows=True):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    plan = WritePlan.of(
-        state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema, rows="old"
-    )
+    new = written_as or state
+    plan = WritePlan.of(new.metadata, table=open_table.uri, read_version=state.version, schema=new.schema, rows="old")
     task = TaskIdentity(ambient.uuid4(), 0)
     written = write_task(open_table.store.files, plan, task, DataStream(schema, batches())).files
     unsent.own(file.path for file in written)

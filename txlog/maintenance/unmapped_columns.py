@@ -19,9 +19,11 @@ from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.bins import bins_to_purge, bins_with_files
+from txlog.maintenance.tombstones import tombstones_of, without_tombstones, written_again
 from txlog.protocol.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.protocol.clustering import replaced_clustering
 from txlog.protocol.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import schema_to_json
 from txlog.protocol.schema_merge import check_schema
 from txlog.result import WriteMetrics
@@ -73,18 +75,22 @@ class _Unmapping:
         self._unsent = unsent
         self._txn_id = ambient.uuid4()
         self._written: dict[LiveKey, RewrittenBin] = {}
+        self._tombstones: dict[LiveKey, list[AddFile]] = {}
         self._written_for: Metadata | None = None
         self.metrics = WriteMetrics()
 
     def execute(self, state: TableState) -> Proposal:
         definition = unmapped(state)
         if self._written_for != definition.metadata:
-            self._written, self._written_for = {}, definition.metadata
-        files = self._open_table.log.files(state)
+            self._written, self._tombstones, self._written_for = {}, {}, definition.metadata
+        live = self._open_table.log.files(state)
+        files, tombstones = without_tombstones(state, live), add_files_of(tombstones_of(state, live))
         bins = bins_with_files(bins_to_purge(files, files.column("path").to_pylist()))
-        self._write(state, definition, [add for each in bins for add in each.files])
+        self._write(state, definition, [add for each in bins for add in each.files], tombstones)
         builder = ProposalBuilder(state, data_change=False)
         define(builder, definition)
+        builder.remove(*tombstones)
+        builder.add(*(new for add in tombstones for new in self._tombstones[add.live_key]))
         new = []
         for each in bins:
             builder.remove(*each.files)
@@ -110,19 +116,21 @@ class _Unmapping:
             is_reexecutable=True,
         )
 
-    def _write(self, state: TableState, definition: Definition, adds: list[AddFile]) -> None:
+    def _write(self, state: TableState, definition: Definition, adds: list[AddFile], tombstones: list[AddFile]) -> None:
         """Write the files that no earlier execution wrote."""
+        new_state = state.defined_as(definition.metadata, None)
         left = [Bin((add,)) for add in adds if add.live_key not in self._written]
-        work = RewriteBins(
-            self._open_table.task_table(state),
-            self._open_table.task_table(state.defined_as(definition.metadata, None)),
-        )
+        work = RewriteBins(self._open_table.task_table(state), self._open_table.task_table(new_state))
         for number, rewritten in self._workers.map(work, left):
             self._unsent.own(new.file.path for new in rewritten.files)
             self._written[left[number].files[0].live_key] = rewritten
+        for add in tombstones:
+            if add.live_key not in self._tombstones:
+                new = written_again(self._open_table, state, [add], self._unsent, new_state)
+                self._tombstones[add.live_key] = new
 
     def remaining_work_s(self, state: TableState) -> float:
         files = self._open_table.log.files(state)
-        known = pa.array([each.sources[0].add.path for each in self._written.values()], pa.string())
+        known = pa.array([path for (path, *_), _ in (*self._written, *self._tombstones)], pa.string())
         left = files.filter(pc.invert(pc.is_in(files.column("path"), known)))
         return (pc.sum(left.column("size")).as_py() or 0) / _BYTES_PER_S
