@@ -333,6 +333,31 @@ def test_a_restore_that_brings_the_rows_back_is_reported() -> None:
     assert kept(world.check(deleted))["the newest version"] == [*world.holding()]
 
 
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("by", ["a clone", "add_files"])
+def test_a_removed_file_that_something_else_than_a_restore_brings_back_is_reported(
+    tmp_path: Path, by: str, vectors: str
+) -> None:
+    source = txlog.Table.create(tmp_path / "s", "name string", properties={"delta.enableDeletionVectors": vectors})
+    source.append(pa.table({"name": [MARK, "Ann"]}))
+    table = source
+    if by == "a clone":
+        source.clone(tmp_path / "t")
+        table = txlog.Table.open(tmp_path / "t")
+    (path,) = table.files()["path"].to_pylist()
+    deleted = table.delete(f"name = '{MARK}'").version
+    table.purge()
+    if by == "a clone":
+        source.clone(table.uri, mode="replace")
+    else:
+        table.delete()
+        table.add_files([path])
+    assert MARK in table.to_arrow()["name"].to_pylist()
+    found = table.check_deleted(deleted)
+    assert path in kept(found)["the newest version"]
+    assert not found.rows_are_gone
+
+
 def test_what_was_added_later_is_not_counted() -> None:
     world = World()
     world.append("Ann", MARK)

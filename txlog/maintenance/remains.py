@@ -4,8 +4,9 @@ In: an open table and a version. Out: a `DeletionCheck`, which names every file 
 to that version, and why it is kept. A file is clean only if the log proves it:
 
 - it was live in that version, without a deletion vector and without a dropped column; or
-- a later commit added it, with rows that were live then. Files that a restore brings back are not clean, nor are files
-  that a compaction wrote with a deletion vector because rows were deleted meanwhile.
+- a later commit added it, with rows that were live then. Files that come back after they were removed, by a restore, a
+  clone or the adding of files, are not clean, nor are files that a compaction wrote with a deletion vector because rows
+  were deleted meanwhile.
 
 A data file that no commit names is not clean either, unless it was written a day later: an abandoned write may have
 read the rows before they were deleted. Commits, checkpoints, named versions and Iceberg manifests are not clean while
@@ -228,13 +229,16 @@ class _Check:
         ]
         added = array_of([path for each in commits for path in each.added], pa.string())
         clean = set(added.filter(are_among(added, whole)).to_pylist())
+        never_clean = dirty | self._removed_before({*added.to_pylist()} - clean - dirty)
         for each in commits:
             for path, has_vector in each.added.items():
-                if path not in clean and path not in dirty and not has_vector and not each.is_restore:
+                if path not in clean and path not in never_clean and not has_vector and not each.is_restore:
                     clean.add(path)
                     self._clean.add_uri(path)
+            unclean = each.added.keys() - clean
+            never_clean |= unclean
             dirty -= each.removed
-            dirty |= each.added.keys() - clean
+            dirty |= unclean
             self._note(dirty)
             for path in each.change_files:
                 self._clean.add_uri(path)
@@ -242,6 +246,14 @@ class _Check:
                 self._last_dirty = each.version
             if not each.bounded <= clean:
                 self._telling.add(each.version)
+
+    def _removed_before(self, paths: set[str]) -> set[str]:
+        """Those of these paths, normalized, whose files the table had and removed: their rows may be the deleted
+        ones."""
+        if not paths:
+            return paths
+        _, tombstones = self._log.named_files(self._state, paths)
+        return set(canonical_paths(tombstones["path"]).to_pylist())
 
     def _note(self, dirty: Iterable[str]) -> None:
         self._dirty_names |= {_last_name(path) for path in dirty}
