@@ -23,6 +23,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
+from txlog.maintenance import remains
 from txlog.maintenance.remains import DeletionCheck
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store
 from txlog.util import ambient
@@ -369,6 +370,20 @@ def test_what_was_added_later_is_not_counted() -> None:
     found = world.table.check_deleted(deleted)
     assert found.rows_are_gone, found.remains
     assert not world.table.check_deleted().rows_are_gone
+
+
+def test_an_unclean_file_costs_nothing_more_for_each_later_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for number in range(5):
+        world.append("Ann", MARK, day=str(number))
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    looked_at: list[str] = []
+    name_of = remains._last_name
+    monkeypatch.setattr(remains, "_last_name", lambda path: looked_at.append(path) or name_of(path))
+    for _ in range(10):
+        world.append("Bob")
+    world.check(deleted)
+    assert len(looked_at) == 5
 
 
 def test_a_version_that_does_not_exist_yet_is_refused() -> None:

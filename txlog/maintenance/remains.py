@@ -239,7 +239,7 @@ class _Check:
             never_clean |= unclean
             dirty -= each.removed
             dirty |= unclean
-            self._note(dirty)
+            self._note(unclean)
             for path in each.change_files:
                 self._clean.add_uri(path)
             if dirty:
