@@ -46,6 +46,16 @@ def test_changes_prints_the_first_rows_and_whether_there_are_more(table: txlog.T
     assert run(table.uri, "--from", 3).stdout.strip() == "no changes"
 
 
+def test_dates_beyond_pythons_years_are_text(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), "d date, at timestamp", properties=FEED)
+    late = pa.table([pa.array([3_000_000, 0], pa.int32()), pa.array([253_402_300_800_000_000, 0])], ["d", "at"])
+    table.append(late.cast(pa.schema([("d", pa.date32()), ("at", pa.timestamp("us", "UTC"))])))
+    reported = json.loads(run(table.uri, "--from", 1, "--json").stdout)
+    shown = [("+10183-09-21", "+10000-01-01T00:00:00+00:00"), ("1970-01-01", "1970-01-01T00:00:00+00:00")]
+    assert [(row["d"], row["at"]) for row in reported] == shown
+    assert [tuple(line.split()[:2]) for line in run(table.uri, "--from", 1).stdout.splitlines()[1:]] == shown
+
+
 def test_a_version_without_the_feed_is_an_error(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), "id int")
     failed = run(table.uri, "--from", 0, "--json")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -44,6 +45,17 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
 def test_a_map_is_shown_by_its_keys(folder: Path) -> None:
     shown = run("sql", f"{SCRIPT}; describe history s.t limit 1", "--catalog", folder).stdout.splitlines()[-2]
     assert "{'mode': 'Append', 'partitionBy': '[]'}" in shown
+
+
+def test_dates_beyond_pythons_years_are_text(folder: Path) -> None:
+    run("sql", "create table s.t (d date, m map<string, date>)", "--catalog", folder)
+    late = pa.array([3_000_000], pa.int32()).cast(pa.date32())
+    rows = pa.table({"d": late, "m": pa.MapArray.from_arrays([0, 1], ["a"], late)})
+    txlog.Catalog(folder).table("s.t").append(rows)
+    shown = run("sql", "select * from s.t", "--catalog", folder).stdout.splitlines()
+    assert shown[1].split(maxsplit=1) == ["+10183-09-21", "{'a': '+10183-09-21'}"]
+    reported = json.loads(run("sql", "select * from s.t", "--catalog", folder, "--json").stdout)
+    assert reported["rows"] == [["+10183-09-21", [["a", "+10183-09-21"]]]]
 
 
 def test_a_history_that_is_too_wide_for_the_terminal_is_shown_line_by_line_without_what_is_empty(

@@ -302,6 +302,18 @@ def test_rows_that_violate_a_condition_prevent_the_constraint(table: Table) -> N
     assert table.snapshot().properties["delta.constraints.known"] == "day <> 'sun'"
 
 
+def test_a_date_beyond_pythons_years_that_violates_a_condition_is_named_by_its_text(tmp_path: Path) -> None:
+    late = pa.table({"d": pa.array([3_000_000], pa.int32()).cast(pa.date32())})
+    table = Table.create(tmp_path / "t", late.schema)
+    table.append(late)
+    with pytest.raises(txlog.InvalidInputError, match=r"such as one with d = '\+10183-09-21'"):
+        table.add_constraint("early", "d < '2000-01-01'")
+    table.delete()
+    table.add_constraint("early", "d < '2000-01-01'")
+    with pytest.raises(txlog.InvalidInputError, match=r"with d = '\+10183-09-21'"):
+        table.append(late)
+
+
 def test_a_row_that_is_added_while_the_rows_are_checked_is_checked_too(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,13 @@ def test_an_empty_string_is_no_key_where_it_is_a_partition_value(tmp_path: Path,
     assert found(flat) == [(1, "a", 1), (2, "", 2)]
 
 
+def test_a_key_twice_is_named_by_its_text_if_it_is_a_date_beyond_pythons_years(tmp_path: Path) -> None:
+    late = pa.table({"d": pa.array([3_000_000, 3_000_000], pa.int32()).cast(pa.date32())})
+    table = txlog.Table.create(str(tmp_path / "t"), late.schema)
+    with pytest.raises(InvalidInputError, match=r"one key, d=\+10183-09-21"):
+        table.upsert(late, ["d"])
+
+
 def test_a_key_twice_in_the_source_is_named_or_the_last_or_first_row_counts(tmp_path: Path) -> None:
     table = made(tmp_path)
     twice = rows((1, "a", 5), (2, "a", 9), (1, "b", 4))

@@ -131,6 +131,7 @@ def test_a_file_without_bounds_is_opened_for_every_value() -> None:
         ("name", "ada", "z" * 100, f"ada to {'z' * 27}…"),
         ("price", 1.5, 20.25, "1.50 to 20.25"),
         ("at", "2026-01-02T00:00:00.000Z", "2026-01-02T10:00:00.000Z", "2026-01-02 to 2026-01-02 10:00:00"),
+        ("at", "2026-01-02T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "2026-01-02 to +10000-01-01"),
     ],
 )
 def test_bounds_of_every_ordered_type_are_shown_as_people_write_them(

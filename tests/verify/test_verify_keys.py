@@ -46,6 +46,12 @@ def checked(table: txlog.Table, *names: str) -> KeyCheck:
     return found
 
 
+def test_a_repeated_date_beyond_pythons_years_is_named_by_its_text(make_table: Callable[..., txlog.Table]) -> None:
+    late = pa.array([3_000_000, 3_000_000, 1], pa.int32()).cast(pa.date32())
+    found = checked(make_table(pa.table({"d": late})), "d")
+    assert [dict(each.values) for each in found.examples] == [{"d": "+10183-09-21"}]
+
+
 def test_a_key_of_several_rows_is_named_with_its_files_and_counts(
     make_table: Callable[..., txlog.Table], sizes: str
 ) -> None:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import txlog
+from txlog.arrow.wide_years import python_rows
 from txlog.cli.console import Output
 from txlog.cli.options import Json, Storage, Uri, names, pairs
 from txlog.cli.values import plain
@@ -83,6 +84,6 @@ def _first_rows(reader: Any, most: int | None) -> tuple[list[dict[str, Any]], bo
     for batch in reader:
         room = None if most is None else most - len(rows)
         if room is not None and batch.num_rows > room:
-            return rows + batch.slice(0, room).to_pylist(), True
-        rows += batch.to_pylist()
+            return rows + python_rows(batch.slice(0, room)), True
+        rows += python_rows(batch)
     return rows, False

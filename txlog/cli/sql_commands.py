@@ -20,6 +20,7 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 import txlog
+from txlog.arrow.wide_years import python_rows, python_values
 from txlog.cli.console import Output
 from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs
@@ -167,7 +168,7 @@ def _facts(result: Any) -> Any:
     if isinstance(result, pa.RecordBatchReader):
         result = result.read_all()
     if isinstance(result, pa.Table):
-        rows = [[plain(value) for value in row] for row in zip(*(column.to_pylist() for column in result), strict=True)]
+        rows = [[plain(value) for value in row] for row in zip(*map(python_values, result), strict=True)]
         return {"columns": result.column_names, "rows": rows}
     return {"outcome": "done"} if result is None else public_fields(result)
 
@@ -184,7 +185,7 @@ def _rows_shown(out: Output, result: pa.RecordBatchReader | pa.Table, limit: int
         table.add_column(Text(field.name), justify="right" if is_number else "left")
     batches = result.to_batches() if isinstance(result, pa.Table) else result
     values = (
-        zip(*(each.to_pylist(maps_as_pydicts="lossy") for each in batch.columns), strict=True) for batch in batches
+        zip(*(python_values(each, maps_as_pydicts="lossy") for each in batch.columns), strict=True) for batch in batches
     )
     rows = itertools.chain.from_iterable(values)
     count = 0
@@ -199,7 +200,7 @@ def _rows_shown(out: Output, result: pa.RecordBatchReader | pa.Table, limit: int
 def _records(out: Output, result: pa.Table) -> list[Any] | None:
     """Rows about a table, each as lines of names and values without those that are null, if they are too wide for the
     terminal side by side; else None."""
-    rows = result.to_pylist(maps_as_pydicts="lossy")
+    rows = python_rows(result, maps_as_pydicts="lossy")
     shown = [{name: str(plain(value)) for name, value in row.items() if value is not None} for row in rows]
     widths = [max([len(name), *(len(row.get(name, "null")) for row in shown)]) for name in result.column_names]
     if not rows or sum(widths) + 2 * (len(widths) - 1) <= out.stdout.width:

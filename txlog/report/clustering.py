@@ -6,7 +6,6 @@ and how many files a look-up of one value must open. Pure. PROTOCOL.md, "Per-fil
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import large_type, numbers_of
+from txlog.arrow.wide_years import date_text, timestamp_text
 from txlog.protocol.schema import Struct, leaf_paths
 from txlog.report.commits import shortened
 from txlog.skipping.bounds_columns import BoundsColumns, Leaf, bounds_of_text, leaves_of
@@ -29,8 +29,7 @@ _POINTS = 160
 _TICKS = 5
 _VALUE_MAX = 28
 _TICK_MAX = 11
-_EPOCH = datetime.datetime(1970, 1, 1)
-_US = datetime.timedelta(microseconds=1)
+_SECOND_US = 1_000_000
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -153,9 +152,9 @@ def _joined(parts: Sequence[pa.Array]) -> pa.Array:
 def _text(value: Any, leaf: Leaf) -> str:
     """A bound, in the form for comparisons, for people."""
     if leaf.kind == "date":
-        return f"{_EPOCH.date() + datetime.timedelta(days=value)}"
+        return date_text(value)
     if leaf.kind in ("timestamp", "timestamp_ntz"):
-        return f"{_EPOCH + value * _US:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+        return timestamp_text(value // _SECOND_US * _SECOND_US).replace("T", " ").removesuffix(" 00:00:00")
     if isinstance(value, float) and not value.is_integer():
         return f"{value:.4g}"
     return shortened(f"{value:.0f}" if isinstance(value, float) else str(value), _VALUE_MAX)

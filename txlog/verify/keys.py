@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.arrow.buckets import Buckets
+from txlog.arrow.wide_years import python_value
 from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -240,7 +241,7 @@ class _KeyScan:
                 if len(at) and id(group) not in values_of:
                     row = int(at[0] if rows is None else rows[at[0]])
                     names = zip(self._keys, columns, strict=True)
-                    values_of[id(group)] = {key.name: column[row].as_py() for key, column in names}
+                    values_of[id(group)] = {key.name: python_value(column[row]) for key, column in names}
         return tuple(RepeatedKey(values_of[id(group)], self.by_file(group.by_file)) for group in groups)
 
     def by_file(self, rows: Mapping[int, int]) -> RowsByFile:

@@ -200,11 +200,12 @@ def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] |
 def first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
     """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
     from txlog.arrow.compute import pc
+    from txlog.arrow.wide_years import python_rows
     from txlog.expressions.evaluate import evaluate
 
     at = pc.index(pc.fill_null(evaluate(predicate, rows), False), False).as_py()
     if at < 0:
         return None
-    sample = rows.slice(at, 1).to_pylist()[0]
+    sample = python_rows(rows.slice(at, 1))[0]
     values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(predicate.columns()))
     return at, values[:_SHOWN_CHARACTERS_MAX]

@@ -157,7 +157,9 @@ def check_key_type(name: str, data_type: DataType) -> None:
 
 def key_text(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], row: int) -> str:
     """``id=42, day=2026-11-20``: one key, for error messages."""
-    values = (str(column[row].as_py()) for column in columns)
+    from txlog.arrow.wide_years import python_value
+
+    values = (str(python_value(column[row])) for column in columns)
     return ", ".join(f"{key.name}={value[:60]}" for key, value in zip(keys, values, strict=True))
 
 

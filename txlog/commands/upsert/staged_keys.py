@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.wide_years import python_value
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import type_to_arrow
@@ -296,7 +297,9 @@ def _settled(
     sequence = source.sequence_of(rows)
 
     def refuse(first: int, second: int) -> NoReturn:
-        what = "have no sequence" if sequence is None else f"have the same sequence, {sequence[first].as_py()!s:.60}"
+        what = (
+            "have no sequence" if sequence is None else f"have the same sequence, {python_value(sequence[first])!s:.60}"
+        )
         raise InvalidInputError(
             f"tasks {tasks[first]} and {tasks[second]} both changed the row with {source.text_of(int(rows[first]))},"
             f" and their changes {what}: it is unknown which came later. Nothing was committed."

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from txlog.arrow.spill import held as held_rows
 from txlog.arrow.taken import taken_rows
+from txlog.arrow.wide_years import python_value
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
@@ -147,7 +148,7 @@ def _refuse_unclear(
         return
     first, second = unclear.rows
     key = key_text(keys, source.keys.index.columns, int(source.changes.keys[first]))
-    values = [f"{name}={source.changes.rows.column(name)[first].as_py()!s:.60}" for name in unclear.sequence]
+    values = [f"{name}={python_value(source.changes.rows.column(name)[first])!s:.60}" for name in unclear.sequence]
     raise InvalidInputError(
         f"tasks {tasks[first]} and {tasks[second]} both have rows with {key}"
         + (f", with one sequence, {', '.join(values)}" if values else "")
