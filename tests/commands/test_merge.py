@@ -42,6 +42,36 @@ def found(table: Table) -> list[tuple[Any, ...]]:
 
 
 @MODES
+@pytest.mark.parametrize("condition", ["t.d = s.d", "t.d >= s.d and t.d <= s.d", "t.at = s.at"])
+def test_rows_are_joined_by_dates_beyond_pythons_years(properties: dict[str, str], condition: str) -> None:
+    open_table = OpenTable(memory_table_store())
+    schema = pa.schema([("d", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+    create_table(open_table, schema, [], properties)
+    table = Table(open_table)
+
+    def of(days: list[int], v: int) -> pa.Table:
+        columns = [
+            pa.array(days, pa.int32()),
+            pa.array([day * 86_400_000_000 for day in days]),
+            pa.array([v] * len(days)),
+        ]
+        return pa.table(columns, schema.names).cast(schema)
+
+    table.append(of([-800_000, 0], 1))
+    table.append(of([1, 3_000_000], 1))
+    table.merge(of([-800_000, 1, 3_000_000], 2), condition, source_alias="s", target_alias="t").when_matched_update(
+        {"v": "s.v"}
+    ).execute()
+    after = table.snapshot().to_arrow()
+    assert sorted(zip(after["d"].cast(pa.int32()).to_pylist(), after["v"].to_pylist(), strict=True)) == [
+        (-800_000, 2),
+        (0, 1),
+        (1, 2),
+        (3_000_000, 2),
+    ]
+
+
+@MODES
 def test_matched_rows_are_updated_or_deleted_and_others_inserted(properties: dict[str, str]) -> None:
     table = made(properties)
     changes = pa.table(

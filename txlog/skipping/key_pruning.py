@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import flags_of, numbers_of
+from txlog.arrow.wide_years import is_beyond_python
 from txlog.expressions.predicates import And, Comparison, IsNull, Path, Predicate, bind
 from txlog.expressions.values import beside
 from txlog.protocol.column_mapping import physical_path
@@ -125,14 +126,18 @@ class SingleFileKeys(Pruner):
 
 
 def key_range(paths: Sequence[Path], columns: Sequence[pa.Array | KeyRanges], schema: Struct) -> Predicate | None:
-    """A condition that every row with one of the keys satisfies; None if no key column has an order."""
+    """A condition that every row with one of the keys satisfies; None if no key column has an order.
+
+    It says nothing of an end that is a date or timestamp beyond Python's years, which no condition can hold.
+    """
     conditions: list[Predicate] = []
     for path, given in zip(paths, columns, strict=True):
         column = pa.concat_arrays([given.lows, given.highs]) if isinstance(given, KeyRanges) else given
         if len(column) == 0 or pa.types.is_boolean(column.type) or _is_binary(column.type):
             continue
         ends = pc.min_max(column)
-        conditions += [Comparison(path, ">=", ends["min"].as_py()), Comparison(path, "<=", ends["max"].as_py())]
+        known = (each for each in ((">=", ends["min"]), ("<=", ends["max"])) if not is_beyond_python(each[1]))
+        conditions += [Comparison(path, operator, end.as_py()) for operator, end in known]
     return bind(_all_of(conditions), schema) if conditions else None
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import flags_of, joined_chunks
 from txlog.arrow.taken import joined_rows, taken_batches
+from txlog.arrow.wide_years import is_beyond_python
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import balanced
 from txlog.expressions.evaluate import evaluate
@@ -203,10 +204,9 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         if not ends["min"].is_valid:
             return [Constant(False)]
         operators = {"=": (">=", "<="), ">": (">",), ">=": (">=",), "<": ("<",), "<=": ("<=",)}[join.operator]
-        return [
-            bind(Comparison(path, operator, ends["min" if operator in (">", ">=") else "max"].as_py()), schema)
-            for operator in operators
-        ]
+        bounds = ((operator, ends["min" if operator in (">", ">=") else "max"]) for operator in operators)
+        known = ((operator, end.as_py()) for operator, end in bounds if not is_beyond_python(end))
+        return [bind(Comparison(path, operator, value), schema) for operator, value in known]
 
     @cached_property
     def _search(self) -> RangeSearch | None:
