@@ -348,6 +348,24 @@ def test_a_clones_properties_override_the_sources(source: Table) -> None:
         source.clone(Path(source.uri).parent / "x", properties={"delta.columnMapping.mode": "name"})
 
 
+@pytest.mark.parametrize("since", ["before", "between"])
+def test_a_clone_says_itself_since_when_it_has_in_commit_timestamps(source: Table, since: str) -> None:
+    clone = None if since == "before" else cloned(source, "clone")
+    source.set_properties({"delta.enableInCommitTimestamps": "true"})
+    if clone is None:
+        clone = cloned(source, "clone")
+    else:
+        assert source.clone(clone.uri, mode="replace").outcome == "committed"
+    found = clone.snapshot().properties
+    assert found.get("delta.inCommitTimestampEnablementVersion") == (None if since == "before" else "1")
+    assert source.clone(clone.uri, mode="replace").outcome == "unchanged"
+    source.set_properties({"delta.enableInCommitTimestamps": "false"})
+    assert source.clone(clone.uri, mode="replace").outcome == "committed"
+    assert not [key for key in clone.snapshot().properties if "Enablement" in key]
+    assert source.clone(clone.uri, mode="replace").outcome == "unchanged"
+    assert sound(clone)
+
+
 def test_clustering_comes_along_and_the_catalog_entry_does_not(tmp_path: Path) -> None:
     table = Table.create(
         tmp_path / "s", "id bigint, n bigint", cluster_by=["id"], properties={"txlog.iceberg.catalog": "a.b.c"}

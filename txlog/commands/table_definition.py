@@ -17,6 +17,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.log.definition_changes import is_same_definition
+from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -662,8 +663,9 @@ _ROW_TRACKING_COLUMNS = {
 
 _OF_ITS_OWN = (
     *_ROW_TRACKING_COLUMNS,
+    *ENABLEMENT_KEYS,
     ICEBERG_CATALOG,
     "delta.requireCheckpointProtectionBeforeVersion",
     "io.unitycatalog.tableId",
 )
-"""Properties that are about one table's files or place, so that a clone does not take them over."""
+"""Properties that are about one table's files, versions or place, so that a clone does not take them over."""

@@ -14,10 +14,12 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.properties import TableProperties
 
-__all__ = ["keeps_timestamps", "next_timestamp_ms", "with_enablement"]
+__all__ = ["ENABLEMENT_KEYS", "keeps_timestamps", "next_timestamp_ms", "with_enablement"]
 
 _VERSION_KEY = "delta.inCommitTimestampEnablementVersion"
 _TIMESTAMP_KEY = "delta.inCommitTimestampEnablementTimestamp"
+ENABLEMENT_KEYS = (_VERSION_KEY, _TIMESTAMP_KEY)
+"""The properties that say since when a table has such timestamps: commits set them."""
 
 
 def keeps_timestamps(proposal: Proposal, state: TableState | None) -> bool:
@@ -45,11 +47,11 @@ def with_enablement(proposal: Proposal, state: TableState | None, timestamp_ms: 
     metadata = proposal.metadata
     if metadata is None:
         return proposal
-    configuration = {k: v for k, v in metadata.configuration.items() if k not in (_VERSION_KEY, _TIMESTAMP_KEY)}
+    configuration = {k: v for k, v in metadata.configuration.items() if k not in ENABLEMENT_KEYS}
     if timestamp_ms is not None and state is not None:
         if state.properties.in_commit_timestamps:
             known = state.metadata.configuration
-            configuration.update({key: known[key] for key in (_VERSION_KEY, _TIMESTAMP_KEY) if key in known})
+            configuration.update({key: known[key] for key in ENABLEMENT_KEYS if key in known})
         else:
             configuration[_VERSION_KEY] = str(state.version + 1)
             configuration[_TIMESTAMP_KEY] = str(timestamp_ms)

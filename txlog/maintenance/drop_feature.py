@@ -20,6 +20,7 @@ from txlog.commands.row_tracking import take_row_ids
 from txlog.commands.table_definition import Definition, definition_builder, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
 from txlog.log.row_tracking import ROW_TRACKING_PROPERTIES
 from txlog.log.state import TableState
@@ -56,11 +57,7 @@ _ROUNDS = 5
 """How often traces are removed again that others have left in between."""
 
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
-_TIMESTAMPS = (
-    "delta.enableInCommitTimestamps",
-    "delta.inCommitTimestampEnablementVersion",
-    "delta.inCommitTimestampEnablementTimestamp",
-)
+_TIMESTAMPS = ("delta.enableInCommitTimestamps", *ENABLEMENT_KEYS)
 _KEPT = {
     "catalogManaged": "a catalog decides its versions",
 }
