@@ -147,6 +147,24 @@ def test_a_delete_needs_only_the_key_columns(tmp_path: Path) -> None:
         task.write(pa.record_batch({"id": [1], "op": ["+U"]}))
 
 
+@pytest.mark.parametrize("engine", [None, "deduplicate"])
+def test_a_table_may_limit_the_length_of_text(tmp_path: Path, engine: str | None) -> None:
+    properties = {} if engine is None else {"txlog.merge-engine": engine, "txlog.sequence.field": "at"}
+    columns = "id varchar(3) not null, name varchar(4), at bigint"
+    table = txlog.Table.create(str(tmp_path / "t"), columns, properties=properties)
+    sink = sink_of(table, sequence_by="at")
+
+    def rows(*given: tuple[str, str, str | None, int]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([dict(zip(("op", "id", "name", "at"), row, strict=True)) for row in given])
+
+    commit(sink, 1, rows(("+I", "one", "a", 1), ("+I", "two", "b", 1000)))
+    commit(sink, 2, rows(("-D", "one", None, 2000), ("+U", "two", "back", 3000)))
+    assert found(table) == [("two", "back", 3000)]
+    with pytest.raises(InvalidInputError, match=r"column name is varchar\(4\)"):
+        commit(sink, 3, rows(("+U", "two", "longer", 4000)))
+    assert found(table) == [("two", "back", 3000)]
+
+
 def test_a_nested_member_may_be_the_key(tmp_path: Path) -> None:
     kind = pa.struct([("id", pa.string()), pa.field("n", pa.int64(), False)])
     schema = pa.schema([("k", kind), ("v", pa.int64())])

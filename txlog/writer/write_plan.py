@@ -180,6 +180,10 @@ class WritePlan(msgspec.Struct, frozen=True):
         """Whether some rows of the table's types are refused."""
         return self.rows_where is not None or bool(self.constraints or self.text_limits)
 
+    def without_rules(self) -> WritePlan:
+        """The same plan for rows that do not become rows of the table."""
+        return replace(self, rows_where=None, constraints=(), text_limits=())
+
     def at(self, read_version: int) -> WritePlan:
         """The same plan for another version of the table."""
         return replace(self, read_version=read_version)

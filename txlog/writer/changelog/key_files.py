@@ -60,12 +60,10 @@ def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | No
     if sequence is not None:
         fields.append(Field(_SEQUENCE, sequence, False, {}))
     return replace(
-        plan,
+        plan.without_rules(),
         schema=Struct(tuple(fields)),
         partition_columns=(),
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # statistics never skip these files
-        rows_where=None,
-        constraints=(),
         computed=None,
         hidden_columns=(),
         file_kind="keys",

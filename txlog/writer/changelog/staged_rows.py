@@ -41,12 +41,10 @@ _KIND, _PLACE = "kind", "place"
 def staged_rows_plan(plan: WritePlan) -> WritePlan:
     """The plan for the changelog rows of a task that writes with ``plan``."""
     return replace(
-        plan,
+        plan.without_rules(),
         schema=_staged_schema(plan.schema),
         partition_columns=(),
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
-        rows_where=None,
-        constraints=(),
         computed=None,
         hidden_columns=(),
         file_kind="keys",
