@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -387,6 +388,46 @@ def test_tombstones_have_placeholder_values_in_not_null_columns(make_table: Call
     assert (len(tombstones(table)), table.count()) == (1, 0)
     with pytest.raises(txlog.InvalidInputError, match="g must not be"):
         make_table(schema="id bigint, seq bigint, g array<int> not null", properties=KEPT, name="u")
+
+
+@pytest.mark.parametrize("through", ["upsert", "sink"])
+@pytest.mark.parametrize(
+    ("column", "is_partition", "rule", "value"),
+    [
+        ("amount bigint", False, "amount > 0", 50),
+        ("country string not null", True, "country > 'A'", "CH"),
+        ("hash binary not null", True, "hash > X'41'", b"AB"),
+        ("code varchar(2) not null", False, "length(code) = 2", "AB"),
+    ],
+)
+def test_tombstones_need_not_meet_the_rules_for_rows(
+    make_table: Callable[..., txlog.Table], column: str, is_partition: bool, rule: str, value: Any, through: str
+) -> None:
+    name = column.split()[0]
+    partition_by = [name] if is_partition else []
+    table = make_table(schema=f"id bigint, seq bigint, {column}", properties=KEPT, partition_by=partition_by)
+    table.add_constraint("known", rule)
+    checkpoints = itertools.count()
+
+    def change(kind: str, seq: int) -> None:
+        rows = pa.table({"op": [kind], "id": [1], "seq": [seq], name: [value]})
+        if through == "upsert":
+            table.upsert(rows, keys=["id"], row_kind="op")
+        else:
+            sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", sequence_by="seq")
+            with sink.task(next(checkpoints)) as task:
+                task.write(rows)
+            sink.commit(task.committable.checkpoint_id, [task.committable])
+
+    change("+I", 1)
+    change("-D", 3)
+    assert (len(tombstones(table)), table.count()) == (1, 0)
+    change("+U", 2)
+    assert (table.count(), table.verify(["id"]).is_sound) == (0, True)
+    table.add_constraint("again", f"{name} IS NOT NULL")
+    table.optimize()
+    change("+U", 2)
+    assert table.count() == 0
 
 
 @given(

@@ -235,7 +235,7 @@ class FileRewriter:
         if found is None or not found[0].equals(rows):
             ids = self._rows.ids
             batch = rows if ids is None else ids.changed(rows, pa.nulls(rows.num_rows, pa.int64()))
-            adds = tombstone_adds(self._files, self._write([batch]), self._unsent)
+            adds = tombstone_adds(self._files, self._write([batch], self._plan.without_rules()), self._unsent)
             found = self._written.tombstones = rows, adds
         return found[1]
 
@@ -325,7 +325,7 @@ class FileRewriter:
             if self._operation.makes_images:
                 yield from self._images_of(each, each.replaced)
 
-        return self._write(batches(), in_one_file=True)
+        return self._write(batches(), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))
 
     # --- rows of the source ---------------------------------------------------------------------------------
 
@@ -366,9 +366,9 @@ class FileRewriter:
             np.minimum.at(found, each.hits.source_rows[at], ids)
         return found
 
-    def _write(self, batches: Iterable[pa.RecordBatch], *, in_one_file: bool = False) -> tuple[PendingFile, ...]:
+    def _write(self, batches: Iterable[pa.RecordBatch], plan: WritePlan | None = None) -> tuple[PendingFile, ...]:
         """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
-        plan = replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
+        plan = plan or self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
         # Decided once: a look at every file's rows takes a tenth of the time to write them.

@@ -88,7 +88,10 @@ def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: M
 def tombstone_rows(
     schema: Struct, keys: Sequence[KeyColumn], sequence: Sequence[str], deletes: pa.Table
 ) -> pa.RecordBatch:
-    """The rows of these deletes with only their keys and sequence; NOT NULL columns hold a default."""
+    """The rows of these deletes with only their keys and sequence; NOT NULL columns hold a default.
+
+    No rule of the table applies to them, since no reader sees them.
+    """
     kept: dict[tuple[str, ...], pa.Array] = {(name,): _one(deletes.column(name)) for name in sequence}
     kept |= {key.path: _one(key.of(deletes)) for key in keys}
     columns = []
@@ -146,9 +149,10 @@ def _column(kept: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], kind: 
 
 
 def _default(kind: pa.DataType) -> pa.Scalar:
-    """A value for a column that must not be null, in rows that nobody reads."""
+    """A value for a column that must not be null, in rows that nobody reads. Text is not empty, since an empty
+    partition value counts as null."""
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return pa.scalar("" if pa.types.is_string(kind) else b"", kind)
+        return pa.scalar("0" if pa.types.is_string(kind) else b"0", kind)
     if pa.types.is_boolean(kind):
         return pa.scalar(False)
     return pa.scalar(decimal.Decimal(0) if pa.types.is_decimal(kind) else 0, kind)
