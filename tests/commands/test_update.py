@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.commands.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.tasks.operations import update
@@ -248,6 +249,35 @@ def test_a_field_of_elements_is_refused_as_the_array_is_set_as_a_whole(tmp_path:
     table = txlog.Table.create(tmp_path / "t", "tags array<struct<a: int>>")
     with pytest.raises(InvalidInputError, match=r"column tags is array<.*>, which is set as a whole"):
         table.update({"tags.element.a": 1})
+
+
+STRICT_FIELDS = "k int, s struct<x: int, y: struct<w: int not null>>, l array<struct<w: int not null>>"
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("change", "s", "items"),
+    [
+        (lambda t: t.update({"s": None, "l": None}), None, None),
+        (lambda t: t.update({"s.y": None}), {"x": 1, "y": None}, [{"w": 1}]),
+        (lambda t: t.update({"s": lambda rows: pa.nulls(len(rows), t.schema.field("s").type)}), None, [{"w": 1}]),
+        (lambda t: t.update({"l": "array(s.y, NULL)"}), {"x": 1, "y": {"w": 1}}, [{"w": 1}, None]),
+        (lambda t: merge(t).when_matched_update({"s": None}).execute(), None, [{"w": 1}]),
+        (lambda t: merge(t).when_matched_update({"s.y": "NULL"}).execute(), {"x": 1, "y": None}, [{"w": 1}]),
+        (lambda t: (t.delete(), merge(t).when_not_matched_insert({"k": "source.k"}).execute()), None, None),
+    ],
+)
+def test_a_struct_with_required_fields_is_set_to_null(
+    tmp_path: Path, change: Callable[[txlog.Table], object], s: Any, items: Any, properties: dict[str, str]
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", STRICT_FIELDS, properties=properties)
+    table.append(pa.Table.from_pylist([{"k": 1, "s": {"x": 1, "y": {"w": 1}}, "l": [{"w": 1}]}], table.schema))
+    change(table)
+    assert table.to_arrow().to_pylist() == [{"k": 1, "s": s, "l": items}]
+
+
+def merge(table: txlog.Table) -> MergeBuilder[txlog.WriteResult]:
+    return table.merge(pa.table({"k": pa.array([1], pa.int32())}), ["k"])
 
 
 def test_a_column_computed_from_a_field_follows_it_and_a_required_field_takes_no_null(tmp_path: Path) -> None:

@@ -274,6 +274,32 @@ def test_not_null_is_not_checked_below_a_null_parent() -> None:
     assert pq.read_table(body)["c"].to_pylist() == rows
 
 
+STRICT = Struct((Field("w", INTEGER, False),))
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "expected"),
+    [
+        (STRICT, pa.nulls(2), [None, None]),
+        (Array(STRICT), pa.array([[None], None], pa.list_(pa.null())), [[None], None]),
+        (Map(STRING, STRICT), pa.array([[("k", None)], []], pa.map_(pa.string(), pa.null())), [[("k", None)], []]),
+        (Struct((Field("y", STRICT),)), pa.array([{"y": None}, None]), [{"y": None}, None]),
+        (Struct((Field("x", LONG), Field("y", STRICT))), pa.array([{"x": 1}, None]), [{"x": 1, "y": None}, None]),
+    ],
+    ids=["untyped", "in a list", "in a map", "in a struct", "lacking"],
+)
+def test_a_struct_with_required_fields_may_be_null(target: DataType, values: pa.Array, expected: list[Any]) -> None:
+    import io
+
+    import pyarrow.parquet as pq
+
+    found = conformed(table_of(Field("c", target)), pa.table({"c": values}))
+    assert found["c"].to_pylist() == expected
+    body = io.BytesIO()
+    pq.write_table(found, body)
+    assert pq.read_table(body)["c"].to_pylist() == expected
+
+
 def test_values_hidden_below_a_null_struct_are_ignored() -> None:
     hidden = pa.StructArray.from_arrays(
         [pa.array([2**40, 1]), pa.array([[None], [2]], pa.list_(pa.int64()))], ["x", "y"], mask=pa.array([True, False])

@@ -1,5 +1,6 @@
 """Arrow arrays as Python or NumPy values and back, through their buffers; what maps and lists of Arrow hold;
-columns with more text than one array of strings holds; and text that is not UTF-8.
+nulls of structs with required fields; columns with more text than one array of strings holds; and text that is not
+UTF-8.
 
 The first call of one of pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an
 argument of a compute function; before pyarrow 26 even ``to_pandas_dtype``) imports pandas if it is installed. That
@@ -21,8 +22,10 @@ __all__ = [
     "LIST_TYPES",
     "PART_BYTES",
     "STRING_MAP",
+    "absent",
     "are_among",
     "array_of",
+    "as_list_of_entries",
     "coded",
     "cut_by_text",
     "first_not_utf8",
@@ -36,6 +39,7 @@ __all__ = [
     "partition_texts",
     "small_offsets",
     "text_bytes",
+    "without_null_marks",
 ]
 
 
@@ -162,6 +166,43 @@ def offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     offsets = np.zeros(len(array) + 1, dtype=np.int64)
     np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
     return pa.array(offsets).cast(pa.int32()), mask
+
+
+def as_list_of_entries(array: pa.Array) -> pa.Array:
+    """A map as a list of (key, value) structs, since Arrow flattens only lists."""
+    if not pa.types.is_map(array.type):
+        return array
+    entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+    offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False).copy())
+    return pa.ListArray.from_arrays(offsets, entries, mask=array.is_null() if array.null_count else None)
+
+
+def absent(length: int, kind: pa.DataType) -> pa.Array:
+    """Nulls for a column that rows lack. Required struct fields of it, which no reader reaches, have no null marks."""
+    array = pa.nulls(length, kind)
+    if not pa.types.is_struct(kind) or not length:
+        return array
+    members = [absent(length, member.type) for member in kind]
+    if all(member.nullable for member in kind) and not any(pa.types.is_struct(member.type) for member in kind):
+        return array
+    kept = [each if member.nullable else without_null_marks(each) for member, each in zip(kind, members, strict=True)]
+    return pa.StructArray.from_arrays(kept, fields=list(kind), mask=array.is_null())
+
+
+def without_null_marks(array: pa.Array) -> pa.Array:
+    """The array with every slot valid. Only for slots that no reader can reach."""
+    if pa.types.is_struct(array.type):
+        children = [array.field(position) for position in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(array.type))
+    if pa.types.is_map(array.type) or pa.types.is_list(array.type):
+        offsets, _ = offsets_and_mask(as_list_of_entries(array))
+        if pa.types.is_list(array.type):
+            return pa.ListArray.from_arrays(offsets, array.flatten(), type=array.type)
+        entries = as_list_of_entries(array).flatten()
+        return pa.MapArray.from_arrays(offsets, entries.field(0), entries.field(1), type=array.type)
+    if pa.types.is_null(array.type):
+        return array
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
 
 
 # --- columns with more text than the 2 GiB that one array of strings or binaries holds --------------------------

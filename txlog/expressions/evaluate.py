@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.arrays import absent
 from txlog.errors import InvalidInputError
 from txlog.expressions.casts import cast, cast_can_fail
 from txlog.expressions.kernels import FALLIBLE, KERNELS
@@ -52,6 +53,8 @@ def evaluate(
     found = _compute(expression, rows)
     arrow_type = type_to_arrow(expression.type)
     if isinstance(found, pa.Scalar):
+        if not found.is_valid:
+            return absent(rows.num_rows, arrow_type)
         found = pa.repeat(found.cast(arrow_type), rows.num_rows)
     elif isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()

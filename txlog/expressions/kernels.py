@@ -362,11 +362,12 @@ def _size(call: Call, values: Any) -> Any:
 def _array(call: Call, *values: Any) -> Any:
     columns = _columns(values)
     length = len(columns[0])
-    joined = pa.concat_arrays(columns)
+    joined, kind = pa.concat_arrays(columns), type_to_arrow(call.type)
+    if joined.type != kind.value_type:  # a cast refuses a null struct with required fields
+        joined = joined.cast(kind.value_type)
     order = np.arange(len(columns) * length).reshape(len(columns), length).T.ravel()
     ends = pa.array(np.arange(0, len(joined) + 1, len(columns), dtype=np.int32))
-    found = pa.ListArray.from_arrays(ends, joined.take(pa.array(order))).cast(type_to_arrow(call.type))
-    return _as_given(values, found)
+    return _as_given(values, pa.ListArray.from_arrays(ends, joined.take(pa.array(order)), kind))
 
 
 def _struct(call: Call, *values: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
+from txlog.arrow.arrays import LIST_TYPES, as_list_of_entries, offsets_and_mask
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import assign, parse
@@ -30,7 +30,6 @@ from txlog.protocol.schema import (
 )
 from txlog.statements.cursor import quoted
 from txlog.util import ambient
-from txlog.writer.convert import as_list_of_entries
 
 __all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]
 

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.arrow.arrays import absent
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.schema import DataType, Struct, fold_name, to_arrow
-from txlog.writer.convert import BadRow, Convert, Difference, absent, conversion, match_fields, required
+from txlog.writer.convert import BadRow, Convert, Difference, conversion, match_fields, required
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,14 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask, small_offsets
+from txlog.arrow.arrays import (
+    LIST_TYPES,
+    absent,
+    as_list_of_entries,
+    offsets_and_mask,
+    small_offsets,
+    without_null_marks,
+)
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -45,8 +52,6 @@ __all__ = [
     "BadRow",
     "Convert",
     "Difference",
-    "absent",
-    "as_list_of_entries",
     "conversion",
     "has_required",
     "match_fields",
@@ -89,7 +94,8 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
             return uuid_strings
     unwrapped, unwrap = _unwrapped(source)
     if pa.types.is_null(unwrapped):
-        return _chain(unwrap, _plain_cast(type_to_arrow(target, column)))
+        arrow = type_to_arrow(target, column)
+        return _chain(unwrap, lambda array: absent(len(array), arrow))
     match target:
         case Struct():
             inner = _struct_conversion(target, unwrapped, column, found)
@@ -145,7 +151,7 @@ def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa
     first = _first_missing(array, parent)
     if first >= 0:
         raise BadRow(column, first, "is null, but the table's column is NOT NULL")
-    return _without_null_marks(array)
+    return without_null_marks(array)
 
 
 def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
@@ -155,19 +161,7 @@ def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
     """
     if not array.null_count or _first_missing(array, parent) >= 0:
         return array
-    return _without_null_marks(array)
-
-
-def absent(length: int, kind: pa.DataType) -> pa.Array:
-    """Nulls for a column that rows lack. Required struct fields of it, which no reader reaches, have no null marks."""
-    array = pa.nulls(length, kind)
-    if not pa.types.is_struct(kind) or not length:
-        return array
-    members = [absent(length, member.type) for member in kind]
-    if all(member.nullable for member in kind) and not any(pa.types.is_struct(member.type) for member in kind):
-        return array
-    kept = [each if member.nullable else _without_null_marks(each) for member, each in zip(kind, members, strict=True)]
-    return pa.StructArray.from_arrays(kept, fields=list(kind), mask=array.is_null())
+    return without_null_marks(array)
 
 
 def _first_missing(array: pa.Array, parent: pa.Array | None) -> int:
@@ -348,7 +342,7 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
         visible = array.flatten() if array.null_count else [array.field(at) for at in range(source.num_fields)]
         children = []
         for field, arrow_field, at, member in zip(target.fields, arrow, positions, members, strict=True):
-            child = pa.nulls(len(array), arrow_field.type) if at is None else visible[at]
+            child = absent(len(array), arrow_field.type) if at is None else visible[at]
             child = member(child) if member else child
             if not field.nullable:
                 child = required(child, f"{column}.{field.name}", array)
@@ -419,15 +413,6 @@ def _map_entry(source: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
     return None
 
 
-def as_list_of_entries(array: pa.Array) -> pa.Array:
-    """A map as a list of (key, value) structs, since Arrow flattens only lists."""
-    if not pa.types.is_map(array.type):
-        return array
-    entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-    offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False).copy())
-    return pa.ListArray.from_arrays(offsets, entries, mask=array.is_null() if array.null_count else None)
-
-
 class _RowsOfLists:
     """Turns the position of a bad element into the row of the list that holds it."""
 
@@ -452,19 +437,3 @@ def has_required(target: DataType) -> bool:
         case Map(key, value, value_contains_null):
             return not value_contains_null or has_required(key) or has_required(value)
     return False
-
-
-def _without_null_marks(array: pa.Array) -> pa.Array:
-    """The array with every slot valid. Only for slots that no reader can reach."""
-    if pa.types.is_struct(array.type):
-        children = [array.field(position) for position in range(array.type.num_fields)]
-        return pa.StructArray.from_arrays(children, fields=list(array.type))
-    if pa.types.is_map(array.type) or pa.types.is_list(array.type):
-        offsets, _ = offsets_and_mask(as_list_of_entries(array))
-        if pa.types.is_list(array.type):
-            return pa.ListArray.from_arrays(offsets, array.flatten(), type=array.type)
-        entries = as_list_of_entries(array).flatten()
-        return pa.MapArray.from_arrays(offsets, entries.field(0), entries.field(1), type=array.type)
-    if pa.types.is_null(array.type):
-        return array
-    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.arrow.arrays import as_list_of_entries
 from txlog.errors import StorageError
 from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.store.base import FileStore, OutputFile
 from txlog.util.lazy import cached_property
 from txlog.writer.committable import FileTail, PendingFile
-from txlog.writer.convert import as_list_of_entries
 
 __all__ = [
     "DICTIONARY_PAGE_BYTES",

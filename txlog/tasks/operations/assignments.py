@@ -150,8 +150,11 @@ class Assignments:
                 f"the function for column {field.name} must return an Arrow array of {num_rows} values, not"
                 f" {described(found)}"
             )
+        wanted = type_to_arrow(field.type)
+        if found.type == wanted:  # a cast would refuse a null struct with required fields
+            return found
         try:
-            return found.cast(type_to_arrow(field.type))
+            return found.cast(wanted)
         except pa.ArrowException as error:
             raise InvalidInputError(f"the function for column {field.name} returned {found.type}: {error}") from None
 
