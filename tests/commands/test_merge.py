@@ -385,3 +385,11 @@ def test_sides_of_a_merge_have_different_names_of_any_characters(tmp_path: Path)
     )
     assert merge.execute().metrics.rows_updated == 1
     assert table.to_arrow().sort_by("id")["v"].to_pylist() == [11, 2]
+    for at, name in enumerate(("my rows", "s-1", "a.b", "select", "s`x", "é")):
+        for side in ("source_alias", "target_alias"):
+            new = pa.table({"id": pa.array([1, 9 + at], pa.int32()), "v": pa.array([10 + at, 0], pa.int32())})
+            merge = table.merge(new, ["id"], **{side: name}).when_matched_update_all().when_not_matched_insert_all()
+            assert merge.execute().metrics.rows_updated == (1 if side == "source_alias" else 2)
+            assert table.to_arrow(where="id = 1")["v"].to_pylist() == [10 + at]
+    with pytest.raises(InvalidInputError, match=r"both sides have a column id: write `a\.b`\.id or `my rows`\.id"):
+        table.merge(source, "id = v", source_alias="my rows", target_alias="a.b").when_matched_delete().execute()

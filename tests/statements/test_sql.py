@@ -813,6 +813,9 @@ def test_columns_of_changes_may_have_the_whole_name_of_their_table(catalog: txlo
     assert rows(catalog, "select k, v, at.n from s.t order by k") == [(1, 101, None), (3, 300, None)]
     txlog.sql("delete from s.t where (s.t.k) = 3", catalog)
     assert rows(catalog, "select k from s.t") == [(1,)]
+    merge = "using r.t on s.t.k = r.t.k when matched then update set * when not matched then insert *"
+    txlog.sql(f"merge with schema evolution into s.t {merge}", catalog)
+    assert rows(catalog, "select k, v from s.t order by k") == rows(catalog, "select k, v from r.t order by k")
 
 
 @pytest.mark.parametrize(

@@ -148,18 +148,17 @@ class Scope(msgspec.Struct, frozen=True):
         if len(path) > 1 and fold_name(path[0]) == fold_name(source_alias):
             return Reference(*resolve(path[1:], self.source, "the source"), "source")
         in_target, in_source = self.target.find(path[0]), self.source.find(path[0])
+        table, source = path_text((target_alias or "target",)), path_text((source_alias,))
         if len(path) > 1 and in_target is None and in_source is None:
             column = path_text(path[1:])
             raise InvalidInputError(
-                f"{path_text(path)} does not say which side it belongs to: write {target_alias}.{column} for the table"
-                f" or {source_alias}.{column} for the source, or name the sides yourself with"
+                f"{path_text(path)} does not say which side it belongs to: write {table}.{column} for the table"
+                f" or {source}.{column} for the source, or name the sides yourself with"
                 f" {argument('target_alias')} and {argument('source_alias')}"
             )
         if in_target is not None and in_source is not None:
             name = path_text(path)
-            raise InvalidInputError(
-                f"both sides have a column {name}: write {target_alias}.{name} or {source_alias}.{name}"
-            )
+            raise InvalidInputError(f"both sides have a column {name}: write {table}.{name} or {source}.{name}")
         if in_source is not None:
             return Reference(*resolve(path, self.source, "the source"), "source")
         if in_target is None:

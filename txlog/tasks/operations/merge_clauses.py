@@ -93,7 +93,7 @@ class MergeOptions(msgspec.Struct, frozen=True):
         names = [backquoted(str(name)) for name in self.on]
         if not names:
             raise InvalidInputError('on is empty: pass a condition, such as "target.id = source.id", or column names')
-        target, source = path_text((self.target_alias,)), path_text((self.source_alias,))
+        target, source = backquoted(self.target_alias), backquoted(self.source_alias)
         return " AND ".join(f"{target}.{name} = {source}.{name}" for name in names)
 
 
@@ -303,7 +303,7 @@ def _all_columns(
             " their values instead"
         )
     names = [name for name in wanted if source.find(name) is not None]
-    return {name: f"{alias}.{backquoted(name)}" for name in names}
+    return {name: f"{backquoted(alias)}.{backquoted(name)}" for name in names}
 
 
 def _values_of_absent(schema: Struct, given: Collection[Any], computed: ComputedColumns | None) -> dict[str, Any]:

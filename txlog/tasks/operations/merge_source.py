@@ -28,6 +28,7 @@ from txlog.expressions.predicates import And, Comparison, Constant, Predicate, b
 from txlog.expressions.sql import parse_predicate
 from txlog.expressions.tree import Expression, Path, Side, columns_of
 from txlog.protocol.defined_table import DefinedTable
+from txlog.protocol.properties import path_text
 from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
@@ -363,7 +364,7 @@ def merge_join(
         name = condition.strip(" `")
         raise InvalidInputError(
             f"the join {condition!r} is a column, not a condition: for rows that are equal in it, give the list"
-            f" on=[{name!r}], or write {target_alias}.{name} = {source_alias}.{name}"
+            f" on=[{name!r}], or write {path_text((target_alias, name))} = {path_text((source_alias, name))}"
         )
     bound = parse_predicate(
         condition, target.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
