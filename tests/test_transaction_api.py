@@ -427,6 +427,32 @@ def test_removing_what_is_not_there_is_refused(table: Table) -> None:
     assert table.snapshot().version == 0
 
 
+def test_a_file_that_the_transaction_itself_removed_or_wrote_again_is_not_there_to_remove(table: Table) -> None:
+    monday = path_of(table, "day = 'mon'")
+
+    def removes_it_again(first: Callable[[Transaction], object]) -> None:
+        with table.transaction() as transaction:
+            first(transaction)
+            transaction.remove(monday)
+
+    for first in (lambda txn: txn.delete("id = 1"), lambda txn: txn.remove(monday)):
+        with pytest.raises(txlog.NotFoundError, match="an earlier operation of this transaction") as caught:
+            removes_it_again(first)
+        assert (caught.value.path, caught.value.table) == (monday, table.uri)
+        assert (table.version, ids_of(table)) == (0, [1, 2, 3])
+
+
+def test_a_file_whose_rows_the_transaction_marked_is_removed_and_no_row_counts_twice(table: Table) -> None:
+    table.set_properties({"delta.enableDeletionVectors": "true"})
+    monday = path_of(table, "day = 'mon'")
+    with table.transaction() as transaction:
+        transaction.delete("id = 1")
+        transaction.remove(monday, monday)
+    assert ids_of(table) == [2]
+    assert transaction.result.metrics.rows_deleted == 2
+    assert (transaction.result.metrics.files, transaction.result.metrics.files_removed) == (0, 1)
+
+
 def test_an_append_only_table_takes_no_removals_but_of_compactions(table: Table) -> None:
     table.set_properties({"delta.appendOnly": "true"})
     with pytest.raises(txlog.InvalidInputError, match="appendOnly"), table.transaction() as transaction:

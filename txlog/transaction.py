@@ -564,30 +564,33 @@ class Transaction:
             self._rows += num_records(file.stats) or 0
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
-        """Remove live files. They count as read.
+        """Remove live files. They count as read. A file whose rows this transaction marked as deleted is removed too.
 
         Args:
             *paths: Paths as in the log, or columns of paths (``snapshot.files(where)["path"]``).
 
         Raises:
-            NotFoundError: The snapshot has no live file with this path.
+            NotFoundError: The snapshot has no live file with this path, or an earlier operation of this transaction
+                removed it or wrote its rows to another file.
         """
         self._require_open()
         columns = pa.Array | pa.ChunkedArray
         named = [path for each in paths for path in (each.to_pylist() if isinstance(each, columns) else [each])]
         for path in named:
             check_text("a path", path)
-        live = self._snapshot.files()
-        rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(named, pa.string())))
-        found = {add.path: add for add in add_files_of(rows)}
-        for path in named:
-            if path not in found:
-                raise NotFoundError(
-                    f'the table has no live file {path}: use paths of txn.snapshot.files()["path"]',
-                    table=self._open_table.uri,
-                    version=self._state.version,
-                    path=path,
-                )
+        files, wanted = self._snapshot.files(), pa.array(named, pa.string())
+        known = files.filter(pc.is_in(files.column("path"), value_set=wanted))
+        before = set(known.column("path").to_pylist())
+        found = {add.path: add for add in add_files_of(self._builder.live(known))}
+        for path in dict.fromkeys(named):
+            if path not in before or path not in found:
+                problem = f'the table has no live file {path}: use paths of txn.snapshot.files()["path"]'
+                if path in before:
+                    problem = (
+                        f"an earlier operation of this transaction removed file {path} or wrote its rows to another"
+                        " file: remove files first, or remove rows by a condition (delete)"
+                    )
+                raise NotFoundError(problem, table=self._open_table.uri, version=self._state.version, path=path)
             self._builder.remove(found[path])
             self._removes_by_name = True
             self._rows_deleted += live_rows(found[path])
