@@ -106,6 +106,27 @@ def test_clauses_that_name_columns_add_only_these(tmp_path: Path) -> None:
     assert [row["v"] for row in rows(table)] == [10, 20, 30]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "added"),
+    [
+        ("c d", "source.`c d`", {"c d": 7}),
+        ("`c d`", "source.`c d`", {"c d": 7}),
+        ("`C.D`", "source.`c.d`", {"c.d": 8}),
+        ("c.d", "source.`c.d`", {"c.d": 8}),
+        ("s.y", "source.s.y", {"s": {"x": 1, "y": 9}}),
+        ("`s`.`y`", "source.s.y", {"s": {"x": 1, "y": 9}}),
+    ],
+)
+def test_clauses_add_the_columns_and_struct_fields_that_they_name_however_they_write_them(
+    tmp_path: Path, name: str, value: str, added: dict[str, Any]
+) -> None:
+    table = Table.create(tmp_path / "t", "k bigint, s struct<x: bigint>", column_mapping="name")
+    table.append(pa.table({"k": [1], "s": [{"x": 1}]}))
+    source = pa.table({"k": [1], "s": [{"x": 5, "y": 9}], "c d": [7], "c.d": [8]})
+    table.merge(source, ["k"], schema_mode="merge").when_matched_update({name: value}).execute()
+    assert rows(table) == [{"k": 1, "s": {"x": 1}} | added]
+
+
 def test_columns_that_a_merge_source_lacks_survive_updates_and_are_null_in_inserts(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     merged(table, pa.table({"k": [1, 9], "note": ["one", "nine"]}))

@@ -5,6 +5,7 @@ In: a source, clauses and `RowOptions`. Out: a ``WriteResult``. ``tasks/operatio
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
+from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import fold_name
 from txlog.result import WriteResult
 from txlog.tasks.operations.known_keys import known_keys
@@ -104,13 +106,21 @@ def _merge_on(
 def _columns_set(clauses: tuple[Clause, ...], source: pa.Schema) -> set[str] | None:
     """The names of the columns that the clauses set; None for all columns of the source."""
     found: set[str] = set()
+    of_source = {fold_name(name) for name in source.names}
     for clause in clauses:
         if clause.values is None and clause.then != "delete":
             if not clause.except_columns:
                 return None
             left_out = {fold_name(name) for name in clause.except_columns}
             found |= {name for name in source.names if fold_name(name) not in left_out}
-        found |= {name for name in clause.values or () if isinstance(name, str)}
+        for name in clause.values or ():
+            if not isinstance(name, str):
+                continue
+            if fold_name(name) in of_source:  # a column's own name may have a dot
+                found.add(name)
+                continue
+            with contextlib.suppress(ValueError):  # `Assignments` reports a name that is none
+                found |= {path[0] for path in column_paths(name)}
     return found
 
 
