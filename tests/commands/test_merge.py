@@ -327,6 +327,47 @@ def test_nested_columns_are_merged_whatever_metadata_their_members_have(tmp_path
     ]
 
 
+STRICT = "struct<x: int not null, y: string, in: struct<n: int not null, m: int>>"
+
+
+def strict_rows(id: int, *structs: dict[str, Any] | None) -> dict[str, Any]:
+    return {"id": id, "s": structs[0], "l": [*structs], "m": [("k", structs[-1])]}
+
+
+def test_nested_columns_are_merged_by_the_names_of_fields_which_the_source_may_leave_nullable(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", f"id bigint, s {STRICT}, l array<{STRICT}>, m map<string, {STRICT}>")
+    old = {"x": 1, "y": "a", "in": {"n": 1, "m": None}}
+    table.append(pa.Table.from_pylist([strict_rows(1, old), strict_rows(2, old), strict_rows(3, old)], table.schema))
+    wide = pa.struct([("IN", pa.struct([("m", pa.int64()), ("n", pa.int8())])), ("y", pa.string()), ("x", pa.int64())])
+    types = [("id", pa.int64()), ("s", wide), ("l", pa.list_(wide)), ("m", pa.map_(pa.string(), wide))]
+    one = {"IN": {"m": 7, "n": 8}, "y": "b", "x": 9}
+    bare = {"IN": None, "y": None, "x": 10}
+    source = pa.Table.from_pylist(
+        [strict_rows(1, one, bare, None), strict_rows(2, None), strict_rows(4, bare)], pa.schema(types)
+    )
+    table.merge(source, ["id"]).when_matched_update_all().when_not_matched_insert_all().execute()
+    one, bare = {"x": 9, "y": "b", "in": {"n": 8, "m": 7}}, {"x": 10, "y": None, "in": None}
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        strict_rows(1, one, bare, None),
+        strict_rows(2, None),
+        strict_rows(3, old),
+        strict_rows(4, bare),
+    ]
+    table.update({"s": "named_struct('y', 'c', 'x', id, 'in', named_struct('m', 1, 'n', 2))"}, "id = 4")
+    assert table.to_arrow(where="id = 4")["s"].to_pylist() == [{"x": 4, "y": "c", "in": {"n": 2, "m": 1}}]
+    for wrong, reason in (
+        ({"IN": None, "y": None, "x": None}, r"column s\.x is null"),
+        ({"IN": {"m": 1, "n": None}, "y": None, "x": 1}, r"column s\.in\.n is null"),
+        ({"IN": None, "y": None, "x": 1 << 40}, "1099511627776"),
+    ):
+        rows = pa.Table.from_pylist([{"id": 1, "s": wrong}], pa.schema(types[:2]))
+        with pytest.raises(InvalidInputError, match=reason):
+            table.merge(rows, ["id"]).when_matched_update({"s": "source.s"}).execute()
+    other = pa.table({"id": [1], "s": [{"x": 1, "y": "a"}]})
+    with pytest.raises(InvalidInputError, match="a value of type struct<x:bigint,y:string> cannot be stored as"):
+        table.merge(other, ["id"]).when_matched_update({"s": "source.s"}).execute()
+
+
 def test_a_clause_for_all_columns_leaves_out_those_that_it_excepts() -> None:
     table = made()
     source = pa.table({"id": [1, 9], "v": [11, 99]})

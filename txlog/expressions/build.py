@@ -165,8 +165,6 @@ def assigned(expression: Expression, data_type: DataType) -> Expression:
     if not can_assign(expression.type, data_type):
         given, wanted = type_name(expression.type), type_name(data_type)
         hint = ": write CAST" if can_cast(expression.type, data_type) else ""
-        if given == wanted:
-            hint = ", since they differ in which fields may be null"
         raise ValueError(f"a value of type {given} cannot be stored as {wanted}{hint}")
     return convert(expression, data_type)
 

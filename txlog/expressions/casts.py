@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.arrow.decimals import rounded, truncated
 from txlog.expressions.types import INTEGER_DIGITS, is_floating, is_integer, is_numeric
 from txlog.protocol.schema import (
@@ -20,9 +21,13 @@ from txlog.protocol.schema import (
     DOUBLE,
     STRING,
     VOID,
+    Array,
     DataType,
     Decimal,
+    Map,
     Primitive,
+    Struct,
+    fold_name,
     type_name,
     type_to_arrow,
 )
@@ -47,6 +52,8 @@ def cast(values: Any, source: DataType, target: DataType) -> Any:
     arrow_type = type_to_arrow(target)
     if source == target:
         return values
+    if isinstance(source, Struct | Array | Map):
+        return _nested(values, source, target)
     if source == VOID:
         return _plain(values, arrow_type)
     if source == STRING:
@@ -62,6 +69,14 @@ def cast_can_fail(source: DataType, target: DataType) -> bool:
     """Whether some value of type ``source`` does not fit type ``target``."""
     if source in (target, VOID) or target == STRING or (is_floating(target) and source != STRING):
         return False
+    match source, target:
+        case Struct(given), Struct(wanted):
+            types = {fold_name(field.name): field.type for field in given}
+            return any(cast_can_fail(types[fold_name(field.name)], field.type) for field in wanted)
+        case Array(given), Array(wanted):
+            return cast_can_fail(given, wanted)
+        case Map(given_key, given_value), Map(key, value):
+            return cast_can_fail(given_key, key) or cast_can_fail(given_value, value)
     if is_integer(source) and is_integer(target):
         return _digits(target) < _digits(source)
     if is_integer(source) and isinstance(target, Decimal):
@@ -111,6 +126,38 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
     elif isinstance(source, Decimal):
         values = truncated(values, 0)
     return _plain(values, arrow_type)
+
+
+# --- arrays, maps and structs ---------------------------------------------------------------------------------
+
+
+def _nested(values: Any, source: DataType, target: DataType) -> Any:
+    """The same with each part cast; fields of structs go by name. Nulls stay, also where ``target`` has none."""
+    if isinstance(values, pa.Scalar):
+        return _nested(pa.repeat(values, 1), source, target)[0]
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    arrow_type = type_to_arrow(target)
+    match source, target:
+        case Struct(given), Struct(wanted):
+            # Values below a null struct are undefined, so they count as nulls.
+            parts = values.flatten() if values.null_count else [values.field(at) for at in range(len(given))]
+            by_name = {fold_name(each.name): (part, each.type) for part, each in zip(parts, given, strict=True)}
+            found = [cast(*by_name[fold_name(field.name)], field.type) for field in wanted]
+            mask = values.is_null() if values.null_count else None
+            return pa.StructArray.from_arrays(found, fields=list(arrow_type), mask=mask)
+        case Array(given_element), Array(element):
+            offsets, mask = offsets_and_mask(values)
+            return pa.ListArray.from_arrays(
+                offsets, cast(values.flatten(), given_element, element), arrow_type, mask=mask
+            )
+        case Map(given_key, given_value), Map(key, value):
+            lists = as_list_of_entries(values)
+            offsets, mask = offsets_and_mask(lists)
+            entries = lists.flatten()
+            keys, items = cast(entries.field(0), given_key, key), cast(entries.field(1), given_value, value)
+            return pa.MapArray.from_arrays(offsets, keys, items, arrow_type, mask=mask)
+    raise TypeError(f"no cast of {type_name(source)} to {type_name(target)}")
 
 
 # --- strings --------------------------------------------------------------------------------------------------

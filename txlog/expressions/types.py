@@ -22,6 +22,7 @@ from txlog.protocol.schema import (
     Map,
     Primitive,
     Struct,
+    fold_name,
     type_to_arrow,
 )
 
@@ -121,9 +122,20 @@ def can_assign(source: DataType, target: DataType) -> bool:
     """Whether a value may be stored in a column of another type (SQL store assignment, Spark's ``ANSI`` policy).
 
     Numbers go into any numeric type and are checked by value; strings and booleans never turn into numbers or times.
+    This goes for the parts of nested types too. Structs have the same fields, in any order. Whoever stores the value
+    checks which parts may be null.
     """
-    if isinstance(target, Struct):
-        return source in (target, VOID) or is_same_nested(source, target)
+    match source, target:
+        case Struct(given), Struct(wanted):
+            types = {fold_name(field.name): field.type for field in given}
+            return len(given) == len(types) == len(wanted) and all(
+                fold_name(field.name) in types and can_assign(types[fold_name(field.name)], field.type)
+                for field in wanted
+            )
+        case Array(given_element), Array(element):
+            return can_assign(given_element, element)
+        case Map(given_key, given_value), Map(key, value):
+            return can_assign(given_key, key) and can_assign(given_value, value)
     if source == STRING and target != STRING:
         return False
     if source == BOOLEAN and target not in (BOOLEAN, STRING):
