@@ -91,6 +91,27 @@ def test_choices_are_stored_in_the_one_spelling_that_every_reader_knows() -> Non
 
 
 @pytest.mark.parametrize(
+    ("key", "given", "kept"),
+    [
+        ("delta.checkpointInterval", " 10 ", "10"),
+        ("delta.dataSkippingNumIndexedCols", " -1", "-1"),
+        ("parquet.page.size", "1024 ", "1024"),
+        ("delta.targetFileSize", " 128 mb", "128mb"),
+        ("delta.targetFileSize", "1G", "1G"),
+        ("delta.deletedFileRetentionDuration", "7days", "7 days"),
+        ("delta.deletedFileRetentionDuration", "interval 7days", "interval 7 days"),
+        ("delta.logRetentionDuration", "interval\t1 week2\thours ", "interval 1 week 2 hours"),
+        ("delta.logRetentionDuration", "INTERVAL 30 DAYS", "INTERVAL 30 DAYS"),
+        ("delta.autoOptimize.autoCompact", " AUTO ", "auto"),
+        ("delta.dataSkippingStatsColumns", "a , s.x,a-b,`c`,é", "a,s.x,`a-b`,c,`é`"),
+        ("parquet.bloom.filter.fpp#id", "0.0_1", "0.01"),
+    ],
+)
+def test_a_value_is_stored_in_a_spelling_that_sparks_delta_reads(key: str, given: str, kept: str) -> None:
+    assert validate({key: given}) == {key: kept}
+
+
+@pytest.mark.parametrize(
     ("text", "milliseconds"),
     [
         ("interval 30 days", 30 * DAY_MS),
@@ -102,9 +123,10 @@ def test_choices_are_stored_in_the_one_spelling_that_every_reader_knows() -> Non
         ("interval 2500 microseconds", 2),
         ("interval 0 hours", 0),
         ("  interval 5 minutes ", 300_000),
+        ("7 days1 hours", 7 * DAY_MS + 3_600_000),
     ],
 )
-def test_intervals_of_fixed_length_are_read_as_spark_reads_them(text: str, milliseconds: int) -> None:
+def test_intervals_of_fixed_length_are_read_with_all_their_parts(text: str, milliseconds: int) -> None:
     assert parse_interval_ms(text) == milliseconds
 
 

@@ -266,9 +266,7 @@ def parse_interval_ms(text: str) -> int:
     matched = _INTERVAL.fullmatch(text.strip())
     if matched is None:
         raise ValueError(f"not an interval: {text!r}")
-    total_us = sum(
-        int(count) * _UNIT_US[unit.lower().removesuffix("s")] for count, unit in _INTERVAL_PART.findall(matched[1])
-    )
+    total_us = sum(int(count) * _UNIT_US[unit.lower()] for count, unit in _INTERVAL_PART.findall(matched[1]))
     if total_us > INT64_MAX:
         raise ValueError(f"interval is too long: {text!r}")
     return total_us // 1_000
@@ -281,8 +279,8 @@ class _Form(msgspec.Struct, frozen=True):
     parse: Callable[[str], Any]
     """Raises ValueError if the text does not have this form."""
     expected: str
-    spells: bool = False
-    """Whether to store the parsed value instead of the given string (choices and booleans have one spelling)."""
+    spell: Callable[[str], str] = str
+    """The text to store for a text of this form: one that Spark's Delta parses too, which is stricter than `parse`."""
 
 
 def _boolean(text: str) -> bool:
@@ -306,7 +304,8 @@ def _integer(low: int, high: int = INT64_MAX) -> _Form:
             raise ValueError("not an integer in range")
         return int(text)
 
-    return _Form(parse, f"an integer of at least {low}" if high == INT64_MAX else f"an integer from {low} to {high}")
+    expected = f"an integer of at least {low}" if high == INT64_MAX else f"an integer from {low} to {high}"
+    return _Form(parse, expected, lambda text: str(int(text)))
 
 
 def _choice(*names: str, **also: str) -> _Form:
@@ -319,7 +318,7 @@ def _choice(*names: str, **also: str) -> _Form:
             raise ValueError("not one of the choices")
         return name
 
-    return _Form(parse, one_of(names), spells=True)
+    return _Form(parse, one_of(names), parse)
 
 
 def size_bytes(text: str) -> int:
@@ -353,8 +352,12 @@ def column_paths(text: str) -> tuple[ColumnPath, ...]:
 
 
 def path_text(path: ColumnPath) -> str:
-    """The path of one column as SQL and `column_paths` write it: ``a.b``, and other names in backticks."""
-    return ".".join(name if name.isidentifier() else backquoted(name) for name in path)
+    """The path of one column as Spark's SQL reads it: ``a.b``, and other names in backticks, also ``é``."""
+    return ".".join(name if name.isascii() and name.isidentifier() else backquoted(name) for name in path)
+
+
+def _column_list(text: str) -> str:
+    return ",".join(map(path_text, column_paths(text)))
 
 
 def _probability(text: str) -> float:
@@ -368,6 +371,19 @@ def _catalog_entry(text: str) -> str:
     if _CATALOG_ENTRY.fullmatch(text) is None:
         raise ValueError("not an entry of a catalog")
     return text
+
+
+def _folded(text: str) -> str:
+    return text.strip().lower()
+
+
+def _unspaced(text: str) -> str:
+    return "".join(text.split())
+
+
+def _spaced(text: str) -> str:
+    """The words and numbers of an interval with a space between them: Spark does not read ``7days``."""
+    return " ".join(_WORD_OR_NUMBER.findall(text))
 
 
 def _not_empty(text: str) -> str:
@@ -389,12 +405,13 @@ _UNIT_US = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-_INTERVAL_PART = pattern(rf"(\d{{1,18}})\s*({'|'.join(_UNIT_US)})s?\b", re.IGNORECASE | re.ASCII)
+_INTERVAL_PART = pattern(rf"(\d{{1,18}})\s*({'|'.join(_UNIT_US)})", re.IGNORECASE | re.ASCII)
 _INTERVAL = pattern(rf"(?:interval\s+)?((?:\d{{1,18}}\s*(?:{'|'.join(_UNIT_US)})s?\s*)+)", re.IGNORECASE | re.ASCII)
+_WORD_OR_NUMBER = pattern(r"[a-z]+|\d+", re.IGNORECASE | re.ASCII)
 
-_BOOLEAN = _Form(_boolean, "true or false", spells=True)
+_BOOLEAN = _Form(_boolean, "true or false", _folded)
 _INTERVAL_FORM = _Form(
-    parse_interval_ms, "an interval of weeks, days, hours, minutes, seconds, as in 'interval 30 days'"
+    parse_interval_ms, "an interval of weeks, days, hours, minutes, seconds, as in 'interval 30 days'", _spaced
 )
 _TEXT = _Form(_not_empty, "text that is not empty")
 _CODECS = _choice(*CODECS)
@@ -403,7 +420,7 @@ _CODECS = _choice(*CODECS)
 
 _FORMS: dict[str, _Form] = {
     "delta.appendOnly": _BOOLEAN,
-    "delta.autoOptimize.autoCompact": _Form(_auto_compact, "true, false, auto or legacy"),
+    "delta.autoOptimize.autoCompact": _Form(_auto_compact, "true, false, auto or legacy", _folded),
     "delta.autoOptimize.optimizeWrite": _TEXT,
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
@@ -413,7 +430,9 @@ _FORMS: dict[str, _Form] = {
     "delta.columnMapping.mode": _choice("none", "name", "id"),
     "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
     "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
-    "delta.dataSkippingStatsColumns": _Form(column_paths, "column names separated by commas, as in 'a, b.c'"),
+    "delta.dataSkippingStatsColumns": _Form(
+        column_paths, "column names separated by commas, as in 'a, b.c'", _column_list
+    ),
     "delta.dataSkippingStringPrefixLength": _integer(1, INT32_MAX),
     "delta.deletedFileRetentionDuration": _INTERVAL_FORM,
     "delta.dropFeatureTruncateHistory.retentionDuration": _INTERVAL_FORM,
@@ -444,7 +463,7 @@ _FORMS: dict[str, _Form] = {
     "delta.rowTrackingSuspended": _BOOLEAN,
     "delta.sampleRetentionDuration": _INTERVAL_FORM,
     "delta.setTransactionRetentionDuration": _INTERVAL_FORM,
-    "delta.targetFileSize": _Form(size_bytes, "a size in bytes, or with a unit as in '128mb'"),
+    "delta.targetFileSize": _Form(size_bytes, "a size in bytes, or with a unit as in '128mb'", _unspaced),
     "delta.tuneFileSizesForRewrites": _BOOLEAN,
     "delta.universalFormat.enabledFormats": _TEXT,
     "delta.writePartitionColumnsToParquet": _BOOLEAN,
@@ -472,7 +491,7 @@ _BY_COLUMN: dict[str, _Form] = {
     "parquet.enable.dictionary": _BOOLEAN,
     "parquet.bloom.filter.enabled": _BOOLEAN,
     "parquet.bloom.filter.expected.ndv": _integer(1, INT32_MAX),
-    "parquet.bloom.filter.fpp": _Form(_probability, "a number between 0 and 1"),
+    "parquet.bloom.filter.fpp": _Form(_probability, "a number between 0 and 1", lambda text: str(float(text))),
     f"{PREFIX}parquet.encoding": _choice(*ENCODINGS),
 }
 """The settings that one column can have. parquet-java has no setting for an encoding, so that one is txlog's own."""
@@ -613,12 +632,10 @@ def _checked_value(key: str, value: object) -> str:
     if form is None:
         return value
     try:
-        parsed = form.parse(value)
+        form.parse(value)
     except ValueError:
         raise invalid(f"table property {key}", value, expected) from None
-    if not form.spells:
-        return value
-    return str(parsed).lower() if isinstance(parsed, bool) else cast(str, parsed)
+    return form.spell(value)
 
 
 def _form_of(key: str) -> _Form | None:
