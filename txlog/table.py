@@ -1215,7 +1215,7 @@ class Table(Readable, metaclass=Hinted):
             The version without them.
 
         Raises:
-            InvalidInputError: A property is not set.
+            InvalidInputError: A property is not set, or cannot be unset.
         """
         from txlog.commands.change_definition import change_definition, properties_unset
 

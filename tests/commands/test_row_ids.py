@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.errors import CorruptLogError
+from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import resolve_data_path
 from txlog.reading.deletion_vectors import DeletionVectorReader
@@ -215,6 +215,31 @@ def test_a_table_that_names_no_column_for_ids_is_refused_before_anything_is_writ
     with pytest.raises(CorruptLogError, match="materializedRowIdColumnName"):
         table.update({"v": "1"})
     assert table.version == 2
+
+
+@pytest.mark.parametrize("what", ["RowId", "RowCommitVersion"])
+def test_the_columns_that_keep_row_ids_are_not_set_or_unset_by_properties(tmp_path: Path, what: str) -> None:
+    table = made(tmp_path)
+    table.update({"v": "7"}, "k = 1")
+    known, version = tracked(table), table.version
+    key = f"delta.rowTracking.materialized{what}ColumnName"
+    refused = pytest.raises(InvalidInputError, match=rf"{key} names the column .* cannot be set or unset")
+    with refused:
+        table.set_properties({key: "other"})
+    with refused:
+        table.unset_properties(key)
+    with refused, table.transaction() as txn:
+        txn.set_properties({key.lower(): "other"})
+    with refused:
+        table.set_properties({"delta.enableRowTracking": "false", key: "other"})
+    with refused:
+        Table.create(tmp_path / "new", SCHEMA, (), {**TRACKED, key: "v"})
+    with refused:
+        table.clone(tmp_path / "clone", properties={key: "other"})
+    table.set_properties({key: table.snapshot().properties[key], "mine": "set"})
+    table.optimize()
+    assert tracked(table) == known
+    assert table.version == version + 2
 
 
 @given(data=st.data())

@@ -150,6 +150,7 @@ def new_table(
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
+    _check_row_id_columns({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     check_conditions(configuration, struct)
@@ -373,6 +374,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     _check_log_retention(source.metadata.configuration, configuration)
     check_same_conditions(source.metadata.configuration, configuration)
     own = {} if there is None else there.metadata.configuration
+    _check_row_id_columns(own, {**own, **overrides})
     for before in (source.metadata.configuration, own if there is not None else configuration):
         if mapping_mode(before) != mapping_mode(configuration):
             raise InvalidInputError(
@@ -564,10 +566,21 @@ def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) ->
     )
 
 
+def _check_row_id_columns(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse other columns for row ids: rows whose ids are in the columns named so far would get new ids."""
+    for key in _ROW_TRACKING_COLUMNS:
+        if before.get(key) != after.get(key):
+            raise InvalidInputError(
+                f"{key} names the column in which the table's files keep row ids or their versions, so it cannot be set"
+                f" or unset: leave it out. {call('drop_feature', 'rowTracking')} removes it with the row ids"
+            )
+
+
 def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse properties that cannot be changed alone, since the files or the schema would have to change too."""
     _check_promises(before, after)
     _check_log_retention(before, after)
+    _check_row_id_columns(before, after)
     check_same_conditions(before, after)
     modes = mapping_mode(before), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):
