@@ -158,7 +158,41 @@ def test_nothing_is_begun_if_another_property_is_refused(tmp_path: Path) -> None
     assert Table.open(table.uri).version == 3
 
 
+def test_row_tracking_is_not_suspended_while_the_table_promises_row_ids(tmp_path: Path) -> None:
+    suspended = {"delta.rowTrackingSuspended": "true"}
+    refused = pytest.raises(
+        InvalidInputError, match=r"delta\.rowTrackingSuspended = true lets new files have no row ids"
+    )
+    with refused:
+        made(tmp_path, properties={**ON, **suspended})
+    table = made(tmp_path, properties=ON)
+    with refused:
+        table.set_properties(suspended)
+    with refused, table.transaction() as txn:
+        txn.set_properties(suspended)
+    with refused:
+        table.clone(tmp_path / "clone", properties=suspended)
+    table.append(rows(99))
+    tracks(table)
+    table.set_properties({"delta.enableRowTracking": "false", **suspended})
+    with refused:
+        table.set_properties(ON)
+
+
+def test_a_table_that_another_writer_let_promise_and_suspend_row_ids_takes_other_properties(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1, properties={"delta.rowTrackingSuspended": "true"})
+    log = Path(table.uri, "_delta_log", f"{0:020}.json")
+    both = '"delta.enableRowTracking":"true","delta.rowTrackingSuspended"'
+    log.write_text(log.read_text().replace('"delta.rowTrackingSuspended"', both))
+    table = Table.open(table.uri)
+    table.set_properties({"mine": "set"})
+    table.unset_properties(["delta.rowTrackingSuspended"])
+    assert table.snapshot().properties["delta.enableRowTracking"] == "true"
+
+
 def test_a_table_that_suspends_row_tracking_is_left_alone(tmp_path: Path) -> None:
     table = made(tmp_path, properties={"delta.rowTrackingSuspended": "true"})
-    with pytest.raises(InvalidInputError, match="suspends row tracking"):
+    with pytest.raises(InvalidInputError, match="lets new files have no row ids"):
         table.set_properties(ON)
+    with pytest.raises(InvalidInputError, match="suspends row tracking"):
+        table.set_properties({**ON, "delta.rowTrackingSuspended": "false"})

@@ -22,7 +22,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.row_tracking import tracks_rows
+from txlog.log.row_tracking import SUSPENDED, is_suspended, tracks_rows
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.file_columns import add_files_of
@@ -38,7 +38,6 @@ _FILES = 10_000
 """Files that get ids in one commit."""
 
 _FEATURE = {"delta.feature.rowTracking": "supported"}
-_SUSPENDED = "delta.rowTrackingSuspended"
 
 
 def turns_row_tracking_on(state: TableState, properties: dict[str, str]) -> bool:
@@ -52,9 +51,9 @@ def give_row_ids(open_table: OpenTable, user_metadata: str | None = None) -> Non
     Raises ``InvalidInputError`` if the table suspends row tracking, and what `commit_change` and ``commit_plan`` raise.
     """
     state = open_table.writable_state()
-    if state.metadata.configuration.get(_SUSPENDED, "false").strip().lower() == "true":
+    if is_suspended(state.metadata.configuration):
         raise InvalidInputError(
-            f"the table suspends row tracking ({_SUSPENDED} = true): unset that property first",
+            f"the table suspends row tracking ({SUSPENDED} = true): unset that property first",
             table=open_table.uri,
             version=state.version,
         )
@@ -87,8 +86,8 @@ def take_row_ids(open_table: OpenTable) -> None:
 
 
 def _suspended(state: TableState) -> DefinitionChange:
-    parameters = operation_parameters(properties={_SUSPENDED: "true"})
-    return DefinitionChange(with_properties(state, {_SUSPENDED: "true"}), "SET TBLPROPERTIES", parameters)
+    parameters = operation_parameters(properties={SUSPENDED: "true"})
+    return DefinitionChange(with_properties(state, {SUSPENDED: "true"}), "SET TBLPROPERTIES", parameters)
 
 
 def _with_ids(open_table: OpenTable, state: TableState) -> pa.Table:

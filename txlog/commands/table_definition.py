@@ -20,6 +20,7 @@ from txlog.log.definition_changes import is_same_definition
 from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.row_tracking import SUSPENDED, is_suspended
 from txlog.log.state import TableState
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.change_data import reserved_columns
@@ -151,6 +152,7 @@ def new_table(
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
     _check_row_id_columns({}, configuration)
+    _check_row_id_promise({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     check_conditions(configuration, struct)
@@ -372,6 +374,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     configuration.update(overrides)
     _check_promises(source.metadata.configuration, configuration)
     _check_log_retention(source.metadata.configuration, configuration)
+    _check_row_id_promise(source.metadata.configuration, configuration)
     check_same_conditions(source.metadata.configuration, configuration)
     own = {} if there is None else there.metadata.configuration
     _check_row_id_columns(own, {**own, **overrides})
@@ -576,11 +579,25 @@ def _check_row_id_columns(before: Mapping[str, str], after: Mapping[str, str]) -
             )
 
 
+def _check_row_id_promise(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse to promise row ids and to give new files none. What another engine did before may stay."""
+
+    def breaks(configuration: Mapping[str, str]) -> bool:
+        return TableProperties.of(configuration).enable_row_tracking and is_suspended(configuration)
+
+    if breaks(after) and not breaks(before):
+        raise InvalidInputError(
+            f"{SUSPENDED} = true lets new files have no row ids, and delta.enableRowTracking = true promises an id for"
+            " every row: set one of them to false"
+        )
+
+
 def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse properties that cannot be changed alone, since the files or the schema would have to change too."""
     _check_promises(before, after)
     _check_log_retention(before, after)
     _check_row_id_columns(before, after)
+    _check_row_id_promise(before, after)
     check_same_conditions(before, after)
     modes = mapping_mode(before), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):

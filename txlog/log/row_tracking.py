@@ -18,11 +18,22 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
 from txlog.protocol.statistics_read import num_records
 
-__all__ = ["ROW_TRACKING_PROPERTIES", "row_id_domain", "row_id_mark", "tracks_rows", "with_row_ids"]
+__all__ = [
+    "ROW_TRACKING_PROPERTIES",
+    "SUSPENDED",
+    "is_suspended",
+    "row_id_domain",
+    "row_id_mark",
+    "tracks_rows",
+    "with_row_ids",
+]
+
+SUSPENDED = "delta.rowTrackingSuspended"
+"""If true, new files get no row ids, although the protocol lists the feature."""
 
 ROW_TRACKING_PROPERTIES = (
     "delta.enableRowTracking",
-    "delta.rowTrackingSuspended",
+    SUSPENDED,
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
@@ -33,8 +44,11 @@ _HIGH_WATER_MARK = "rowIdHighWaterMark"
 
 def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
     """Whether every new file needs row ids: if the protocol lists the feature, enabled or not."""
-    suspended = configuration.get("delta.rowTrackingSuspended", "false").strip().lower() == "true"
-    return "rowTracking" in (protocol.writer_features or ()) and not suspended
+    return "rowTracking" in (protocol.writer_features or ()) and not is_suspended(configuration)
+
+
+def is_suspended(configuration: Mapping[str, str]) -> bool:
+    return configuration.get(SUSPENDED, "false").strip().lower() == "true"
 
 
 def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
