@@ -239,6 +239,14 @@ def test_a_bounded_run_takes_the_oldest_and_the_next_one_continues() -> None:
     assert world.clean_up().names == (checkpoint_name(2), commit_name(3), commit_name(4))
 
 
+def test_a_bounded_run_takes_protected_versions_together() -> None:
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
+    properties = {"delta.requireCheckpointProtectionBeforeVersion": "4"}
+    world = daily(10, checkpoints=(2, 5), protocol=protocol, **properties)
+    assert world.clean_up(most=3).names == (*map(commit_name, range(3)), checkpoint_name(2), commit_name(3))
+    assert world.clean_up(most=3).names == (commit_name(4),)
+
+
 def test_time_travel_starts_after_a_checkpoint_whose_commit_is_missing() -> None:
     world = daily(8, checkpoints=(2, 5))
     for version in range(3):

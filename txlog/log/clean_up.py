@@ -26,7 +26,15 @@ from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.log_names import LogFile, LogFileKind, parse_log_name
 from txlog.protocol.properties import DAY_MS, TableProperties
 
-__all__ = ["CleanUpPlan", "cutoff_ms", "kept_checkpoints", "plan_sidecars", "plan_versions", "protected_version"]
+__all__ = [
+    "CleanUpPlan",
+    "cutoff_ms",
+    "kept_checkpoints",
+    "plan_sidecars",
+    "plan_versions",
+    "planned_for_one_run",
+    "protected_version",
+]
 
 _PROTECTION_FEATURE = "checkpointProtection"
 _PROTECTION_PROPERTY = "delta.requireCheckpointProtectionBeforeVersion"
@@ -95,6 +103,21 @@ def plan_versions(files: Sequence[File], checkpoint: CheckpointFiles) -> CleanUp
             versions.append((parsed.version, _rank(parsed), file.name, file))
     versions.sort(key=lambda entry: entry[:3])
     return CleanUpPlan(checkpoint, (*compacted, *(entry[3] for entry in versions)))
+
+
+def planned_for_one_run(plan: CleanUpPlan[File], most: int | None, protected_version: int) -> tuple[File, ...]:
+    """The files to delete in one run: the oldest ``most``, and all that belong to protected versions in any case.
+
+    Those go together, since a rest of them can need features that the protocol no longer names.
+    """
+    protected = [place for place, file in enumerate(plan.files, 1) if _first_version(file) < protected_version]
+    return plan.files if most is None else plan.files[: max([most, *protected[-1:]])]
+
+
+def _first_version(file: ListedFile) -> int:
+    parsed = parse_log_name(file.name)
+    assert parsed is not None
+    return parsed.first_version
 
 
 def _rank(file: LogFile) -> int:

@@ -46,7 +46,8 @@ def clean_up_log(
 ) -> LogCleanUp:
     """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only list it.
 
-    ``most`` limits how many version files one run deletes; the oldest go first, the rest in the next run.
+    ``most`` limits how many version files one run deletes; the oldest go first, the rest in the next run. Protected
+    versions go in one run, however many they are.
     ``has_written`` states that the caller has just written to the log. Then the newest file shows the store's time, and
     nothing is deleted early if this machine's clock is ahead. ``retention_ms`` takes the place of the property. Raises
     ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
@@ -65,6 +66,7 @@ class _CleanUp:
         self._log = log
         self._store = log.store.log
         self._state = state
+        self._protected_version = clean_up.protected_version(state.protocol, state.metadata)
         self._now_ms = ambient.now_ms()
         self._reader = CheckpointReader(log.store, log.limits)
 
@@ -74,7 +76,7 @@ class _CleanUp:
             self._now_ms = min(self._now_ms, max((file.modified_ms for file in files), default=self._now_ms))
         plan = self._plan_versions(files)
         first_version = plan.first_version if plan else 0
-        doomed = list(plan.files if plan else ())[:most]
+        doomed = list(clean_up.planned_for_one_run(plan, most, self._protected_version) if plan else ())
         sidecars = self._plan_sidecars(files, first_version) if is_settled else ()
         doomed += sidecars
         temporaries = self._store.remove_stale_temporaries(dry_run=dry_run)
@@ -106,7 +108,7 @@ class _CleanUp:
         candidates = clean_up.kept_checkpoints(
             files,
             cutoff_version=self._log.newest_version_until(cutoff_ms, state),
-            protected_version=clean_up.protected_version(state.protocol, state.metadata),
+            protected_version=self._protected_version,
         )
         for checkpoint in candidates:
             plan = clean_up.plan_versions(files, checkpoint)
