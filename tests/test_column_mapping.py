@@ -194,6 +194,23 @@ def test_an_id_of_a_column_that_was_dropped_is_not_given_again(tmp_path: Path) -
     assert min(f["metadata"]["delta.columnMapping.id"] for f in fields_of(table)) == 101
 
 
+@pytest.mark.parametrize("text", ["abc", "", "-3", "9" * 5000])
+def test_a_highest_id_that_cannot_be_read_is_counted_from_the_columns(text: str, tmp_path: Path) -> None:
+    key = "delta.columnMapping.maxColumnId"
+    table = made(tmp_path / "t", "name")
+    log = Path(table.uri, "_delta_log", f"{0:020}.json")
+    for name in Path(table.uri, "_delta_log").glob("*.crc"):
+        name.unlink()
+    log.write_text(log.read_text().replace(f'"{key}":"11"', f'"{key}":"{text}"'))
+    table = txlog.Table.open(table.uri)
+    assert table.snapshot().properties[key] == text
+    table.clone(tmp_path / "clone")
+    assert txlog.Table.open(tmp_path / "clone").snapshot().properties[key] == "11"
+    table.add_columns("new int")
+    assert {f["name"]: f["metadata"]["delta.columnMapping.id"] for f in fields_of(table)}["new"] == 12
+    assert table.snapshot().properties[key] == "12"
+
+
 def test_a_table_begins_to_map_its_columns_under_the_names_its_files_have(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "s": [{"x": 1}]})
     txlog.write(tmp_path, rows)

@@ -340,6 +340,15 @@ def test_a_history_that_needs_the_feature_is_cut_off_once_it_is_a_day_old(tmp_pa
     assert deltalake.DeltaTable(table.uri).protocol().min_reader_version == 1
 
 
+def test_a_history_is_not_cut_off_by_a_retention_that_cannot_be_read(tmp_path: Path) -> None:
+    key = "delta.dropFeatureTruncateHistory.retentionDuration"
+    table = made(tmp_path, {**VECTORS, key: "interval 3 days"})
+    log = Path(table.uri, "_delta_log", f"{0:020}.json")
+    log.write_text(log.read_text().replace("interval 3 days", "interval 1 month"))
+    with pytest.raises(InvalidInputError, match=rf"{table.uri} v\d+: .*{key} 'interval 1 month': expected an interval"):
+        Table.open(table.uri).drop_feature("deletionVectors", truncate_history=True)
+
+
 def test_a_feature_of_writers_has_no_history_to_cut_off(tmp_path: Path) -> None:
     table = made(tmp_path, {"delta.enableInCommitTimestamps": "true"})
     with pytest.raises(InvalidInputError, match="concerns writers only"):

@@ -230,6 +230,25 @@ def test_tombstones_of_two_ages_in_one_file_stay_until_the_younger_is_past_the_r
         assert tombstones(table) == []
 
 
+def test_a_retention_that_cannot_be_read_stops_the_work_that_needs_it(make_table: Callable[..., txlog.Table]) -> None:
+    table = make_table(schema=SCHEMA, properties=KEPT)
+    log = Path(table.uri, "_delta_log", f"{0:020}.json")
+    log.write_text(log.read_text().replace("interval 7 days", "3 months"))
+    table = txlog.Table.open(table.uri)
+    table.append(pa.table({"id": [1], "seq": [1], "name": ["a"]}))
+    refused = pytest.raises(
+        txlog.InvalidInputError, match=r"v1: .*txlog\.tombstone-retention '3 months': expected an int"
+    )
+    with refused:
+        table.optimize()
+    with refused:
+        upsert(table, ("-D", 1, 2, None))
+    table.set_properties({"txlog.tombstone-retention": "90 days"})
+    upsert(table, ("-D", 1, 2, None))
+    table.optimize()
+    assert len(tombstones(table)) == 1
+
+
 def test_a_purge_takes_tombstones_out(table: txlog.Table) -> None:
     upsert(table, ("+I", 1, 10, "a"), ("+I", 2, 10, "b"))
     upsert(table, ("-D", 1, 20, None))

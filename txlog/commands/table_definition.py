@@ -38,6 +38,7 @@ from txlog.protocol.column_mapping import (
     MAX_COLUMN_ID_KEY,
     MODE_KEY,
     assign,
+    ids_of,
     mapping_mode,
     repeated_physical_names,
     without_metadata,
@@ -386,8 +387,8 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
             )
     configuration.update({key: own[key] for key in _OF_ITS_OWN if key in own and key not in overrides})
     if MAX_COLUMN_ID_KEY in configuration:
-        marks = (configuration[MAX_COLUMN_ID_KEY], own.get(MAX_COLUMN_ID_KEY, "0"))
-        configuration[MAX_COLUMN_ID_KEY] = str(max(map(int, marks)))
+        marks = (TableProperties.of(each).max_column_id for each in (configuration, own))
+        configuration[MAX_COLUMN_ID_KEY] = str(max(*marks, *ids_of(source.schema)))
     configuration = _with_row_tracking_columns(configuration)
     metadata = replace(
         source.metadata,
@@ -616,7 +617,7 @@ def _mapped(
     """In a table with column mapping, give each new column an id and a physical name, and record the highest id."""
     if mapping_mode(configuration) == "none":
         return schema, dict(configuration)
-    schema, highest = assign(schema, int(configuration.get(MAX_COLUMN_ID_KEY, "0")), new_name)
+    schema, highest = assign(schema, TableProperties.of(configuration).max_column_id, new_name)
     return schema, {**configuration, MAX_COLUMN_ID_KEY: str(highest)}
 
 

@@ -11,13 +11,13 @@ import datetime
 from collections.abc import Callable
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
 from txlog.protocol.actions import AddFile, Metadata
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import is_for_readers, use_of
-from txlog.protocol.properties import DAY_MS, parse_interval_ms
+from txlog.protocol.properties import DAY_MS, interval_ms
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.util import ambient
 from txlog.util.wording import argument
@@ -46,7 +46,8 @@ def cut_off_history(open_table: OpenTable, feature: str, left: Left) -> None:
     listing = list_log(open_table.store)
     if _is_clear(open_table, min(listing.commits), state, feature, left):
         return
-    retention_ms = _retention_ms(state)
+    with TxlogError.located(open_table.uri, state.version):
+        retention_ms = _retention_ms(state)
     old_enough_ms = ambient.now_ms() - retention_ms
     starts = [found.version for found in listing.checkpoints]  # newest first
     start = next((version for version in starts if log.timestamp_ms(version) <= old_enough_ms), None)
@@ -69,8 +70,8 @@ def cut_off_history(open_table: OpenTable, feature: str, left: Left) -> None:
 
 
 def _retention_ms(state: TableState) -> int:
-    text = state.metadata.configuration.get(RETENTION_KEY)
-    return DAY_MS if text is None else parse_interval_ms(text)
+    found = interval_ms(state.metadata.configuration, RETENTION_KEY)
+    return DAY_MS if found is None else found
 
 
 def _is_clear(open_table: OpenTable, version: int, newest: TableState, feature: str, left: Left) -> bool:

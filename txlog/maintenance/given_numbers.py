@@ -17,6 +17,7 @@ from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
 from txlog.protocol.features import features_of
 from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, has_columns_of, identity_columns, with_marks
+from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import parse_schema
 
 __all__ = ["GivenNumbers", "counts"]
@@ -100,5 +101,4 @@ def _columns(metadata: Metadata) -> tuple[IdentityColumn, ...]:
 
 
 def _max_column_id(metadata: Metadata) -> int:
-    text = metadata.configuration.get(MAX_COLUMN_ID_KEY, "").strip()
-    return int(text) if text.isdecimal() else 0
+    return TableProperties.of(metadata.configuration).max_column_id

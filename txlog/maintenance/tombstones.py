@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
-from txlog.errors import ConflictError
+from txlog.errors import ConflictError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, operation_parameters
@@ -61,8 +61,9 @@ def tidy_tombstones(open_table: OpenTable, outdated: FindFiles = lambda state, f
     If another writer removed one of them meanwhile, all stay as they are. Raises what `OpenTable.commit` raises.
     """
     state = open_table.log.newest_state()
-    if retention_ms(state.metadata.configuration) is None:
-        return
+    with TxlogError.located(open_table.uri, state.version):
+        if retention_ms(state.metadata.configuration) is None:
+            return
     files = tombstones_of(state, open_table.log.files(state))
     found = add_files_of(files)
     before_ms = expired_before_ms(state, ambient.now_ms())

@@ -52,6 +52,7 @@ __all__ = [
     "TableProperties",
     "column_paths",
     "field_option",
+    "interval_ms",
     "is_parquet_setting",
     "merge_options",
     "parquet_values",
@@ -179,6 +180,7 @@ class TableProperties(msgspec.Struct, frozen=True):
     in_commit_timestamp_enablement_version: int | None = None
     in_commit_timestamp_enablement_timestamp: int | None = None
     column_mapping_mode: str = "none"
+    max_column_id: int = 0
     iceberg: str | None = None
     iceberg_catalog: str | None = None
     group_commit: bool = False
@@ -270,6 +272,18 @@ def parse_interval_ms(text: str) -> int:
     if total_us > INT64_MAX:
         raise ValueError(f"interval is too long: {text!r}")
     return total_us // 1_000
+
+
+def interval_ms(configuration: Mapping[str, str], key: str) -> int | None:
+    """Milliseconds of a property that has no safe default; None if it is not set.
+
+    Raises ``InvalidInputError`` if another writer set it to something that is no interval of fixed length.
+    """
+    text = configuration.get(key)
+    try:
+        return None if text is None else parse_interval_ms(text)
+    except ValueError:
+        raise invalid(f"table property {key}", text, _INTERVAL_FORM.expected) from None
 
 
 # --- forms of values ---------------------------------------------------------------------------------
@@ -550,6 +564,7 @@ _ATTRIBUTES = {
     "in_commit_timestamp_enablement_version": "delta.inCommitTimestampEnablementVersion",
     "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",
     "column_mapping_mode": "delta.columnMapping.mode",
+    "max_column_id": "delta.columnMapping.maxColumnId",
     "iceberg": ICEBERG,
     "iceberg_catalog": ICEBERG_CATALOG,
     "group_commit": GROUP_COMMIT,

@@ -21,7 +21,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.properties import TOMBSTONE_RETENTION, TableProperties, parse_interval_ms
+from txlog.protocol.properties import TOMBSTONE_RETENTION, TableProperties, interval_ms
 from txlog.protocol.schema import Array, Map, Struct, to_arrow
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.store.base import FileStore
@@ -53,9 +53,8 @@ _NO_TOMBSTONES = {
 
 
 def retention_ms(configuration: Mapping[str, str]) -> int | None:
-    """How long tombstones are kept; None if the table keeps none."""
-    text = configuration.get(TOMBSTONE_RETENTION)
-    return None if text is None else parse_interval_ms(text)
+    """How long tombstones are kept; None if the table keeps none. Raises ``InvalidInputError`` if it does not say."""
+    return interval_ms(configuration, TOMBSTONE_RETENTION)
 
 
 def is_tombstones(add: AddFile) -> bool:
