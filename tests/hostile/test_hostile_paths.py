@@ -328,16 +328,45 @@ def _old_table(root: Path) -> Path:
     return root / "_delta_log"
 
 
-def test_clean_up_deletes_what_is_due_and_no_link_and_nothing_behind_one(tmp_path: Path, outside: Path) -> None:
+def test_clean_up_deletes_nothing_in_a_log_with_a_link_and_nothing_behind_one(tmp_path: Path, outside: Path) -> None:
     log = _old_table(tmp_path / "old")
     (log / f"{1:020d}.json").rename(log / "kept")
     (log / f"{1:020d}.json").symlink_to(outside / f"{0:020d}.json")
     (log / ".x.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp").symlink_to(outside / "secret.parquet")
     _age(log)
-    gone = txlog.Table.open(str(tmp_path / "old")).clean_up_log().names
-    assert {f"{0:020d}.json", f"{2:020d}.json"} <= set(gone)
-    assert (log / f"{1:020d}.json").is_symlink()
-    assert not (log / f"{0:020d}.json").exists()
+    before, behind = _tree(log), _tree(outside)
+    table = txlog.Table.open(str(tmp_path / "old"))
+    with pytest.raises(txlog.StorageError, match=f"{1:020d}.json is a symbolic link"):
+        table.clean_up_log()
+    assert (_tree(log), _tree(outside)) == (before, behind)
+    (log / f"{1:020d}.json").unlink()
+    (log / "kept").rename(log / f"{1:020d}.json")
+    assert {f"{0:020d}.json", f"{2:020d}.json"} <= set(table.clean_up_log().names)
+    assert _tree(outside) == behind
+
+
+@pytest.mark.parametrize("linked", [range(5), range(3, 5), range(1, 2)], ids=["all", "the newest", "one between"])
+def test_a_log_whose_files_are_links_is_neither_read_nor_taken_for_an_absent_table(
+    tmp_path: Path, linked: range
+) -> None:
+    root = tmp_path / "t"
+    table = txlog.Table.create(str(root), ROWS.schema)
+    for _ in range(4):
+        table.append(ROWS)
+    (tmp_path / "cache").mkdir()
+    for version in linked:
+        commit = root / "_delta_log" / f"{version:020d}.json"
+        commit.rename(tmp_path / "cache" / commit.name)
+        commit.symlink_to(tmp_path / "cache" / commit.name)
+    for use in (
+        lambda: txlog.Table.open(str(root)).to_arrow(),
+        lambda: txlog.write(str(root), ROWS),
+        lambda: txlog.Table.open(str(root)).verify(),
+    ):
+        with pytest.raises(
+            txlog.StorageError, match=r"\.json is a symbolic link, .* Put what it leads to in its place"
+        ):
+            use()
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["in the table", "outside"])

@@ -379,10 +379,28 @@ def test_only_plain_files_with_log_names_are_listed(log: LocalLogStore, root: Pa
     (directory / "_sidecars").mkdir()
     (directory / f".{SECOND}.crc").write_bytes(b"")
     (directory / f"{SECOND}#1").write_bytes(b"left by another client")
-    (directory / SECOND).symlink_to("/etc/hostname")
+    (directory / "mine.json").symlink_to("/etc/hostname")
+    (directory / f"{SECOND}.d").mkdir()
     assert [meta.name for meta in log.list_from("")] == [COMMIT]
-    with pytest.raises(StorageError):
+
+
+@pytest.mark.parametrize("leads_to", ["/etc/hostname", "absent", SECOND])
+def test_a_file_of_the_log_that_is_a_symbolic_link_is_an_error_that_says_so(
+    leads_to: str, log: LocalLogStore, root: Path
+) -> None:
+    log.put_if_absent(COMMIT, b"body")
+    (root / "_delta_log" / SECOND).symlink_to(leads_to)
+    refused = pytest.raises(StorageError, match=f"{SECOND} is a symbolic link, .* Put what it leads to in its place")
+    with refused:
+        log.list_from("")
+    with refused:
         log.read(SECOND)
+    with refused:
+        log.make_durable(SECOND)
+    (root / "_delta_log" / "_sidecars").mkdir()
+    (root / "_delta_log" / "_sidecars" / "a.parquet").symlink_to(leads_to)
+    with pytest.raises(StorageError, match=r"a\.parquet is a symbolic link"):
+        log.read("_sidecars/a.parquet")
 
 
 def test_a_file_below_the_log_is_read_but_not_through_a_symbolic_link(log: LocalLogStore, root: Path) -> None:

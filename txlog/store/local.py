@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
-from txlog.protocol.log_names import SIDECARS
+from txlog.protocol.log_names import SIDECARS, parse_log_name
 from txlog.protocol.paths import IN_PROGRESS
 from txlog.store import disk
 from txlog.store.base import (
@@ -104,8 +104,10 @@ class LocalLogStore:
         try:
             with os.scandir(self._path_of_folder(folder)) as entries:
                 for entry in entries:
-                    if prefix + entry.name >= start and _NAME.fullmatch(entry.name):
-                        _append_if_file(found, entry, prefix)
+                    if prefix + entry.name < start or not _NAME.fullmatch(entry.name):
+                        continue
+                    if not _append_if_file(found, entry, prefix) and parse_log_name(entry.name) is not None:
+                        self._refuse_links((entry.path,))  # left out, the table would look empty, or end earlier
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -294,9 +296,12 @@ class LocalLogStore:
             disk.check_no_links(folders)
         except ValueError as error:
             below = os.path.relpath(folders[-1], self._root)
-            raise StorageError(f"{error}; nothing was changed", table=self._root, path=below) from None
+            message = f"{error}; nothing was changed. Put what it leads to in its place"
+            raise StorageError(message, table=self._root, path=below) from None
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
+        if error.errno == errno.ELOOP:
+            self._refuse_links((f"{self._directory}/{name}",))
         return _failure(action, self._root, f"{self._folder}/{name}", error)
 
     def _no_exclusive_create(self, error: OSError) -> StorageError:
@@ -614,13 +619,16 @@ def _and_above(root: str, relative: str) -> tuple[str, ...]:
     return tuple(itertools.accumulate(relative.split("/"), lambda above, name: f"{above}/{name}", initial=root))[1:]
 
 
-def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: str = "") -> None:
+def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: str = "") -> bool:
+    """Append a regular file. Returns whether it is one."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
-        return
-    if stat.S_ISREG(status.st_mode):
+        return False
+    is_file = stat.S_ISREG(status.st_mode)
+    if is_file:
         found.append(_meta_of(prefix + entry.name, status))
+    return is_file
 
 
 def _all_of(sync: Callable[[str], None], names: list[str]) -> None:
