@@ -55,6 +55,22 @@ def test_an_older_state_is_not_changed_by_later_commits() -> None:
     assert (old.transaction_version("x"), set(old.domains)) == (1, {"a"})
 
 
+def test_a_state_is_not_changed_by_what_its_builder_replays_afterwards() -> None:
+    base = created(SetTransaction("x", 1), domain("a"))
+    builder = StateBuilder(base)
+    builder.apply_commit(commit(1, SetTransaction("y", 1), domain("b")))
+    first = builder.build(LogSegment(1, None))
+    builder.apply_commit(commit(2, SetTransaction("y", 2), domain("a", removed=True)))
+    builder.apply_commit(commit(3, SetTransaction("z", 3), domain("c")))
+    second = builder.build(LogSegment(3, None))
+    builder.apply_commit(commit(4, SetTransaction("z", 4), domain("c", removed=True)))
+    found = [
+        ({name: each.version for name, each in state.transactions.items()}, set(state.domains))
+        for state in (base, first, second)
+    ]
+    assert found == [({"x": 1}, {"a"}), ({"x": 1, "y": 1}, {"a", "b"}), ({"x": 1, "y": 2, "z": 3}, {"b", "c"})]
+
+
 def test_schema_is_parsed_once_for_as_long_as_metadata_stays() -> None:
     state = created()
     after = advance(state, commit(1, SetTransaction("x", 1)))

@@ -83,7 +83,8 @@ def unseen_changes(
         mine = adds_of(commit, own_appends) if own_appends else []
         if mine:
             inside.update(canonical_path(add.path) for add in mine if may_hold(add))
-            adds = [add for add in adds if add not in mine]
+            my_paths = {add.path for add in mine}
+            adds = [add for add in adds if add.path not in my_paths]
         removes = [action for action in commit.actions if type(action) is RemoveFile]
         is_blind = commit.commit_info is not None and commit.commit_info.is_blind_append
         if commit.version not in own and is_blind and isolation is not Isolation.SERIALIZABLE and not removes:

@@ -7,7 +7,7 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ CommitMark: TypeAlias = "tuple[int, str | int | None]"
 """A commit's size in bytes, and its transaction id, or its time if its writer gave it no id."""
 
 Derived = TypeVar("Derived")
+Named = TypeVar("Named")
 
 
 class _Parsed:
@@ -124,6 +125,26 @@ class TableState(msgspec.Struct, frozen=True):
         return transaction.version if transaction else None
 
 
+class _Newest(Generic[Named]):
+    """The newest action of each name. Copied once before the first change, so replaying n commits takes n steps."""
+
+    def __init__(self, known: Mapping[str, Named]) -> None:
+        self._known = known
+        self._own: dict[str, Named] | None = None
+
+    def own(self) -> dict[str, Named]:
+        """The dict to change."""
+        if self._own is None:
+            self._own = dict(self._known)
+        return self._own
+
+    def hand_over(self) -> Mapping[str, Named]:
+        """What is known by now; the next change goes to another copy."""
+        if self._own is not None:
+            self._known, self._own = self._own, None
+        return self._known
+
+
 class StateBuilder:
     """Replays actions, oldest first. ``build`` fails if none of them was a protocol or a metadata action."""
 
@@ -131,30 +152,25 @@ class StateBuilder:
         self._base = base
         self._protocol = base.protocol if base else None
         self._metadata = base.metadata if base else None
-        self._transactions: Mapping[str, SetTransaction] = base.transactions if base else {}
-        self._domains: Mapping[str, DomainMetadata] = base.domains if base else {}
+        self._transactions: _Newest[SetTransaction] = _Newest(base.transactions if base else {})
+        self._domains: _Newest[DomainMetadata] = _Newest(base.domains if base else {})
         self.in_commit_timestamp_ms: int | None = None
         self._totals = base.totals if base else None
         self._newest_foreign = base.newest_foreign if base else None
         self.mark = base.mark if base else None
 
     def apply(self, actions: Iterable[Action | None]) -> None:
-        transactions: dict[str, SetTransaction] = {}
-        domains: dict[str, DomainMetadata] = {}
         for action in actions:
             if type(action) is SetTransaction:
-                transactions[action.app_id] = action
+                self._transactions.own()[action.app_id] = action
+            elif type(action) is DomainMetadata and action.removed:
+                self._domains.own().pop(action.domain, None)
             elif type(action) is DomainMetadata:
-                domains[action.domain] = action
+                self._domains.own()[action.domain] = action
             elif type(action) is Metadata:
                 self._metadata = action
             elif type(action) is Protocol:
                 self._protocol = action
-        if transactions:
-            self._transactions = {**self._transactions, **transactions}
-        if domains:
-            merged = {**self._domains, **domains}
-            self._domains = {name: domain for name, domain in merged.items() if not domain.removed}
 
     def apply_commit(self, commit: Commit) -> None:
         self.apply(commit.actions)
@@ -202,8 +218,8 @@ class StateBuilder:
             segment.version,
             protocol,
             metadata,
-            self._transactions,
-            self._domains,
+            self._transactions.hand_over(),
+            self._domains.hand_over(),
             self.in_commit_timestamp_ms,
             segment,
             self._totals,
