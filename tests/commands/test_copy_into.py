@@ -460,6 +460,21 @@ def test_arguments_that_mean_nothing_are_refused(table: Table, folder: Path, arg
         table.copy_into(folder, **arguments)
 
 
+@pytest.mark.parametrize("kind", ["map<string,int>", "array<map<string,int>>", "struct<a:map<string,int>>"])
+def test_json_is_loaded_into_a_table_with_a_map_if_it_has_none(tmp_path: Path, folder: Path, kind: str) -> None:
+    table = Table.create(tmp_path / "maps", f"id bigint, day date, m {kind}")
+    put(folder, "a.json", '{"id": 1, "day": "2026-11-02"}\n')
+    put(folder, "b.json", '{"id": 2, "M": null}\n')
+    assert table.copy_into(folder).rows == 2
+    rows = [{"id": 1, "day": datetime.date(2026, 11, 2), "m": None}, {"id": 2, "day": None, "m": None}]
+    assert table.to_arrow().sort_by("id").to_pylist() == rows
+    value = {"m": '{"k": 1}', "a": '[{"k": 1}]', "s": '{"a": {"k": 1}}'}[kind[0]]
+    put(folder, "c.json", '{"id": 3, "M": ' + value + "}\n")
+    with pytest.raises(InvalidInputError, match=r"c\.json: the column 'm' has a map in the table, .* as Parquet"):
+        table.copy_into(folder)
+    assert table.version == 1
+
+
 def test_a_file_in_place_of_its_folder_is_refused_with_what_to_pass(table: Table, folder: Path) -> None:
     put(folder, "a.csv", csv(1))
     with pytest.raises(InvalidInputError, match=r"this is a file: pass its folder .*coming%, and pattern=\"a\.csv\""):

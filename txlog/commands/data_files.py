@@ -282,8 +282,9 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         read = self._csv_reader if self.format == "csv" else self._json_reader
         optional = self.text_format.optional if self.format == "json" else frozenset()
-        types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
+        types = {name: kind for name, kind in self._readable_types.items() if name not in optional}
         reader = read(self._decompressed(handle), types)
+        self._check_no_maps(reader.schema)
         spelled = self._spelled_in_file(reader.schema.names, optional)
         if self.format == "csv" and len(reader.schema) == 1:
             handle = self.source.open()
@@ -304,11 +305,30 @@ class _DataFile(msgspec.Struct, frozen=True):
         schema = pa.schema([m.with_type(_timed(m.type, wanted.get(m.name, m.type))) for m in reader.schema])
         return schema, self._text_batches(itertools.chain(first, reader), reader.schema.names, schema, handle)
 
+    @property
+    def _readable_types(self) -> Mapping[str, pa.DataType]:
+        """The known types that Arrow can read from this format: its JSON reader refuses every file if it is to read a
+        map, also a file without that column."""
+        known = self.text_format.column_types
+        return known if self.format == "csv" else {name: kind for name, kind in known.items() if not _has_map(kind)}
+
+    def _check_no_maps(self, schema: pa.Schema) -> None:
+        """Refuse objects of JSON for a map: Arrow reads them as structs, in which each row has the keys of all rows."""
+        known = {fold_name(name): (name, kind) for name, kind in self.text_format.column_types.items()}
+        for column in schema if self.format == "json" else ():
+            name, kind = known.get(fold_name(column.name), (column.name, column.type))
+            if _has_map(kind) and not pa.types.is_null(column.type):
+                raise InvalidInputError(
+                    f"{self.name}: the column {name!r} has a map in the table, which is not read from JSON: write such"
+                    " rows as Parquet, or leave the column out",
+                    path=self.name,
+                )
+
     def _spelled_in_file(self, names: Collection[str], optional: Collection[str]) -> dict[str, pa.DataType]:
         """The types of the known columns by the names that the file has for them. The names of a JSON reader have the
         known ones too, whether a row has them or not; an ``optional`` one would be null."""
         spelled = {}
-        for name, kind in self.text_format.column_types.items():
+        for name, kind in self._readable_types.items():
             others = [each for each in names if fold_name(each) == fold_name(name) and each != name]
             is_there = name in names and (self.format == "csv" or not others)
             if others and not is_there:
@@ -427,6 +447,10 @@ def _timed(read: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     if pa.types.is_list(read) and pa.types.is_list(wanted):
         return pa.list_(read.value_field.with_type(_timed(read.value_type, wanted.value_type)))
     return read
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _guessed_times(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
