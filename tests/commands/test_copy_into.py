@@ -491,6 +491,21 @@ def test_a_file_without_rows_is_loaded_once_too(table: Table, folder: Path) -> N
     assert (table.copy_into(folder).files, table.copy_into(folder).files) == (("a.csv",), ())
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.parquet", "a.txt"])
+def test_a_file_of_no_bytes_blocks_no_load_and_is_loaded_once_it_has_some(
+    table: Table, folder: Path, name: str
+) -> None:
+    put(folder, name, "")
+    assert (table.copy_into(folder).files, table.version) == ((), 0)
+    put(folder, "b.csv", csv(1))
+    assert table.copy_into(folder).files == ("b.csv",)
+    assert table.copy_into(folder, force=True, dry_run=True).files == ("b.csv",)
+    if name == "a.csv":
+        put(folder, name, csv(2))
+        assert table.copy_into(folder).files == (name,)
+        assert ids(table) == [1, 2]
+
+
 def test_constraints_hold_for_loaded_rows(table: Table, folder: Path) -> None:
     table.add_constraint("positive", "id > 0")
     put(folder, "a.csv", csv(1).replace("1,n1", "-1,n1"))

@@ -174,11 +174,15 @@ class _Load:
 
     def _files(self) -> list[ObjectMeta]:
         """The files of the folder that the pattern names, by name; none whose name begins with _ or a dot, and none of
-        the table itself, which may be in the folder."""
+        the table itself, which may be in the folder.
+
+        A file of no bytes has no rows yet. It stays new, since its writer may be about to fill it.
+        """
         pattern = self._options.pattern
-        return files_in(
+        found = files_in(
             self._source, self._is_left_out, lambda name: pattern is None or fnmatch.fnmatchcase(name, pattern)
         )
+        return [file for file in found if file.size]
 
     def _is_left_out(self, name: str) -> bool:
         return is_hidden(name) or f"{self._location(name)}/".startswith(f"{self._own}/")
