@@ -102,7 +102,7 @@ def test_choices_are_stored_in_the_one_spelling_that_every_reader_knows() -> Non
         ("delta.deletedFileRetentionDuration", "interval 7days", "interval 7 days"),
         ("delta.logRetentionDuration", "interval\t1 week2\thours ", "interval 1 week 2 hours"),
         ("delta.logRetentionDuration", "INTERVAL 30 DAYS", "INTERVAL 30 DAYS"),
-        ("delta.autoOptimize.autoCompact", " AUTO ", "auto"),
+        ("delta.autoOptimize.autoCompact", " AUTO ", "true"),
         ("delta.dataSkippingStatsColumns", "a , s.x,a-b,`c`,é", "a,s.x,`a-b`,c,`é`"),
         ("parquet.bloom.filter.fpp#id", "0.0_1", "0.01"),
     ],

@@ -434,7 +434,9 @@ _CODECS = _choice(*CODECS)
 
 _FORMS: dict[str, _Form] = {
     "delta.appendOnly": _BOOLEAN,
-    "delta.autoOptimize.autoCompact": _Form(_auto_compact, "true, false, auto or legacy", _folded),
+    "delta.autoOptimize.autoCompact": _Form(
+        _auto_compact, "true, false, auto or legacy", lambda text: str(_auto_compact(text)).lower()
+    ),
     "delta.autoOptimize.optimizeWrite": _TEXT,
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
