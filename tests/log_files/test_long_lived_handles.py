@@ -133,6 +133,17 @@ def test_a_list_of_files_whose_next_commits_were_cleaned_up_is_loaded_again(shar
     assert held.num_rows == 0
 
 
+def test_a_handle_reads_on_where_a_commit_that_it_knows_is_damaged_below_a_checkpoint(shared: Shared) -> None:
+    table, _ = shared.open()
+    shared.others_append(2)
+    assert rows(table) == 2
+    shared.others_append(1)
+    shared.others_checkpoint()
+    for version in range(3):
+        shared.log.put(commit_name(version), b'{"add')
+    assert rows(table) == 3
+
+
 def test_where_the_only_checkpoint_left_is_damaged_the_error_names_it(shared: Shared) -> None:
     table, _ = shared.open()
     shared.others_append(4)

@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import NotFoundError, TxlogError
-from txlog.store.base import ObjectMeta
+from txlog.errors import TxlogError
+from txlog.log.state import TableState
 from txlog.util.parallel import begin
 
 __all__ = ["KEPT_MAX", "KeptOpen"]
@@ -22,34 +22,33 @@ KEPT_MAX = 16
 
 
 class KeptOpen(NamedTuple):
-    """An open table, and the file of one of its versions, which identifies it among tables at the same location. The
-    file may still be asked for; asking for it raises ``NotFoundError`` if only a checkpoint is left of the version."""
+    """An open table, and one of its versions, whose commit identifies it among tables at the same location. The commit
+    may still be asked for."""
 
     open_table: OpenTable
-    version: int
-    file: Callable[[], ObjectMeta]
+    state: Callable[[], TableState]
 
     @classmethod
-    def of(cls, open_table: OpenTable, version: int) -> KeptOpen:
-        """The table, known by a version that it has now."""
-        return cls(open_table, version, begin(partial(open_table.log.versions.stat, version)))
+    def of(cls, open_table: OpenTable, state: TableState) -> KeptOpen:
+        """The table, known by the version ``state`` that was loaded."""
+        if state.mark is not None:
+            return cls(open_table, lambda: state)
+        return cls(open_table, begin(partial(open_table.log.marked, state)))  # a checkpoint was loaded
 
     def is_current_and_refreshed(self) -> bool:
         """Whether it is still the table at its location; the handle then knows the newest version.
 
-        It looks at the file of its version and for newer ones at the same time. Raises what loading the newest version
-        raises.
+        It looks at the commit of its version and for newer ones at the same time. False too if only a checkpoint is
+        left of its version. Raises what loading the newest version raises.
         """
-        file = begin(partial(self.open_table.log.versions.stat, self.version))
+        log = self.open_table.log
+        look = begin(lambda: log.has_commit_of(self.state()))
         failure: TxlogError | None = None
         try:
-            self.open_table.log.newest_state()
+            log.newest_state()
         except TxlogError as error:  # perhaps because it is another table by now
             failure = error
-        try:
-            is_current = file() == self.file()
-        except NotFoundError:  # dropped, or cleaned up since, or a copied table that has it only as a checkpoint
-            return False
+        is_current = look()
         if is_current and failure is not None:
             raise failure
         return is_current

@@ -160,7 +160,7 @@ class DeltaLog:
         is_again = self._state is not None
         fresh = self._loaded()
         if is_again and fresh.mark is None and not self.versions.capabilities.has_cheap_calls:
-            fresh = self._marked(fresh)
+            fresh = self.marked(fresh)
         with self._lock:
             self._tip = None  # the same commit may be another file now: the folder may be put back from a copy
             self._seen_same = fresh, asked
@@ -178,7 +178,7 @@ class DeltaLog:
             )
         return fresh
 
-    def _marked(self, state: TableState) -> TableState:
+    def marked(self, state: TableState) -> TableState:
         """The state of a checkpoint with what its commit is told by, so that it need not be loaded again to be known
         again."""
         try:
@@ -195,17 +195,19 @@ class DeltaLog:
             return lambda: True  # `still_has` looks, or the owner knows the table by its id
         if seen is None or seen[0].mark is None:
             return lambda: False
-        version, mark = seen[0].version, seen[0].mark
+        return begin(partial(self.has_commit_of, seen[0]))
 
-        def is_same() -> bool:
-            try:
-                if mark[0] > _LARGE_COMMIT_BYTES:
-                    return self.versions.stat(version).size == mark[0]
-                return commit_mark(self.commits.read(version, files=False)) == mark
-            except NotFoundError:
-                return False
-
-        return begin(is_same)
+    def has_commit_of(self, state: TableState) -> bool:
+        """Ask the store whether the commit of ``state`` is still there, and no other one, by its mark. A commit that
+        cannot be read is none: if the table needs it, loading says what is wrong with it."""
+        if state.mark is None:
+            return False
+        try:
+            if state.mark[0] > _LARGE_COMMIT_BYTES:
+                return self.versions.stat(state.version).size == state.mark[0]
+            return commit_mark(self.commits.read(state.version, files=False)) == state.mark
+        except (NotFoundError, CorruptLogError):
+            return False
 
     def still_has(self, state: TableState) -> bool:
         """Whether the commit of ``state`` still exists. If a check takes a request: True without one for a minute.

@@ -55,7 +55,7 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
         state = open_table.state_if_exists()
         if state is None:
             return open_table
-        known = KeptOpen.of(open_table, state.version)
+        known = KeptOpen.of(open_table, state)
     with _lock:
         _open[key] = known
         while len(_open) > KEPT_MAX:

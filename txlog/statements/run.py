@@ -165,7 +165,7 @@ class Runner:
         is_there = begin(partial(self._is_at, name, table)) if table is not None else bool  # beside the look at it
         if table is None or kept is None or not _is_current(kept) or not is_there():
             table = self._opened_anew(name)
-            kept = KeptOpen.of(table._open_table, table._open_table.log.newest_state(refresh=False).version)
+            kept = KeptOpen.of(table._open_table, table._open_table.log.newest_state(refresh=False))
         self._kept[name.key] = table, kept
         while len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
