@@ -6,9 +6,11 @@ integration/test_spark_expressions.py compares the same functions with Spark SQL
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import math
 import pickle
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,18 @@ def test_what_is_refused_names_the_text_and_what_to_write(text: str, reason: str
 def test_the_text_of_an_expression_means_the_same(text: str) -> None:
     found = parse(text, SCHEMA)
     assert parse(str(found), SCHEMA) == found
+
+
+@pytest.mark.parametrize("operator", ["LIKE", "ILIKE"])
+def test_a_backslash_in_a_pattern_of_like_stands_for_the_sign_after_it(operator: str) -> None:
+    parts = {"a": "a", "%": ".*", "_": ".", r"\%": "%", r"\_": "_", r"\\": r"\\"}
+    texts = ["".join(letters) for count in range(4) for letters in itertools.product("a\\%_.\n", repeat=count)]
+    rows = batch_of([{"s": text} for text in texts])
+    for pattern in (each for count in range(4) for each in itertools.product(parts, repeat=count)):
+        written = "".join(pattern).replace("\\", "\\\\")
+        expected = re.compile("".join(parts[part] for part in pattern), re.DOTALL)
+        found = evaluate(parse(f"s {operator} '{written}'", SCHEMA), rows).to_pylist()
+        assert found == [expected.fullmatch(text) is not None for text in texts], pattern
 
 
 def test_every_function_has_a_kernel_and_every_alias_a_function() -> None:

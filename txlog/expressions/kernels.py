@@ -18,6 +18,7 @@ from txlog.arrow.decimals import divided, truncated
 from txlog.expressions.casts import to_decimal
 from txlog.expressions.hash_kernels import HASH_KERNELS
 from txlog.expressions.json_kernels import JSON_KERNELS
+from txlog.expressions.patterns import like_pattern
 from txlog.expressions.row_filter import ARROW_COMPARISONS
 from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
@@ -241,8 +242,16 @@ def _concat(call: Call, *values: Any) -> Any:
     return pc.binary_join_element_wise(*values, separator, null_handling="emit_null")
 
 
+def _like(call: Call, values: Any) -> Any:
+    """Arrow's kernel searches for the text between two % as it is written, with the backslashes that escape."""
+    pattern = call.options[0]
+    if "\\" in pattern:
+        return pc.match_substring_regex(values, like_pattern(pattern))
+    return pc.match_like(values, pattern)
+
+
 def _like_any_case(call: Call, values: Any) -> Any:
-    return pc.match_like(_lower(call, values), call.options[0])
+    return _like(call, _lower(call, values))
 
 
 def _split(call: Call, values: Any) -> Any:
@@ -414,7 +423,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "is_true": _is_true,
     "case": _case,
     "coalesce": lambda call, *values: pc.coalesce(*values),
-    "like": lambda call, values: pc.match_like(values, call.options[0]),
+    "like": _like,
     "ilike": _like_any_case,
     "rlike": lambda call, values: pc.match_substring_regex(values, call.options[0]),
     "regexp_replace": lambda call, values: pc.replace_substring_regex(values, *call.options[:2]),

@@ -1,15 +1,15 @@
-"""Regular expressions that mean the same in Java and in RE2, which Arrow uses.
+"""Patterns of LIKE and regular expressions that mean the same in Java and in RE2, which Arrow uses.
 
-In: a pattern as Spark's ``rlike`` takes it. Out: the same for RE2, or ``ValueError`` with the construct that the two
-engines read differently. Java's ``.`` excludes more line ends than RE2's, its ``\\s`` includes a vertical tab, and its
-``$`` also matches before a last line end: these are rewritten.
+In: a pattern as Spark's ``LIKE`` or ``rlike`` takes it. Out: the same for RE2, or ``ValueError`` with the construct
+that the two engines read differently. Java's ``.`` excludes more line ends than RE2's, its ``\\s`` includes a
+vertical tab, and its ``$`` also matches before a last line end: these are rewritten.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["java_pattern", "java_replacement", "matches_empty"]
+__all__ = ["java_pattern", "java_replacement", "like_pattern", "matches_empty"]
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _ESCAPES = {
@@ -22,8 +22,15 @@ _ESCAPES = {
     **{letter: f"\\{letter}" for letter in "tnrf"},
 }
 _IN_CLASS = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\x0B\f\r ", **{letter: f"\\{letter}" for letter in "tnrf"}}
+_WILDCARDS = {"%": "(?s:.*)", "_": "(?s:.)"}
 _REPEAT = re.compile(r"\{\d{1,3}(,\d{0,3})?\}")
 _AT_END = rf"(?:\r\n|[{_LINE_ENDS}])?\z"
+
+
+def like_pattern(pattern: str) -> str:
+    """The regular expression for RE2 of a LIKE pattern, in which each backslash escapes the letter after it."""
+    parts = re.findall(r"\\?.", pattern, re.DOTALL)
+    return rf"\A{''.join(_WILDCARDS.get(part) or _plain(part[-1]) for part in parts)}\z"
 
 
 def java_pattern(pattern: str, *, may_end: bool = True, captures: bool = True) -> str:
