@@ -281,6 +281,19 @@ def test_names_of_keys_may_have_dots_and_commas(tmp_path: Path, properties: dict
             table.upsert(rows(9), keys)
 
 
+@MODES
+def test_a_key_whose_name_begins_with_a_dot_is_no_other_field(tmp_path: Path, properties: dict[str, str]) -> None:
+    schema = pa.schema([("s", pa.struct([(".x", pa.int64()), ("x", pa.int64())])), ("v", pa.int64())])
+
+    def rows(*given: tuple[int, int, int]) -> pa.Table:
+        return pa.Table.from_pylist([{"s": {".x": key, "x": other}, "v": v} for key, other, v in given], schema)
+
+    table = txlog.Table.create(tmp_path / "t", schema, properties=properties)
+    table.append(rows((1, 2, 10), (2, 1, 20)))
+    table.upsert(rows((1, 1, 11)), ["s.`.x`"])
+    assert table.to_arrow().sort_by("v") == rows((1, 1, 11), (2, 1, 20))
+
+
 def test_the_source_may_be_the_table_itself_and_larger_than_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,14 @@ def test_a_partitioned_table_is_clustered_by_a_struct_member_with_nulls(make_tab
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, rows.to_pylist()))
 
 
+def test_a_table_is_clustered_by_a_struct_member_whose_name_begins_with_a_dot(make_table: MakeTable) -> None:
+    rows = pa.table({"s": [{".n": n} for n in range(100)]})
+    table = make_table(rows)
+    table.optimize(cluster_by="s.`.n`")
+    found = table.to_arrow()
+    assert sorted(found.column("s").to_pylist(), key=repr) == sorted(rows.column("s").to_pylist(), key=repr)
+
+
 def test_a_partition_without_a_live_row_leaves_no_file(make_table: MakeTable) -> None:
     rows = pa.table({"day": ["a", "b"] * 50, "n": range(100)})
     table = make_table(rows, partition_by=["day"], properties=VECTORS)

@@ -64,7 +64,7 @@ class KeyColumn(msgspec.Struct, frozen=True):
         """
         column = rows.column(self.path[0])
         for name in self.path[1:]:
-            column = pc.struct_field(column, name)
+            column = pc.struct_field(column, [name])  # a bare ".x" would be the path to x
         found = joined_chunks(column) if isinstance(column, pa.ChunkedArray) else column
         return _without_empty(found) if self.is_partition else found
 

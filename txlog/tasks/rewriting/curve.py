@@ -73,7 +73,7 @@ class ClusterColumns(msgspec.Struct, frozen=True):
         for path in self.paths:
             array = batch.column(path[0])
             for name in path[1:]:
-                array = pa.compute.struct_field(array, name)
+                array = pa.compute.struct_field(array, [name])  # a bare ".x" would be the path to x
             found.append(array)
         return found
 
