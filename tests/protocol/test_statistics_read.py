@@ -143,13 +143,13 @@ def test_a_float_written_as_short_as_floats_can_be_is_the_float_it_was(value: fl
     assert high == low
 
 
-def test_an_old_cut_maximum_is_raised_above_every_character() -> None:
-    """Older Deltas ended a cut maximum with U+FFFD, which sorts below an emoji."""
-    cut = "a" * 32 + "\ufffd"
-    low, high = one(STRING, json.dumps(cut))
-    assert low == cut
-    assert high == "a" * 32 + "\U0010ffff"
-    assert one(STRING, json.dumps("b\ufffd"))[1] == "b\ufffd"
+@pytest.mark.parametrize(
+    "cut", ["a" * 32 + "\ufffd", "\U0001f389" + "a" * 30 + "\ufffd", "a" * 31 + "?\ufffd", "b\ufffd"]
+)
+def test_a_maximum_that_an_older_delta_has_cut_is_no_bound(cut: str) -> None:
+    """It counted UTF-16 units and appended U+FFFD, which sorts below an emoji, as does the "?" for half of one."""
+    assert one(STRING, json.dumps(cut)) == (cut, None)
+    assert one(STRING, json.dumps(cut + "a")) == (cut + "a", cut + "a")
 
 
 NESTED = Struct(

@@ -22,9 +22,13 @@ from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, S
 from txlog.protocol.wire import size_or_none
 from txlog.util.lazy import pattern
 
-__all__ = ["FileBounds", "StatisticsReader", "num_records"]
+__all__ = ["OLD_LAST_CHARACTER", "FileBounds", "StatisticsReader", "num_records"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
+
+OLD_LAST_CHARACTER = "\ufffd"
+"""Older Delta releases append it to a maximum that they cut. Characters beyond the first plane sort above it, and where
+the cut was inside one, the maximum has a question mark instead of its first half: such a maximum is no bound."""
 
 
 class FileBounds(msgspec.Struct, frozen=True):
@@ -160,8 +164,6 @@ _Tree: TypeAlias = "dict[str, _Leaf | _Tree]"
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _HALF_PAIR = pattern("[\ud800-\udfff]")
 _FRACTION = pattern(r"\.(\d+)")
-_OLD_LAST_CHARACTER, _LAST_CHARACTER = "\ufffd", "\U0010ffff"
-_PREFIX_LENGTH_MIN = 32
 
 
 def _plant(tree: _Tree, path: ColumnPath, leaf: _Leaf) -> None:
@@ -234,11 +236,8 @@ def _string(raw: Any) -> str | None:
     return raw if isinstance(raw, str) and _HALF_PAIR.search(raw) is None else None
 
 
-def _widen_string(value: str) -> str:
-    """Older Delta releases append U+FFFD to a cut maximum. Characters beyond the first plane sort above it."""
-    if len(value) > _PREFIX_LENGTH_MIN and value.endswith(_OLD_LAST_CHARACTER):
-        return value[:-1] + _LAST_CHARACTER
-    return value
+def _whole_string(value: str) -> str | None:
+    return None if value.endswith(OLD_LAST_CHARACTER) else value
 
 
 def _date(raw: Any) -> datetime.date | None:
@@ -280,7 +279,7 @@ _BY_NAME = {
     **{name: _Leaf(_integer, _same) for name in ("byte", "short", "integer", "long")},
     "float": _Leaf(_float, _same),
     "double": _Leaf(_double, _same),
-    "string": _Leaf(_string, _widen_string),
+    "string": _Leaf(_string, _whole_string),
     "date": _Leaf(_date, _same),
     "timestamp": _Leaf(_timestamp, _widen_timestamp),
     "timestamp_ntz": _Leaf(_timestamp_ntz, _widen_timestamp),

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from txlog.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
 from txlog.expressions.values import INTEGER_ENDS, Ordered, beside, ordered
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Primitive, Struct, field_at, leaf_paths, type_to_arrow
+from txlog.protocol.statistics_read import OLD_LAST_CHARACTER
 from txlog.protocol.stats_struct import read_json_objects, tree_type
 from txlog.protocol.type_widening import was_float
 
@@ -77,7 +78,7 @@ class Leaf(msgspec.Struct, frozen=True):
             return None
         if self.kind in _MOMENTS:
             return int(ordered(value, self.type)) + (_MILLISECOND_US if is_maximum else 0)
-        if is_maximum and isinstance(value, str) and value.endswith(_OLD_LAST_CHARACTER):
+        if is_maximum and isinstance(value, str) and value.endswith(OLD_LAST_CHARACTER):
             return None
         if isinstance(self.type, Decimal) and isinstance(value, decimal.Decimal):
             return beside(value, self.type.precision, self.type.scale, above=is_maximum)
@@ -200,7 +201,6 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # in the years 1 and 9999, Python's
 _DAY_US = 86_400_000_000
 _INTEGER_DIGITS = 18  # all such numbers fit into 64 bits
 _MILLISECOND_US = 1_000
-_OLD_LAST_CHARACTER = "\ufffd"  # older Delta releases append it to a cut maximum, which does not cover all strings
 
 
 def _kind(data_type: DataType) -> str:
@@ -220,8 +220,6 @@ def _ordered_text(column: pa.Array, leaf: Leaf, odd: Mask, *, is_maximum: bool) 
         last = (_LAST_DAY + 1) * _DAY_US - 1 - _MILLISECOND_US
         moments = _within(moments, _FIRST_DAY * _DAY_US, last, odd)
         return pc.add(moments, array_of([_MILLISECOND_US], pa.int64())[0]) if is_maximum else moments
-    if leaf.kind == "string" and is_maximum:
-        odd |= _filled(pc.ends_with(column, _OLD_LAST_CHARACTER), False)
     return _ordered(column, leaf, is_maximum)
 
 
@@ -234,8 +232,6 @@ def _ordered_struct(column: pa.Array | None, leaf: Leaf, odd: Mask, *, is_maximu
     if leaf.kind in _MOMENTS:
         moments = column.cast(pa.timestamp("us", wanted.tz), safe=False).cast(pa.int64())
         return pc.add(moments, array_of([_MILLISECOND_US], pa.int64())[0]) if is_maximum else moments
-    if leaf.kind == "string" and is_maximum:
-        return pc.if_else(pc.ends_with(column, _OLD_LAST_CHARACTER), pa.scalar(None, pa.string()), column)
     return _ordered(column, leaf, is_maximum)
 
 
@@ -249,6 +245,8 @@ def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
         return column.cast(pa.int64())
     if leaf.kind == "boolean":
         return column.cast(pa.uint8())
+    if leaf.kind == "string" and is_maximum:
+        return pc.if_else(pc.ends_with(column, OLD_LAST_CHARACTER), pa.scalar(None, pa.string()), column)
     if leaf.kind in ("float", "double"):
         return _floats(column, leaf, is_maximum)
     if isinstance(leaf.type, Decimal) and leaf.type.precision - leaf.type.scale > _INTEGER_DIGITS:
