@@ -231,6 +231,29 @@ def test_a_partial_update_leaves_columns_that_its_rows_lack(tmp_path: Path) -> N
         table.upsert(pa.table({"t": ["a"]}), ["k"])
 
 
+@pytest.mark.parametrize("properties", [VECTORS, {}, FEED], ids=["vectors", "copies", "feed"])
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "deduplicate"])
+@pytest.mark.parametrize("options", [{}, {"sequence.field": "n"}, {"changelog-producer.row-deduplicate": "true"}])
+def test_rows_with_a_required_field_in_a_struct_are_merged(
+    tmp_path: Path, properties: dict[str, str], engine: str, options: dict[str, str]
+) -> None:
+    below = pa.struct([pa.field("y", pa.int64(), nullable=False)])
+    place = pa.struct([pa.field("x", pa.int64(), nullable=False), ("below", below)])
+    schema = pa.schema([("k", pa.int64()), ("at", place), ("n", pa.int64())])
+    options = stored({**options, "merge-engine": engine})
+    table = txlog.Table.create(str(tmp_path / "t"), schema, properties={**properties, **options})
+
+    def rows(*given: tuple[int, Any, int]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(schema.names, each, strict=True)) for each in given], schema)
+
+    here, there = {"x": 1, "below": {"y": 1}}, {"x": 2, "below": None}
+    table.upsert(rows((1, here, 1), (2, None, 1), (3, here, 1)), ["k"])
+    table.upsert(rows((1, there, 2), (2, here, 2), (4, None, 2)), ["k"])
+    merged = rows((1, there, 2), (2, here, 2), (3, here, 1), (4, None, 2))
+    assert table.to_arrow().sort_by("k").to_pylist() == merged.to_pylist()
+    assert verify_table(table._open_table.store).is_sound
+
+
 @MODES
 def test_a_lost_race_merges_again_with_what_the_winner_wrote(
     tmp_path: Path, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch

@@ -211,4 +211,4 @@ class ChangeFileWriter:
 
     def _labelled(self, rows: pa.RecordBatch, kind: str) -> pa.RecordBatch:
         kinds = pa.repeat(pa.scalar(kind, pa.string()), rows.num_rows)
-        return pa.RecordBatch.from_arrays([*rows.columns, kinds], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*rows.columns, kinds], names=self._schema.names)

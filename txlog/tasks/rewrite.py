@@ -367,10 +367,14 @@ class FileRewriter:
         return found
 
     def _write(self, batches: Iterable[pa.RecordBatch], plan: WritePlan | None = None) -> tuple[PendingFile, ...]:
-        """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
+        """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read.
+
+        The rows get their names here and their types from the writer, which takes a null struct with required fields;
+        Arrow's casts refuse it.
+        """
         plan = plan or self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
-        named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
+        named = (pa.RecordBatch.from_arrays(batch.columns, names=self._schema.names) for batch in batches)
         # Decided once: a look at every file's rows takes a tenth of the time to write them.
         with TaskWriter(self._files, plan, task, dictionary=self._dictionary) as writer:
             writer.write(DataStream(self._schema, named))

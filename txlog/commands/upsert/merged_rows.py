@@ -32,6 +32,7 @@ from txlog.tasks.tombstones import retention_ms, tombstone_rows
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, call, setting
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from txlog.writer.conform import nullable
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns, without_same
@@ -189,7 +190,8 @@ class MergedRows(UpsertRows):
         self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and not is_first
         self._reads_old = engine.reads_old_rows or self._leaves_same
         needed = state.schema.names if self._leaves_same else needed_columns(engine, state.schema.names)
-        self._old_fields: tuple[Field, ...] = tuple(field for field in state.schema.fields if field.name in needed)
+        columns = nullable(state.schema)  # as those of the changelog, with which they are merged
+        self._old_fields: tuple[Field, ...] = tuple(field for field in columns.fields if field.name in needed)
         self._keeps_tombstones = retention_ms(configuration) is not None
         self._basis: bytes | None = None
         self._merged: Merged | None = None
