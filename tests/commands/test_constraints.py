@@ -181,6 +181,17 @@ def test_ddl_makes_the_columns_that_spark_makes(tmp_path: Path) -> None:
         table.append(pa.table({"w": ["ab"]}))
 
 
+@pytest.mark.parametrize("name", ["a:b", "a-b", "x<y", "x>", "a`b", "1"])
+def test_a_struct_field_of_any_name_has_its_length(tmp_path: Path, name: str) -> None:
+    quoted = name.replace("`", "``")
+    table = Table.create(tmp_path / "t", f"id int, s struct<`{quoted}`: varchar(3), n: int>")
+    text = table._open_table.log.newest_state().schema.fields[1].metadata["__CHAR_VARCHAR_TYPE_STRING"]
+    assert text == f"struct<`{quoted}`:varchar(3),n:int>"
+    table.append(pa.table({"id": [1], "s": [{name: "abc", "n": 1}]}))
+    with pytest.raises(txlog.InvalidInputError, match=r"is varchar\(3\), .* a value of 4 characters"):
+        table.append(pa.table({"id": [1], "s": [{name: "abcd", "n": 1}]}))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [

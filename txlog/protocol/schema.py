@@ -47,6 +47,7 @@ __all__ = [
     "fold_name",
     "from_arrow",
     "leaf_paths",
+    "member_name",
     "parse_schema",
     "schema_from_json",
     "schema_to_json",
@@ -145,6 +146,14 @@ VOID = Primitive("void")
 def backquoted(name: str) -> str:
     """A name in SQL, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def member_name(name: str) -> str:
+    """A struct field's name in the text of a type, as Spark's parser reads it: ``a``, and other names in backticks."""
+    return name if _PLAIN_NAME.fullmatch(name) else backquoted(name)
+
+
+_PLAIN_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def fold_name(name: str) -> str:

@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from txlog.errors import InvalidInputError
 from txlog.protocol import schema as delta
 from txlog.protocol.identity import identity_metadata
-from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, backquoted
+from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, backquoted, member_name
 
 __all__ = ["parse_columns", "parse_types"]
 
@@ -180,12 +180,13 @@ def _is_limited(kind: exp.DataType) -> bool:
 
 
 def _in_spark(kind: exp.DataType) -> str:
-    """As Spark's ``catalogString``: ``struct<a:varchar(3),b:int>``."""
+    """As Spark writes it: ``struct<a:varchar(3),b:int>``, with the names in backticks that its parser does not read."""
     name = kind.this.name
     if _is_limited(kind):
         return f"{_LIMITED[name]}({kind.expressions[0].name})"
     if name == "STRUCT":
-        return f"struct<{','.join(f'{member.name}:{_in_spark(member.kind)}' for member in kind.expressions)}>"
+        members = (f"{member_name(each.name)}:{_in_spark(each.kind)}" for each in kind.expressions)
+        return f"struct<{','.join(members)}>"
     if name in ("ARRAY", "MAP"):
         return f"{name.lower()}<{','.join(map(_in_spark, kind.expressions))}>"
     return delta.type_name(_type(kind, ""))

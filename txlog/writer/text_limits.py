@@ -27,8 +27,8 @@ from txlog.protocol.schema import (
     Field,
     Map,
     Struct,
-    backquoted,
     fold_name,
+    member_name,
     type_name,
 )
 from txlog.util.lazy import pattern
@@ -200,7 +200,7 @@ def _text(data_type: DataType, place: _Place, limits: Mapping[_Place | None, str
     match data_type:
         case Struct(fields):
             parts = (
-                f"{_quoted(each.name)}:{_text(each.type, (*place, physical_name(each)), limits)}" for each in fields
+                f"{member_name(each.name)}:{_text(each.type, (*place, physical_name(each)), limits)}" for each in fields
             )
             return f"struct<{','.join(parts)}>"
         case Array(element):
@@ -210,11 +210,6 @@ def _text(data_type: DataType, place: _Place, limits: Mapping[_Place | None, str
     return limits.get(place, type_name(data_type))
 
 
-def _quoted(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else backquoted(name)
-
-
-_PLAIN_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIMITED = pattern(r"(?:var)?char\(\s*(\d+)\s*\)", re.IGNORECASE)
 _NAME_OF_MEMBER = pattern(r"\s*(?:`((?:[^`]|``)*)`|([^:`]+?))\s*:")
 _PLAIN_TYPE = pattern(r"\s*([A-Za-z_][\w ]*(?:\([\d\s,]*\))?)\s*")
