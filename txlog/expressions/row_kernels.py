@@ -97,12 +97,17 @@ def _translated(call: Call, text: str, old: str, new: str) -> str:
 
 
 def _substring_index(call: Call, text: str, separator: str, count: int) -> str:
+    """As in Spark, separators may overlap: each is searched for one letter after, or before, the start of the last."""
     if not separator or not count:
         return ""
-    parts = text.split(separator)
-    if abs(count) >= len(parts):
-        return text
-    return separator.join(parts[:count] if count > 0 else parts[count:])
+    at = -1 if count > 0 else len(text) - len(separator) + 1
+    for _ in range(abs(count)):
+        if count < 0 and at < 1:
+            return text
+        at = text.find(separator, at + 1) if count > 0 else text.rfind(separator, 0, at - 1 + len(separator))
+        if at < 0:
+            return text
+    return text[:at] if count > 0 else text[at + len(separator) :]
 
 
 def _bytes(value: str | bytes) -> bytes:
