@@ -286,6 +286,52 @@ def test_a_backslash_in_a_pattern_of_like_stands_for_the_sign_after_it(operator:
         assert found == [expected.fullmatch(text) is not None for text in texts], pattern
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "b = c < b",
+            "b <=> c < b",
+            "b = NOT c",
+            "b = i IN (1, 2)",
+            "b < c IN (b)",
+            "b = s LIKE 'a%'",
+            "b <=> s RLIKE 'a'",
+        ),
+        *(
+            "s NOT LIKE 'a%' = b",
+            "b = i NOT IN (1)",
+            "i BETWEEN 1 AND 2 = b",
+            "b != i BETWEEN 1 AND 2",
+            "s ILIKE 'a' <=> b",
+        ),
+    ],
+)
+def test_a_chain_of_conditions_that_parsers_group_differently_needs_parentheses(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="put parentheses around one of them"):
+        parse(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "grouped"),
+    [
+        ("b = c = b", "(b = c) = b"),
+        ("b < c = b", "(b < c) = b"),
+        ("b <=> c = b", "(b <=> c) = b"),
+        ("NOT b = c", "NOT (b = c)"),
+        ("b = (s = 'a')", "b = (s = 'a')"),
+        ("b = (i + 1 IN (1, 2))", "b = (i + 1 IN (1, 2))"),
+        ("b = (i IS NULL)", "b = (i IS NULL)"),
+        ("b = (s LIKE '_a')", "b = (s LIKE '_a')"),
+    ],
+)
+def test_a_chain_of_conditions_is_grouped_as_in_spark_and_written_with_parentheses(text: str, grouped: str) -> None:
+    schema = Struct((*SCHEMA.fields, Field("c", delta.BOOLEAN)))
+    found = parse(text, schema)
+    assert found == parse(grouped, schema)
+    assert parse(str(found), schema) == found
+
+
 def test_every_function_has_a_kernel_and_every_alias_a_function() -> None:
     made_of_others = {
         *("if", "nullif", "nvl2", "isnull", "isnotnull", "mod", "pmod", "try_divide", "decode", "negative"),

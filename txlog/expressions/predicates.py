@@ -59,6 +59,13 @@ class Predicate(Expression, frozen=True):
         """A condition is a boolean."""
         return BOOLEAN
 
+    def as_operand(self) -> str:
+        return f"({self})"
+
+    def as_term(self) -> str:
+        """The text as a term of AND, OR and NOT: in parentheses if it has terms itself."""
+        return str(self)
+
     def __and__(self, other: Predicate) -> Predicate:
         return And(self, other)
 
@@ -83,6 +90,9 @@ class Constant(Predicate, frozen=True):
 
     def __str__(self) -> str:
         return "NULL" if self.value is None else str(self.value).upper()
+
+    def as_operand(self) -> str:
+        return str(self)
 
 
 class Comparison(Predicate, frozen=True):
@@ -144,6 +154,9 @@ class Holds(Predicate, frozen=True):
     def as_operand(self) -> str:
         return self.condition.as_operand()
 
+    def as_term(self) -> str:
+        return self.condition.as_operand()
+
 
 class Anything(Predicate, frozen=True):
     """Replaces a condition that excludes no file: it may be true for some rows and false for others."""
@@ -157,9 +170,9 @@ class And(Predicate, frozen=True):
     right: Predicate
 
     def __str__(self) -> str:
-        return f"{self.left.as_operand()} AND {self.right.as_operand()}"
+        return f"{self.left.as_term()} AND {self.right.as_term()}"
 
-    def as_operand(self) -> str:
+    def as_term(self) -> str:
         return f"({self})"
 
 
@@ -168,9 +181,9 @@ class Or(Predicate, frozen=True):
     right: Predicate
 
     def __str__(self) -> str:
-        return f"{self.left.as_operand()} OR {self.right.as_operand()}"
+        return f"{self.left.as_term()} OR {self.right.as_term()}"
 
-    def as_operand(self) -> str:
+    def as_term(self) -> str:
         return f"({self})"
 
 
@@ -178,9 +191,9 @@ class Not(Predicate, frozen=True):
     operand: Predicate
 
     def __str__(self) -> str:
-        return f"NOT {self.operand.as_operand()}"
+        return f"NOT {self.operand.as_term()}"
 
-    def as_operand(self) -> str:
+    def as_term(self) -> str:
         return f"({self})"
 
 

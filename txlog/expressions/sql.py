@@ -22,14 +22,14 @@ import re
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
 from txlog.expressions.build import assigned, literal
 from txlog.expressions.predicates import Column, Predicate, bind
-from txlog.expressions.sql_reader import Reader, Scope, line_and_column
+from txlog.expressions.sql_reader import NullSafeEQ, Reader, Scope, line_and_column
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import is_numeric
 from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
@@ -66,6 +66,7 @@ class _Dialect(Databricks):
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
 
     class Parser(Databricks.Parser):  # type: ignore[valid-type, misc]
+        EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
         FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS

@@ -60,7 +60,12 @@ from txlog.protocol.schema import (
 )
 from txlog.util.wording import argument
 
-__all__ = ["Reader", "Scope", "line_and_column"]
+__all__ = ["NullSafeEQ", "Reader", "Scope", "line_and_column"]
+
+
+class NullSafeEQ(exp.NullSafeEQ):
+    """``<=>``. Around an operand of its own class, sqlglot puts parentheses that nobody wrote."""
+
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -69,6 +74,7 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.LTE: "<=",
     exp.GT: ">",
     exp.GTE: ">=",
+    NullSafeEQ: "<=>",
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: dict[type[exp.Expression], str] = {
@@ -79,9 +85,7 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Mod: "%",
     exp.IntDiv: "div",
 }
-_CONDITIONS: tuple[type[exp.Expression], ...] = (
-    exp.And,
-    exp.Or,
+_NOT_COMPARED: tuple[type[exp.Expression], ...] = (
     exp.Not,
     exp.Between,
     exp.In,
@@ -90,8 +94,10 @@ _CONDITIONS: tuple[type[exp.Expression], ...] = (
     exp.RegexpLike,
     exp.Is,
     exp.NullSafeNEQ,
-    *_COMPARISONS,
 )
+"""What is no operand of a comparison without parentheses, as no comparison is on the right: in Spark all comparisons
+bind alike, from the left, and more tightly than these; sqlglot reads ``a = b IN (c)`` as ``a = (b IN (c))``."""
+_CONDITIONS: tuple[type[exp.Expression], ...] = (exp.And, exp.Or, *_NOT_COMPARED, *_COMPARISONS)
 _NAMES = {"RegexpLike": "RLIKE", "TryCast": "TRY_CAST", "CurrentDate": "current_date", "Anonymous": "a function"}
 
 _INSTEAD = {
@@ -182,6 +188,8 @@ class Reader:
         operator = _COMPARISONS.get(type(node))
         if operator is not None:
             self._takes(node, "this", "expression")
+            if isinstance(node.this, _NOT_COMPARED) or isinstance(node.expression, (*_NOT_COMPARED, *_COMPARISONS)):
+                raise self._wrong(node, ValueError("two conditions in a row: put parentheses around one of them"))
             left, right = self.value(node.this), self.value(node.expression)
             return self._built(node, lambda: compare(operator, left, right))
         match node:
@@ -467,7 +475,8 @@ def line_and_column(text: str, at: int) -> str:
 
 
 def _text(node: exp.Expression) -> str:
-    return node.sql(dialect="spark")  # which writes RLIKE as users do
+    known = node.transform(lambda each: exp.NullSafeEQ(**each.args) if isinstance(each, NullSafeEQ) else each)
+    return str(known.sql(dialect="spark"))  # which writes RLIKE as users do
 
 
 def _number(text: str) -> int | float | decimal.Decimal:

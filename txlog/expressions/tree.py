@@ -149,7 +149,8 @@ class Call(Expression, frozen=True):
         return f"{self.name}({', '.join([*map(str, self.arguments), *options])})"
 
     def as_operand(self) -> str:
-        return str(self) if self.name.isidentifier() else f"({self})"
+        is_function = self.name.isidentifier() and self.name not in ("like", "is_null", "in")
+        return str(self) if is_function else f"({self})"
 
     def _substring_text(self) -> str:
         start, stop = self.options
