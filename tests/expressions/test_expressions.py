@@ -332,6 +332,23 @@ def test_a_chain_of_conditions_is_grouped_as_in_spark_and_written_with_parenthes
     assert parse(str(found), schema) == found
 
 
+def test_a_date_of_any_year_is_written_as_spark_writes_it() -> None:
+    texts = {
+        -(2**31): "-5877641-06-23",
+        -719_529: "-0001-12-31",
+        -719_528: "0000-01-01",
+        0: "1970-01-01",
+        2_932_896: "9999-12-31",
+        2_932_897: "+10000-01-01",
+        2**31 - 1: "+5881580-07-11",
+    }
+    text_of = parse("CAST(dt AS STRING)", SCHEMA)
+    for days in ([*texts, None], [None], [0, None], []):
+        rows = pa.table({"dt": pa.array(days, pa.int32()).cast(pa.date32())})
+        assert evaluate(text_of, rows).to_pylist() == [None if day is None else texts[day] for day in days]
+    assert values("CAST(date_add(DATE '9999-12-31', 1) AS STRING)", [{}]) == ["+10000-01-01"]
+
+
 def test_every_function_has_a_kernel_and_every_alias_a_function() -> None:
     made_of_others = {
         *("if", "nullif", "nvl2", "isnull", "isnotnull", "mod", "pmod", "try_divide", "decode", "negative"),

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.arrow.decimals import rounded, truncated
+from txlog.arrow.wide_years import date_text
 from txlog.expressions.types import INTEGER_DIGITS, is_floating, is_integer, is_numeric
 from txlog.protocol.schema import (
     BOOLEAN,
@@ -35,6 +36,7 @@ from txlog.protocol.schema import (
 __all__ = ["cast", "cast_can_fail", "to_decimal"]
 
 _WIDE_PRECISION = 76
+_FIRST_DAY, _LAST_DAY = -719_528, 2_932_896  # in the years 0 and 9999
 _TRUE_WORDS = ["t", "true", "y", "yes", "1"]
 _FALSE_WORDS = ["f", "false", "n", "no", "0"]
 _NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
@@ -58,6 +60,8 @@ def cast(values: Any, source: DataType, target: DataType) -> Any:
         return _plain(values, arrow_type)
     if source == STRING:
         return _from_string(values, target)
+    if source == DATE and target == STRING:
+        return _date_text(values)
     if target == STRING or BOOLEAN in (source, target):
         return _plain(values, arrow_type)
     if is_numeric(source):
@@ -126,6 +130,17 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
     elif isinstance(source, Decimal):
         values = truncated(values, 0)
     return _plain(values, arrow_type)
+
+
+def _date_text(values: Any) -> Any:
+    """As Spark writes dates: a year after 9999 has a plus sign. Arrow writes none, and no text for a distant year."""
+    days = _plain(values, pa.int32())
+    ends = pc.min_max(days)
+    if not ends["min"].is_valid or _FIRST_DAY <= ends["min"].as_py() <= ends["max"].as_py() <= _LAST_DAY:
+        return _plain(values, pa.string())
+    if isinstance(days, pa.Scalar):
+        return pa.scalar(date_text(days.as_py()), pa.string())
+    return pa.array([None if day is None else date_text(day) for day in days.to_pylist()], pa.string())
 
 
 # --- arrays, maps and structs ---------------------------------------------------------------------------------
