@@ -33,31 +33,35 @@ def like_pattern(pattern: str) -> str:
     return rf"\A{''.join(_WILDCARDS.get(part) or _plain(part[-1]) for part in parts)}\z"
 
 
-def java_pattern(pattern: str, *, may_end: bool = True, captures: bool = True) -> str:
+def java_pattern(pattern: str, *, is_test: bool = True, captures: bool = True) -> str:
     """The pattern for RE2.
 
     Args:
         pattern: What Java's ``Pattern.compile`` takes, without flags.
-        may_end: Whether ``$`` is allowed at the end.
+        is_test: Whether it only counts that there is a match. Otherwise the two must find the same match: ``$`` is
+            refused, and so are repeats of a group that may match nothing, whose rounds the two end differently.
         captures: Whether groups capture; otherwise they only group.
 
     Raises:
         ValueError: The pattern is invalid, or has a construct that is not common to both.
     """
-    return _Reader(pattern, may_end=may_end, captures=captures).read()
+    return _Reader(pattern, is_test=is_test, captures=captures).read()
 
 
 class _Reader:
     """Reads one pattern from left to right."""
 
-    def __init__(self, pattern: str, *, may_end: bool, captures: bool) -> None:
+    def __init__(self, pattern: str, *, is_test: bool, captures: bool) -> None:
         self._pattern = pattern
-        self._may_end = may_end
+        self._is_test = is_test
         self._captures = captures
         self._at = 0
-        self._depth = 0
         self._can_repeat = False
         self._found: list[str] = []
+        self._open_groups: list[int] = []
+        """Where in ``_found`` they begin."""
+        self._last_group: str | None = None
+        """The group that has just ended."""
 
     def read(self) -> str:
         while self._at < len(self._pattern):
@@ -70,9 +74,10 @@ class _Reader:
             elif letter in "^$|":
                 self._edge(letter)
             else:
+                self._last_group = None
                 self._found.append(self._single(letter))
                 self._can_repeat = True
-        if self._depth:
+        if self._open_groups:
             raise ValueError("a parenthesis is not closed")
         return "".join(self._found)
 
@@ -87,9 +92,9 @@ class _Reader:
         if letter == ".":
             return f"[^{_LINE_ENDS}]"
         if letter == ")":
-            self._depth -= 1
-            if self._depth < 0:
+            if not self._open_groups:
                 raise ValueError("a closing parenthesis has no opening one")
+            self._last_group = "".join(self._found[self._open_groups.pop() :]) + ")"
             return ")"
         if letter in "{}]":
             raise _refused(f"a lone {letter}")
@@ -100,8 +105,9 @@ class _Reader:
         if not is_plain and not self._pattern.startswith("?:", self._at):
             raise _refused(self._pattern[self._at - 1 : self._at + 2] + "...)")
         self._at += 0 if is_plain else 2
+        self._open_groups.append(len(self._found))
         self._found.append("(" if is_plain and self._captures else "(?:")
-        self._depth, self._can_repeat = self._depth + 1, False
+        self._can_repeat = False
 
     def _repeat(self, letter: str) -> None:
         if not self._can_repeat:
@@ -112,6 +118,8 @@ class _Reader:
             letter, self._at = repeat[0], repeat.end()
         if self._pattern.startswith("+", self._at):
             raise _refused(f"the possessive {letter}+")
+        if not self._is_test and letter != "?" and self._last_group is not None and matches_empty(self._last_group):
+            raise _refused(f"{letter} after a group that may match nothing")
         if self._pattern.startswith("?", self._at):
             letter, self._at = letter + "?", self._at + 1
         self._found.append(letter)
@@ -120,7 +128,7 @@ class _Reader:
     def _edge(self, letter: str) -> None:
         if letter == "^" and self._at > 1:
             raise _refused("^ inside a pattern")
-        if letter == "$" and (self._at < len(self._pattern) or not self._may_end):
+        if letter == "$" and (self._at < len(self._pattern) or not self._is_test):
             raise _refused("$ here")
         if letter == "|" and (self._pattern.startswith("^") or self._pattern.endswith("$")):
             raise _refused("| together with ^ or $")

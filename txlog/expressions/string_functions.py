@@ -99,7 +99,7 @@ def _rlike(text: Expression, pattern: Expression) -> Expression:
 def _regexp_replace(text: Expression, pattern: Expression, replacement: Expression) -> Expression:
     name = "regexp_replace"
     written = constant(pattern, str, name)
-    read = java_pattern(written, may_end=False)
+    read = java_pattern(written, is_test=False)
     if matches_empty(read):
         raise ValueError(f"{name}() takes a pattern that does not match an empty string, unlike {written!r}")
     replaced = constant(replacement, str, name)
@@ -113,7 +113,7 @@ def _regexp_extract(text: Expression, pattern: Expression, group: Expression | N
     name = "regexp_extract"
     number = 1 if group is None else constant(group, int, name)
     written = constant(pattern, str, name)
-    read = java_pattern(written, may_end=False, captures=number != 0)
+    read = java_pattern(written, is_test=False, captures=number != 0)
     groups = _groups(read)
     if number == 0:
         read = f"(?P<found>{read})"
