@@ -1,5 +1,6 @@
 """Assets of Dagster kept in tables, in real runs: `make hunt PART=integrations`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.commands import batch_write
+from txlog.commands.write_planning import plan_write
 from txlog.integrations.dagster import TxlogIOManager
 
 DAILY = dg.DailyPartitionsDefinition("2026-11-18", end_date="2026-11-23")
@@ -55,6 +58,10 @@ def run(root: Path, asset: dg.AssetsDefinition, partition: str | None = None, **
     return dg.materialize(ASSETS, selection=[asset], resources=resources, partition_key=partition, **more)
 
 
+def run_only(root: Path, asset: dg.AssetsDefinition, partition: str | None) -> None:
+    dg.materialize([asset], resources={"io_manager": TxlogIOManager(root=str(root))}, partition_key=partition)
+
+
 def rows(root: Path, *key: str) -> list[dict[str, Any]]:
     return deltalake.DeltaTable(str(root.joinpath(*key))).to_pyarrow_table().to_pylist()
 
@@ -84,6 +91,38 @@ def test_partitions_that_are_no_times_are_rows_too(root: Path) -> None:
     for country in ("de", "fr", "de"):
         run(root, customers, country)
     assert sorted(row["country"] for row in rows(root, "customers")) == ["de", "fr"]
+
+
+def test_the_first_materialization_refuses_rows_of_other_partitions_too(root: Path) -> None:
+    @dg.asset(partitions_def=DAILY, metadata={"partition_expr": "day"})
+    def stray() -> pa.Table:
+        return pa.table({"day": ["2026-11-18", "2026-11-19"]})
+
+    with pytest.raises(txlog.InvalidInputError, match="rows outside the part"):
+        run_only(root, stray, "2026-11-18")
+    assert not txlog.Table.exists(root / "stray")
+
+
+@pytest.mark.parametrize("partitions", [None, dg.StaticPartitionsDefinition(["de"])], ids=["whole", "partition"])
+def test_of_two_first_materializations_at_once_one_replaces_the_other(
+    root: Path, partitions: dg.PartitionsDefinition[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = None if partitions is None else "de"
+
+    @dg.asset(partitions_def=partitions, metadata={"partition_expr": "country"})
+    def raced() -> Iterator[pa.Table]:
+        yield dg.Output(iter([pa.table({"country": ["de"]})]))
+
+    # Between this run's look for a table and its commit, another one has committed.
+    def planned(*given: Any, **named: Any) -> Any:
+        job = plan_write(*given, **named)
+        monkeypatch.undo()
+        run_only(root, raced, key)
+        return job
+
+    monkeypatch.setattr(batch_write, "plan_write", planned)
+    run_only(root, raced, key)
+    assert rows(root, "raced") == [{"country": "de"}]
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Asia/Kolkata"])

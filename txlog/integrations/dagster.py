@@ -15,6 +15,7 @@ from pydantic import Field
 
 import txlog
 from txlog.errors import InvalidInputError
+from txlog.writer.input import open_data
 
 __all__ = ["TxlogIOManager"]
 
@@ -34,14 +35,20 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
 
     def handle_output(self, context: OutputContext, obj: Any) -> None:
         """Replace the rows of the asset, or of its partitions. Raises what ``Table.overwrite`` raises."""
-        column = _column(context, context.definition_metadata) if context.has_asset_partitions else None
-        note, uri = f"dagster run {context.run_id}", self._uri(context)
-        if txlog.Table.exists(uri, storage_options=self.storage_options):
-            table = txlog.Table.open(uri, storage_options=self.storage_options)
-            where = None if column is None else _condition(context, column, table)
-            result = table.overwrite(obj, where=where, user_metadata=note)
-        else:
-            result = txlog.write(uri, obj, user_metadata=note, storage_options=self.storage_options)
+        uri, stream = self._uri(context), open_data(obj)
+        where = None
+        if context.has_asset_partitions:
+            is_there = txlog.Table.exists(uri, storage_options=self.storage_options)
+            schema = txlog.Table.open(uri, storage_options=self.storage_options).schema if is_there else stream.schema
+            where = _condition(context, _column(context, context.definition_metadata), schema)
+        result = txlog.write(
+            uri,
+            stream,
+            "overwrite",  # also where no table was a moment ago: another run may make it first
+            where=where,
+            user_metadata=f"dagster run {context.run_id}",
+            storage_options=self.storage_options,
+        )
         facts = {"uri": uri, "version": result.version, "dagster/row_count": result.metrics.rows}
         context.add_output_metadata({**facts, "size_bytes": result.metrics.bytes, "files": result.metrics.files})
 
@@ -51,7 +58,8 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
         metadata = {} if upstream is None else upstream.definition_metadata
         table = txlog.Table.open(self._uri(context), storage_options=self.storage_options)
         is_part = context.has_asset_partitions
-        rows = table.to_arrow(where=_condition(context, _column(context, metadata), table) if is_part else None)
+        where = _condition(context, _column(context, metadata), table.schema) if is_part else None
+        rows = table.to_arrow(where=where)
         wanted = context.dagster_type.typing_type
         library = getattr(wanted, "__module__", "").partition(".")[0]
         if library == "pandas":
@@ -79,13 +87,13 @@ def _column(context: InputContext | OutputContext, metadata: Any) -> str:
     return column
 
 
-def _condition(context: InputContext | OutputContext, column: str, table: txlog.Table) -> Any:
-    """The rows of the partitions of a run, as a condition."""
+def _condition(context: InputContext | OutputContext, column: str, schema: pa.Schema) -> Any:
+    """The rows of the partitions of a run, as a condition on columns of ``schema``."""
     try:
         window = context.asset_partitions_time_window
     except (ValueError, DagsterInvariantViolationError):  # the partitions are no windows of time
         return txlog.col(column).isin(context.asset_partition_keys)
-    kind = next((each.type for each in table.schema if each.name.lower() == column.lower()), None)
+    kind = next((each.type for each in schema if each.name.lower() == column.lower()), None)
     is_instant = kind is not None and pa.types.is_timestamp(kind) and kind.tz is not None
     begin, end = (_moment(each.astimezone(timezone.utc) if is_instant else each) for each in window)
     return (txlog.col(column) >= begin) & (txlog.col(column) < end)
