@@ -93,6 +93,61 @@ def test_partitions_that_are_no_times_are_rows_too(root: Path) -> None:
     assert sorted(row["country"] for row in rows(root, "customers")) == ["de", "fr"]
 
 
+REGIONS = dg.StaticPartitionsDefinition(["eu", "us"])
+SHOPS = dg.StaticPartitionsDefinition(["a", "b"])
+
+
+@pytest.mark.parametrize("first", [DAILY, SHOPS], ids=["days", "shops"])
+def test_a_key_of_several_dimensions_replaces_only_its_own_rows(
+    root: Path, first: dg.PartitionsDefinition[str]
+) -> None:
+    both = dg.MultiPartitionsDefinition({"first": first, "region": REGIONS})
+    columns = {"partition_expr": {"first": "part", "region": "region"}}
+
+    @dg.asset(partitions_def=both, metadata=columns, backfill_policy=dg.BackfillPolicy.single_run())
+    def both_ways(context: dg.AssetExecutionContext) -> pa.Table:
+        keys = [context.partition_keys] if isinstance(context.partition_keys, str) else context.partition_keys
+        found = [both.get_partition_key_from_str(str(key)).keys_by_dimension for key in keys]
+        return pa.table({"part": [key["first"] for key in found], "region": [key["region"] for key in found]})
+
+    @dg.asset(partitions_def=both, metadata=columns)
+    def loaded(both_ways: pa.Table) -> pa.Table:
+        return both_ways
+
+    resources = {"io_manager": TxlogIOManager(root=str(root))}
+
+    def materialize(asset: dg.AssetsDefinition, part: str, region: str) -> None:
+        key = dg.MultiPartitionKey({"first": part, "region": region})
+        dg.materialize([both_ways, loaded], selection=[asset], resources=resources, partition_key=key)
+
+    def keys(table: str) -> list[str]:
+        return sorted(f"{row['part']}|{row['region']}" for row in rows(root, table))
+
+    one, two = first.get_partition_keys()[:2]
+    for part, region in ((one, "eu"), (one, "us"), (two, "eu"), (two, "us"), (one, "eu")):
+        materialize(both_ways, part, region)
+    written = [f"{one}|eu", f"{one}|us", f"{two}|eu", f"{two}|us"]
+    assert keys("both_ways") == written
+    materialize(loaded, one, "us")
+    assert keys("loaded") == [f"{one}|us"]
+    for begin, end in ((f"{one}|eu", f"{two}|eu"), (f"{one}|us", f"{two}|eu")):  # from us to eu is nothing
+        tags = {"dagster/asset_partition_range_start": begin, "dagster/asset_partition_range_end": end}
+        dg.materialize([both_ways], resources=resources, tags=tags)
+        assert keys("both_ways") == written
+
+
+def test_several_dimensions_with_one_column_are_refused_with_the_names_to_give(root: Path) -> None:
+    @dg.asset(
+        partitions_def=dg.MultiPartitionsDefinition({"day": DAILY, "region": REGIONS}),
+        metadata={"partition_expr": "day"},
+    )
+    def by_day() -> pa.Table:
+        return pa.table({"day": ["2026-11-18"], "region": ["eu"]})
+
+    with pytest.raises(txlog.InvalidInputError, match=r'column of each by .*\{"region": "...", "day": "..."\}'):
+        run_only(root, by_day, dg.MultiPartitionKey({"day": "2026-11-18", "region": "eu"}))
+
+
 def test_the_first_materialization_refuses_rows_of_other_partitions_too(root: Path) -> None:
     @dg.asset(partitions_def=DAILY, metadata={"partition_expr": "day"})
     def stray() -> pa.Table:
