@@ -464,6 +464,32 @@ def test_filters_on_floats_find_nan_which_statistics_leave_out(
     assert kept.count() > 0
 
 
+def test_a_condition_on_a_float_compares_it_with_the_number_that_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """0.1 is no float of 32 bits, and lies below the nearest one: none equals it, and that one is greater."""
+    found = [None, 0.1, float("inf"), float("nan"), 16777216, 1e38, 0.2, -0.1]
+    columns = {"id": range(8), "f": pa.array(found, pa.float32()), "s": [{"f": each} for each in found]}
+    kind = pa.struct([("f", pa.float32())])
+    txlog.write(tmp_path / "t", pa.table({**columns, "s": pa.array(columns["s"], kind)}))
+    table = txlog.Table.open(tmp_path / "t")
+    rows = spark.createDataFrame(table.to_arrow())
+    for where in (
+        *("f > 0.1", "f = 0.1", "f <= 0.1", "f in (0.1, 0.2, 16777216)", "f > 16777217", "f = 16777217", "f <> 0.2"),
+        *(
+            "f = cast(0.1 as float)",
+            "f < 1e300",
+            "f = 1e300",
+            "f >= cast('NaN' as double)",
+            "not (s.f > 0.1)",
+            "f <=> 0.2",
+        ),
+    ):
+        chosen = ids(txlog.spark.read(spark, table.uri, where=where))
+        assert chosen == table.to_arrow(where=where)["id"].to_pylist(), where
+        assert chosen == ids(rows.where(where.replace("0.1", "0.1D").replace("0.2", "0.2D"))), where
+
+
 @pytest.fixture(scope="module")
 def floats(tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
     """Ten numbers from 0 to 4.5, of which two are NaN."""

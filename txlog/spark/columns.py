@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Iterable
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any
 
@@ -115,14 +116,29 @@ def condition_column(predicate: Predicate, spark_types: Any) -> Column:
         case StartsWith(path, prefix):
             return _column(path).startswith(prefix)
         case Comparison(path, sign, value, data_type) if data_type is not None:
-            compared = _COMPARED[sign](_column(path), value_column(value, data_type, _spark_type(path, spark_types)))
+            column, (constant,) = _comparable(path, (value,), data_type, spark_types)
+            compared = _COMPARED[sign](column, constant)
             assert not isinstance(compared, bool)
             return compared
         case In(path, values, has_null, data_type) if data_type is not None:
-            kind = _spark_type(path, spark_types)
-            found = _column(path).isin(*[value_column(each, data_type, kind) for each in values])
+            column, constants = _comparable(path, values, data_type, spark_types)
+            found = column.isin(*constants)
             return F.when(found, F.lit(True)) if has_null else found
     raise TypeError(f"this predicate has no translation to a Spark column: {predicate!r}")
+
+
+def _comparable(
+    path: Path, values: Iterable[Any], data_type: DataType, spark_types: Any
+) -> tuple[Column, list[Column]]:
+    """A column and constants in one type. Floats are compared as doubles: 0.1 is none of them, and lies below the
+    nearest one."""
+    kind = _spark_type(path, spark_types)
+    if data_type == Primitive("float"):
+        from pyspark.sql.types import DoubleType
+
+        data_type, kind = Primitive("double"), DoubleType()
+        return _column(path).cast(kind), [value_column(each, data_type, kind) for each in values]
+    return _column(path), [value_column(each, data_type, kind) for each in values]
 
 
 def _column(path: Path) -> Column:
