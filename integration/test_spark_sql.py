@@ -179,6 +179,17 @@ def test_the_constants_and_defaults_of_an_insert_are_those_of_the_statement(
     assert catalog.table("t").version == 2
 
 
+def test_times_without_a_zone_are_not_instants_in_changes(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    skipped = "2024-03-10 02:30:00"  # an hour that clocks in the session's time zone left out
+    create = "create table t (n timestamp_ntz) tblproperties (delta.enableChangeDataFeed = true)"
+    txlog.sql(f"{create}; insert into t values (timestamp_ntz '{skipped}')", catalog)
+    assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
+    txlog.spark.sql(spark, "create table u as select n from table_changes('t', 0)", catalog)
+    assert txlog.spark.sql(spark, "select string(n) from table_changes('t', 0)", catalog).first()[0] == skipped
+    assert catalog.table("u").to_arrow().equals(catalog.table("t").to_arrow())
+
+
 def test_no_property_of_a_table_as_a_query_is_an_option_of_the_write(spark: SparkSession, tmp_path: Path) -> None:
     catalog = txlog.Catalog(tmp_path)
     properties = {

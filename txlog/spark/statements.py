@@ -24,6 +24,7 @@ from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
+from txlog.spark.schema import struct_type
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.stored import store_assignment
 from txlog.statements.engine import Source, merge_here
@@ -111,7 +112,7 @@ class SparkEngine:
             raise self._typed(error, f"Spark cannot run the query at {query.at}") from None
 
     def told(self, rows: pa.Table) -> DataFrame:
-        return self._spark.createDataFrame(rows)
+        return self._frame_of(rows)
 
     def columns_of(self, rows: DataFrame) -> list[str]:
         return list(rows.columns)
@@ -159,9 +160,12 @@ class SparkEngine:
 
     def _frame(self, source: Source) -> DataFrame:
         if source.changes is not None:
-            return self._spark.createDataFrame(source.table.changes(**source.changes).read_all())
+            return self._frame_of(source.table.changes(**source.changes).read_all())
         uri, storage = _address(source.table)
         return read(self._spark, uri, source.snapshot.version, storage_options=storage)
+
+    def _frame_of(self, rows: pa.Table) -> DataFrame:
+        return self._spark.createDataFrame(rows, struct_type(rows.schema))  # Spark alone takes times for instants
 
     def _typed(self, error: Exception, what: str) -> Exception:
         return error_from(error) or InvalidInputError(f"{what}: {error}")
