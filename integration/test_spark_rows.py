@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from rows import assert_sound
 
 import txlog
@@ -440,6 +441,22 @@ def test_a_source_that_reads_the_table_itself_needs_the_version_that_it_read(
     other = txlog.Table.create(f"{table.uri}-2", table.schema)
     txlog.spark.upsert(delta, other.uri, more, ["id"])
     assert other.count() == 6
+
+
+def test_columns_of_a_source_may_have_any_name(tmp_path: Path, spark: SparkSession) -> None:
+    names = ["a.b", "c`d", "number", "__txlog_number", "Größe x"]
+    rows = [[1, 5, *names], [1, 7, *reversed(names)], [2, 3, *names]]
+    frame = spark.createDataFrame(rows, StructType([StructField(each, LongType()) for each in ("k.`1", "s`.2")] + [
+        StructField(each, StringType()) for each in names
+    ]))  # fmt: skip
+    expected = [dict(zip(frame.columns, row, strict=True)) for row in rows[1:]]
+    schema = pa.schema([("k.`1", pa.int64()), ("s`.2", pa.int64()), *((each, pa.string()) for each in names)])
+    table = txlog.Table.create(tmp_path / "t", schema, properties=MAPPED)
+    result = txlog.spark.upsert(spark, table.uri, frame, ["k.`1"], on_duplicate="last", sequence_by="s`.2")
+    assert (result.metrics.rows_inserted, table.to_arrow().sort_by("k.`1").to_pylist()) == (2, expected)
+    merge = txlog.spark.merge(spark, table.uri, frame.where("`s``.2` = 3"), "target.`k.``1` = source.`k.``1`")
+    assert merge.when_matched_update({"a.b": "source.`c``d`"}).execute().metrics.rows_updated == 1
+    assert table.to_arrow(where="`s``.2` = 3")["a.b"].to_pylist() == ["c`d"]
 
 
 def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark: SparkSession) -> None:

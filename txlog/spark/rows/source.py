@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from txlog.commands.row_change.target import Extent
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.protocol.schema import LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.schema import frame_schema, spark_type
 from txlog.tasks.part import PartSource
@@ -32,7 +32,7 @@ from txlog.writer.keys import compared_as
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "reads_table"]
 
@@ -43,7 +43,6 @@ NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
 """The columns of a materialized source: a row's number, its size in bytes, its key (null if a part of it is null), and
 the row as a struct."""
 
-_NUMBERED = "__txlog_number"
 _SAIL_FOLDER = "execution.checkpoint.path"
 _SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
 
@@ -92,7 +91,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
                 f" {', '.join(shape.schema.names)}"
             )
     with typed_errors():
-        keyed = _kept(_numbered(frame).mapInArrow(_keying(shape, table), _spark_type_of(shape)))
+        keyed = _kept(_numbered(frame).mapInArrow(_keying(frame.columns, shape, table), _spark_type_of(shape)))
         facts = _facts(keyed, shape, spec)
         num_given = num_rows = facts["rows"]
         if spec.needs_distinct_keys:
@@ -112,10 +111,12 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
 
 
 def _numbered(frame: DataFrame) -> DataFrame:
-    """The rows with a number each, as the last column."""
+    """The rows with a number each, as the last column. The columns are named by their places, as `_keying` expects:
+    Spark does not hand over columns whose names have dots or backticks."""
     from pyspark.sql import functions as F
 
-    return frame.select("*", F.monotonically_increasing_id().alias(_NUMBERED))
+    placed = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
+    return placed.select("*", F.monotonically_increasing_id().alias(NUMBER))
 
 
 def _kept(frame: DataFrame) -> DataFrame:
@@ -151,22 +152,27 @@ def _spark_type_of(shape: SourceShape) -> Any:
     return spark_type(Struct(columns))
 
 
-def _keying(shape: SourceShape, table: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _keying(
+    names: list[str], shape: SourceShape, table: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` on `_numbered` rows, whose columns have these names."""
+
     def keyed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = 0
         for batch in batches:
             with crossing():
-                yield _keyed(batch, shape, table, number)
+                yield _keyed(batch, names, shape, table, number)
             number += batch.num_rows
 
     return keyed
 
 
-def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, row: int) -> pa.RecordBatch:
+def _keyed(batch: pa.RecordBatch, names: list[str], shape: SourceShape, table: str, row: int) -> pa.RecordBatch:
     """Convert numbered source rows to the types in use, and add each row's average size in bytes, and key."""
     left_out = {fold_name(name) for name in shape.left_out}
-    numbers, names = batch.column(batch.num_columns - 1), batch.schema.names[:-1]
-    batch = batch.select([at for at, name in enumerate(names) if fold_name(name) not in left_out])
+    *columns, numbers = batch.columns
+    kept = [at for at, name in enumerate(names) if fold_name(name) not in left_out]
+    batch = pa.RecordBatch.from_arrays(columns, names=names).select(kept)
     require_utf8(batch, row)
     fitted = completed(shape.schema, batch, shape.computed, table, row)
     fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
@@ -176,12 +182,11 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, row: int) -> p
     for column in keys:
         is_null |= column.is_null().to_numpy(zero_copy_only=False)
     size = 1 + fitted.nbytes // max(1, fitted.num_rows)
-    names = [f"k{at}" for at in range(len(keys))]
     return pa.RecordBatch.from_arrays(
         [
             numbers,
             pa.repeat(pa.scalar(size, pa.int64()), fitted.num_rows),
-            pa.StructArray.from_arrays(keys, names=names, mask=pa.array(is_null)),
+            pa.StructArray.from_arrays(keys, names=[f"k{at}" for at in range(len(keys))], mask=pa.array(is_null)),
             pa.StructArray.from_arrays(fitted.columns, names=fitted.schema.names),
         ],
         names=[NUMBER, SIZE, KEYS, DATA],
@@ -196,8 +201,8 @@ def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, 
     import pyspark.sql.functions as F
 
     key, rows = F.col(KEYS), F.col("rows")
-    sequence = _sequence(spec)
-    unordered = F.lit(0) if sequence is None else F.sum(F.col(f"{DATA}.`{sequence}`").isNull().cast("long"))
+    sequence = _sequence_column(spec)
+    unordered = F.lit(0) if sequence is None else F.sum(sequence.isNull().cast("long"))
     each = keyed.groupBy(KEYS).agg(
         F.count(F.lit(1)).alias("rows"), F.sum(SIZE).alias("bytes"), unordered.alias("unordered")
     )
@@ -221,6 +226,13 @@ def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, 
 
 def _sequence(spec: SourceSpec) -> str | None:
     return spec.upsert.sequence_by if isinstance(spec, UpsertSpec) else None
+
+
+def _sequence_column(spec: SourceSpec) -> Column | None:
+    from pyspark.sql import functions as F
+
+    name = _sequence(spec)
+    return None if name is None else F.col(f"{DATA}.{backquoted(name)}")
 
 
 def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec, table: str) -> None:
@@ -251,6 +263,8 @@ def _last_of_each_key(keyed: DataFrame, spec: SourceSpec) -> DataFrame:
     import pyspark.sql.functions as F
     from pyspark.sql import Window
 
-    order = Window.partitionBy(KEYS).orderBy(F.col(f"{DATA}.`{_sequence(spec)}`").desc(), F.col(NUMBER).desc())
+    sequence = _sequence_column(spec)
+    assert sequence is not None  # otherwise `_refuse_bad_keys` has raised
+    order = Window.partitionBy(KEYS).orderBy(sequence.desc(), F.col(NUMBER).desc())
     ranked = keyed.withColumn("rank", F.row_number().over(order))
     return _kept(ranked.where("rank = 1").drop("rank"))
