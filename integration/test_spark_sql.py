@@ -190,6 +190,14 @@ def test_times_without_a_zone_are_not_instants_in_changes(spark: SparkSession, t
     assert catalog.table("u").to_arrow().equals(catalog.table("t").to_arrow())
 
 
+def test_a_table_is_replaced_in_a_session_that_overwrites_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    for rows in ("1 as id, 'a' as p", "2 as id, 'b' as p"):
+        txlog.spark.sql(spark, f"create or replace table t partitioned by (p) as select {rows}", catalog)
+    assert catalog.table("t").to_arrow().to_pylist() == [{"id": 2, "p": "b"}]
+
+
 def test_no_property_of_a_table_as_a_query_is_an_option_of_the_write(spark: SparkSession, tmp_path: Path) -> None:
     catalog = txlog.Catalog(tmp_path)
     properties = {

@@ -189,6 +189,8 @@ def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
     found = {name: str(value) for name, value in given.items() if value is not None}
     if (mode := options.get("schema_mode")) is not None:
         found[_SCHEMA_MODES[mode]] = "true"
+    if mode == "overwrite":  # whatever the session says about partitions, which a new definition may not have
+        found["partitionOverwriteMode"] = "static"
     for name, key in _IN_JSON:
         if options.get(name):
             found[key] = msgspec.json.encode(options[name]).decode()
