@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 
 import txlog
 import txlog.spark
-from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,3 +60,24 @@ def test_a_table_that_txlog_creates_is_one_of_sparks(delta: SparkSession, schema
         catalog.drop(name)
     assert catalog.tables(schema) == []
     assert txlog.Table.open(tmp_path / "elsewhere").count() == 2
+
+
+def test_a_table_of_spark_without_a_folder_is_listed_and_dropped(
+    delta: SparkSession, schema: str, tmp_path: Path
+) -> None:
+    catalog = txlog.spark.catalog(delta)
+    for name in ("one", "two"):
+        delta.sql(f"create table names.{name} (id bigint) using delta location '{tmp_path / name}'")
+        shutil.rmtree(tmp_path / name)
+    catalog.write("names.whole", ROWS)
+    assert catalog.tables(schema) == ["names.one", "names.two", "names.whole"]
+    with pytest.raises(NotFoundError, match="the folder of the table is gone"):
+        catalog.table("names.one")
+    txlog.spark.sql(delta, "drop table if exists names.one; drop table if exists names.absent", catalog)
+    with pytest.raises(NotFoundError, match="drop the table, or restore its folder"):
+        catalog.rename("names.two", "names.three")
+    catalog.drop("names.two")
+    assert catalog.tables(schema) == ["names.whole"]
+    for call in (catalog.drop, lambda name: catalog.rename(name, "names.new")):
+        with pytest.raises(TableNotFoundError):
+            call("names.absent")

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts
-from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.errors import (
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from txlog.protocol.schema import backquoted
 from txlog.spark.hadoop import check_session, of_session
 
@@ -66,7 +73,7 @@ class SessionCatalog:
             for row in self._run(f"SHOW TABLES IN {_quoted([each])}")
             if not row.isTemporary
         ]
-        return sorted(".".join(name) for name in names if self._facts(name).get("Provider", "").lower() == "delta")
+        return sorted(".".join(name) for name in names if self._is_delta(name))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         parts = self._parts(name)
@@ -90,7 +97,6 @@ class SessionCatalog:
 
     def drop(self, name: str) -> None:
         parts = self._parts(name)
-        self._facts(parts)
         self._run(f"DROP TABLE {_quoted(parts)}")
 
     def rename(self, name: str, to: str) -> None:
@@ -106,6 +112,14 @@ class SessionCatalog:
 
     def _place(self, parts: tuple[str, ...], location: str) -> TablePlace:
         return TablePlace(location, ".".join(parts), of_session(self._spark, location) or None)
+
+    def _is_delta(self, parts: tuple[str, ...]) -> bool:
+        try:
+            return self._facts(parts).get("Provider", "").lower() == "delta"
+        except TableNotFoundError:  # dropped since it was listed
+            return False
+        except NotFoundError:  # Delta has not found its folder
+            return True
 
     def _facts(self, parts: tuple[str, ...]) -> dict[str, str]:
         """What the catalog knows about a table besides its columns."""
@@ -129,6 +143,12 @@ class SessionCatalog:
             if condition.startswith("TABLE_OR_VIEW_NOT_FOUND") or condition.startswith("SCHEMA_NOT_FOUND"):
                 raise TableNotFoundError(
                     f"Spark's catalog has no such table or schema: {text}", table=self.uri
+                ) from None
+            if condition.startswith("DELTA_PATH_DOES_NOT_EXIST"):
+                raise NotFoundError(
+                    "the folder of the table is gone, and its name is left: drop the table, or restore its folder:"
+                    f" {text}",
+                    table=self.uri,
                 ) from None
             if condition.startswith("TABLE_OR_VIEW_ALREADY_EXISTS"):
                 raise TableExistsError(f"Spark's catalog has this table already: {text}", table=self.uri) from None
