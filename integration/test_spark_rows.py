@@ -7,6 +7,7 @@ Random commands with fixed seeds; small sources, also treated as if they were la
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -441,6 +442,23 @@ def test_a_source_that_reads_the_table_itself_needs_the_version_that_it_read(
     other = txlog.Table.create(f"{table.uri}-2", table.schema)
     txlog.spark.upsert(delta, other.uri, more, ["id"])
     assert other.count() == 6
+
+
+def test_a_source_that_python_workers_read_from_the_table_needs_the_version_that_it_read(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Spark names no files of it: a path that Spark would misread, a condition that it lacks, columns by their ids."""
+    for name, where, mode in (("a b", None, "none"), ("t", "id + v = 2", "none"), ("u", None, "id")):
+        rows = pa.table({"id": [1], "v": [1]})
+        txlog.write(tmp_path / name, rows, properties={"delta.columnMapping.mode": mode})
+        more = txlog.spark.read(spark, tmp_path / name, where=where).selectExpr("id", "v + 1 as v")
+        with pytest.raises(txlog.InvalidInputError, match="reads the table itself"):
+            txlog.spark.upsert(spark, tmp_path / name, more.union(more.where("id > 1")), ["id"])
+    shutil.copytree(tmp_path / "u", tmp_path / "v")
+    txlog.spark.upsert(spark, tmp_path / "v", more, ["id"])
+    txlog.spark.upsert(spark, tmp_path / "u", more, ["id"], read_version=0)
+    for name in ("u", "v"):
+        assert txlog.Table.open(tmp_path / name).to_arrow()["v"].to_pylist() == [2]
 
 
 def test_columns_of_a_source_may_have_any_name(tmp_path: Path, spark: SparkSession) -> None:

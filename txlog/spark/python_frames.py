@@ -7,8 +7,10 @@ through the Arrow pipe between Spark and Python, which costs about as much as re
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
@@ -21,9 +23,10 @@ from txlog.util.values import repr_without
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PythonFrames"]
+__all__ = ["PythonFrames", "name_in_plans", "without_scheme"]
 
 _TASKS_MAX = 64
+_SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
 
 
 class PythonFrames(msgspec.Struct, frozen=True):
@@ -46,4 +49,15 @@ class PythonFrames(msgspec.Struct, frozen=True):
             return self.spark.createDataFrame([], schema)
         parts = [pickle.dumps(part) for part in task_partitions(tasks, _TASKS_MAX)]
         rows = self.spark.createDataFrame(pa.table({"tasks": pa.array(parts, pa.binary())})).repartition(len(parts))
-        return rows.mapInArrow(PickledTasks(self.location, self.storage_options, schema), schema)
+        name = name_in_plans(self.table.log.uri)
+        return rows.mapInArrow(PickledTasks(name, self.location, self.storage_options, schema), schema)
+
+
+def name_in_plans(uri: str) -> str:
+    """How Spark's plans show that a DataFrame reads a table in Python workers."""
+    return f"txlog.spark.read({without_scheme(uri)})"
+
+
+def without_scheme(uri: str) -> str:
+    """A location without its scheme, since Hadoop's schemes differ: s3a for s3, ``file:/`` for none."""
+    return unquote(_SCHEME.sub("", uri, count=1)).strip("/")

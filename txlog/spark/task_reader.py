@@ -93,9 +93,13 @@ def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class PickledTasks:
-    """A function for ``mapInArrow`` from one binary column, whose values are pickled lists of tasks, to their rows."""
+    """A function for ``mapInArrow`` from one binary column, whose values are pickled lists of tasks, to their rows.
 
-    def __init__(self, path: str, storage_options: Mapping[str, str], schema: StructType) -> None:
+    Spark's plans show it by ``name``.
+    """
+
+    def __init__(self, name: str, path: str, storage_options: Mapping[str, str], schema: StructType) -> None:
+        self.__name__ = name
         self._path = path
         self._storage_options = dict(storage_options)
         self._schema = schema

@@ -8,10 +8,8 @@ source is small.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +18,7 @@ from txlog.commands.row_change.target import Extent
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.schema import LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.spark.errors import crossing, typed_errors
+from txlog.spark.python_frames import name_in_plans, without_scheme
 from txlog.spark.schema import frame_schema, spark_type
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
@@ -44,21 +43,19 @@ NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
 the row as a struct."""
 
 _SAIL_FOLDER = "execution.checkpoint.path"
-_SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
 
 
 def reads_table(frame: DataFrame, uri: str) -> bool:
-    """Whether Spark's own file readers read the table for this DataFrame, by `txlog.spark.read` or as Delta or Parquet.
+    """Whether `txlog.spark.read`, or Spark's own readers as Delta or Parquet, read the table for this DataFrame.
 
-    A DataFrame of ``format("txlog")`` names no files, so this does not recognize it.
+    A DataFrame of ``format("txlog")`` names no files, so this does not recognize it. Nor does it recognize what
+    `txlog.spark.read` reads in Python workers through Spark Connect, which does not show the plan.
     """
-    folder = f"{_without_scheme(uri)}/"
-    return any(_without_scheme(file).startswith(folder) for file in frame.inputFiles())
-
-
-def _without_scheme(uri: str) -> str:
-    """A location without its scheme, since Hadoop's schemes differ: s3a for s3, ``file:/`` for none."""
-    return unquote(_SCHEME.sub("", uri, count=1)).strip("/")
+    folder = f"{without_scheme(uri)}/"
+    if any(without_scheme(file).startswith(folder) for file in frame.inputFiles()):
+        return True
+    of_jvm = getattr(frame, "_jdf", None)
+    return of_jvm is not None and name_in_plans(uri) in of_jvm.queryExecution().analyzed().toString()
 
 
 def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table: str) -> tuple[DataFrame, Extent]:
