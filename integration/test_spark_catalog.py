@@ -62,6 +62,23 @@ def test_a_table_that_txlog_creates_is_one_of_sparks(delta: SparkSession, schema
     assert txlog.Table.open(tmp_path / "elsewhere").count() == 2
 
 
+def test_a_table_of_spark_whose_path_has_a_percent_sign_is_found(
+    delta: SparkSession, schema: str, tmp_path: Path
+) -> None:
+    delta.sql(f"create table names.theirs (id bigint) using delta location '{tmp_path / 'a b%41'}'")
+    catalog = txlog.spark.catalog(delta)
+    catalog.table("names.theirs").append(ROWS)
+    assert delta.table("names.theirs").count() == 2
+    catalog.register("names.again", tmp_path / "a b%41")
+    assert catalog.table("names.again").count() == 2
+    catalog.drop("names.again")
+    assert txlog.spark.sql(delta, "select sum(id) from names.theirs", catalog).first()[0] == 3
+    delta.sql(f"create database percent location '{tmp_path / 'in%41'}'")
+    catalog.write("percent.ours", ROWS)
+    assert delta.table("percent.ours").count() == catalog.table("percent.ours").count() == 2
+    delta.sql("drop database percent cascade")
+
+
 def test_a_table_of_spark_without_a_folder_is_listed_and_dropped(
     delta: SparkSession, schema: str, tmp_path: Path
 ) -> None:

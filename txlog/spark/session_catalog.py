@@ -31,6 +31,8 @@ __all__ = ["catalog"]
 
 Made = TypeVar("Made")
 
+_ESCAPED = str.maketrans({each: f"%{ord(each):02X}" for each in "%?#"})
+
 
 def catalog(spark: SparkSession) -> Catalog:
     """The tables of a session's catalog by their names, for `txlog.sql`, `txlog.spark.sql` and Python.
@@ -63,7 +65,7 @@ class SessionCatalog:
         facts = self._facts(parts)
         if facts.get("Provider", "").lower() != "delta":
             raise InvalidInputError(f"{'.'.join(parts)} of Spark's catalog is not a Delta table", table=self.uri)
-        return self._place(parts, facts["Location"])
+        return self._place(parts, _uri_of(facts["Location"]))
 
     def tables(self, schema: str | None = None) -> list[str]:
         schemas = [row[0] for row in self._run("SHOW DATABASES")] if schema is None else [schema]
@@ -79,9 +81,9 @@ class SessionCatalog:
         parts = self._parts(name)
         self._require_free(parts)
         facts = {row[0]: row[1] for row in self._run(f"DESCRIBE DATABASE EXTENDED {_quoted(parts[:1])}")}
-        place = self._place(parts, f"{facts['Location'].rstrip('/')}/{parts[1]}")
-        made = make(place)
-        self._enter(parts, place.uri)
+        location = f"{facts['Location'].rstrip('/')}/{parts[1]}"
+        made = make(self._place(parts, _uri_of(location)))
+        self._enter(parts, location)
         return made
 
     def require_registrable(self, name: str) -> None:
@@ -159,6 +161,11 @@ class SessionCatalog:
                     table=self.uri,
                 ) from None
             raise StorageError(f"Spark refused {text}: {error}", table=self.uri) from None
+
+
+def _uri_of(location: str) -> str:
+    """Hadoop's form of a location as a URI: Hadoop shows the characters of a path as they are."""
+    return location.translate(_ESCAPED)
 
 
 def _quoted(parts: Sequence[str]) -> str:
