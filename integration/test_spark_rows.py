@@ -477,6 +477,16 @@ def test_columns_of_a_source_may_have_any_name(tmp_path: Path, spark: SparkSessi
     assert table.to_arrow(where="`s``.2` = 3")["a.b"].to_pylist() == ["c`d"]
 
 
+def test_keys_beyond_what_python_holds_are_keys(tmp_path: Path, spark: SparkSession) -> None:
+    table = txlog.Table.create(tmp_path / "t", "k date, b binary, v bigint")
+    late = "select date'+12000-01-01' as k, X'ff' as b, 5L as v"
+    for _ in range(2):
+        result = txlog.spark.upsert(spark, table.uri, spark.sql(late), ["k", "b"])
+    assert (result.metrics.rows_updated, table.count("k > date'9999-12-31'")) == (1, 1)
+    with pytest.raises(txlog.InvalidInputError, match=r"1 keys .* such as k=\+12000-01-01, b=FF"):
+        txlog.spark.upsert(spark, table.uri, spark.sql(f"{late} union all {late}"), ["k", "b"])
+
+
 def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "a", 7)], "id long, day string, v int")
     with pytest.raises(txlog.InvalidInputError, match="it is called 'where' here"):

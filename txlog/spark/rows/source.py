@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from txlog.commands.row_change.target import Extent
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.protocol.schema import LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
+from txlog.protocol.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.python_frames import name_in_plans, without_scheme
 from txlog.spark.schema import frame_schema, spark_type
@@ -89,7 +89,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
             )
     with typed_errors():
         keyed = _kept(_numbered(frame).mapInArrow(_keying(frame.columns, shape, table), _spark_type_of(shape)))
-        facts = _facts(keyed, shape, spec)
+        facts, ends = _facts(keyed, shape, spec)
         num_given = num_rows = facts["rows"]
         if spec.needs_distinct_keys:
             _refuse_bad_keys(facts, shape, spec, table)
@@ -99,11 +99,6 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
         few = None
         if facts["bytes"] <= SMALL_BYTES:
             few = part_source(keyed.select(NUMBER, DATA).toArrow())
-    types = [type_to_arrow(key.type) for key in shape.table_keys]
-    ends = [
-        pa.array([end for end in (facts[f"min{at}"], facts[f"max{at}"]) if end is not None], kind)
-        for at, kind in enumerate(types)
-    ]
     return keyed, Extent(spec, shape, num_rows, num_given, tuple(ends), few)
 
 
@@ -193,8 +188,11 @@ def _keyed(batch: pa.RecordBatch, names: list[str], shape: SourceShape, table: s
 # --- facts for the driver -------------------------------------------------------------------------------------------
 
 
-def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, Any]:
-    """Counts, an example of a repeated key, and the least and greatest keys, computed by one Spark job."""
+def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> tuple[dict[str, Any], list[pa.Array]]:
+    """Counts with an example of a repeated key as text, and the least and the greatest value of each key column.
+
+    One Spark job computes them. Python's own types do not hold every value, such as a date after the year 9999.
+    """
     import pyspark.sql.functions as F
 
     key, rows = F.col(KEYS), F.col("rows")
@@ -203,7 +201,7 @@ def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, 
     each = keyed.groupBy(KEYS).agg(
         F.count(F.lit(1)).alias("rows"), F.sum(SIZE).alias("bytes"), unordered.alias("unordered")
     )
-    ends = [
+    bounds = [
         how(f"{KEYS}.k{at}").alias(f"{name}{at}")
         for at in range(len(shape.table_keys))
         for name, how in (("min", F.min), ("max", F.max))
@@ -215,10 +213,25 @@ def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, 
         F.coalesce(F.sum(F.when(key.isNull(), rows)), F.lit(0)).alias("null"),
         F.count(key).alias("keys"),
         F.count(F.when(key.isNotNull() & (rows > 1), 1)).alias("repeated"),
-        F.max_by(F.when(key.isNotNull(), key), F.when(key.isNotNull(), rows)).alias("example"),
-        *ends,
-    )
-    return dict(found.toArrow().to_pylist()[0])
+        F.max_by(_as_texts(shape), F.when(key.isNotNull(), rows)).alias("example"),
+        *bounds,
+    ).toArrow()
+    counts = found.select(range(found.num_columns - len(bounds)))
+    ends = [
+        pa.chunked_array([*found[f"min{at}"].chunks, *found[f"max{at}"].chunks]).drop_null().combine_chunks()
+        for at in range(len(shape.table_keys))
+    ]
+    types = [type_to_arrow(key.type) for key in shape.table_keys]
+    return dict(counts.to_pylist()[0]), [end.cast(kind) for end, kind in zip(ends, types, strict=True)]
+
+
+def _as_texts(shape: SourceShape) -> Column:
+    """A key as texts for people."""
+    from pyspark.sql import functions as F
+
+    types = [key.type for key in shape.source_keys] or [LONG]
+    parts = [(F.hex if kind == BINARY else F.col)(f"{KEYS}.k{at}") for at, kind in enumerate(types)]
+    return F.array(*(part.cast("string") for part in parts))
 
 
 def _sequence(spec: SourceSpec) -> str | None:
@@ -247,7 +260,7 @@ def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec
             table=table,
         )
     if facts["repeated"] and _sequence(spec) is None:
-        key = ", ".join(f"{name}={str(facts['example'][f'k{at}'])[:60]}" for at, name in enumerate(names))
+        key = ", ".join(f"{name}={facts['example'][at][:60]}" for at, name in enumerate(names))
         raise InvalidInputError(
             f"{facts['repeated']} keys are in more than one row of the source, such as {key}. To use the row with the"
             f" greatest value of a column, set {setting('on_duplicate', 'last')} and"
