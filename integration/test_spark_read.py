@@ -490,6 +490,27 @@ def test_a_condition_on_a_float_compares_it_with_the_number_that_is_written(
         assert chosen == ids(rows.where(where.replace("0.1", "0.1D").replace("0.2", "0.2D"))), where
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.sql.parquet.datetimeRebaseModeInRead=LEGACY",
+        "spark.sql.parquet.datetimeRebaseModeInRead=EXCEPTION",
+    ],
+)
+def test_no_setting_of_the_session_changes_what_is_read(setting: str, spark: SparkSession, tmp_path: Path) -> None:
+    days = [dt.date(1500, 1, 1), dt.date(1, 1, 1), dt.date(2026, 1, 1)]
+    moments = [dt.datetime(each.year, 1, 1, tzinfo=UTC) for each in days]
+    rows = pa.table({"id": [0, 1, 2], "p": [7, 7, 8], "d": days, "t": pa.array(moments, pa.timestamp("us", "UTC"))})
+    table = txlog.Table.create(tmp_path / "t", rows.schema, ["p"], WITH_VECTORS)
+    table.append(rows)
+    table.delete("id = 1")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set(*setting.split("=", 1))
+    found = txlog.spark.read(spark, table.uri).selectExpr("id", "p", "string(d)", "string(t)").collect()
+    expected = [(0, 7, "1500-01-01", "1500-01-01 00:00:00"), (2, 8, "2026-01-01", "2026-01-01 00:00:00")]
+    assert sorted(map(tuple, found)) == expected
+
+
 @pytest.fixture(scope="module")
 def floats(tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
     """Ten numbers from 0 to 4.5, of which two are NaN."""

@@ -39,8 +39,14 @@ _WORDS_BYTES_MAX = 64 << 20
 _FEW_FILES_BYTES_MAX = 8 << 20
 """The maximum bytes of deletion vectors in a subquery, whose result is part of each task."""
 _ANY_ROWS = 1 << 62
-_READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""These override the session's settings, because a skipped file would mean missing rows."""
+_READ_OPTIONS = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""These override the session's settings: a skipped file would mean missing rows, and a file has dates and times of the
+old calendar only if Spark wrote it and says so in the file."""
 
 
 class NativeFrames:
