@@ -495,6 +495,7 @@ def test_a_condition_on_a_float_compares_it_with_the_number_that_is_written(
     [
         "spark.sql.parquet.datetimeRebaseModeInRead=LEGACY",
         "spark.sql.parquet.datetimeRebaseModeInRead=EXCEPTION",
+        "spark.sql.sources.useV1SourceList=avro, text",
     ],
 )
 def test_no_setting_of_the_session_changes_what_is_read(setting: str, spark: SparkSession, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ __all__ = ["read"]
 
 _LIST_IN_DRIVER = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LIST_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_FIRST_READERS = "spark.sql.sources.useV1SourceList"
 _LIST_TASKS_MAX = "64"
 _settings_lock = new_lock()
 
@@ -87,7 +88,10 @@ def read(
     if root is None or not reads_natively(plan.selection) or not (predicate is None or is_translatable(predicate)):
         return python.of(tasks, plan.selection)
     native = NativeFrames(spark, table, plan.selection, root)
-    groups, others = _groups_on_sail(tasks) if is_sail(spark) else groups_of(native.with_vectors_loaded(tasks))
+    if _knows_files(spark):
+        groups, others = groups_of(native.with_vectors_loaded(tasks))
+    else:
+        groups, others = _groups_of_equal_rows(tasks)
     others += native.left_out
     with _few_listing_tasks(spark, root, len(tasks)):
         frames = [native.of(group) for group in groups]
@@ -96,9 +100,18 @@ def read(
     return functools.reduce(lambda left, right: left.union(right), frames)
 
 
-def _groups_on_sail(tasks: Sequence[ScanTask]) -> tuple[list[FileGroup], list[ScanTask]]:
-    """Sail's reader does not say which file, and where in it, a row comes from: it gets files whose rows all live, and
-    which have equal partition values."""
+def _knows_files(spark: SparkSession) -> bool:
+    """Whether the session's Parquet reader says which file, and where in it, a row comes from.
+
+    Sail's does not, nor does Spark's second reader, which a setting chooses.
+    """
+    if is_sail(spark):
+        return False
+    return "parquet" in [each.strip() for each in spark.conf.get(_FIRST_READERS, "parquet").lower().split(",")]
+
+
+def _groups_of_equal_rows(tasks: Sequence[ScanTask]) -> tuple[list[FileGroup], list[ScanTask]]:
+    """For a reader that knows no files: files whose rows all live, and which have equal partition values."""
     plain = [task for task in tasks if task.deletion_vector is None]
     groups, others = groups_of(plain, branches_max=len(plain))
     return groups, [*others, *(task for task in tasks if task.deletion_vector is not None)]
