@@ -93,6 +93,8 @@ def test_a_table_of_spark_without_a_folder_is_listed_and_dropped(
     txlog.spark.sql(delta, "drop table if exists names.one; drop table if exists names.absent", catalog)
     with pytest.raises(NotFoundError, match="drop the table, or restore its folder"):
         catalog.rename("names.two", "names.three")
+    with pytest.raises(TableExistsError):
+        catalog.create("names.two", ROWS.schema)
     catalog.drop("names.two")
     assert catalog.tables(schema) == ["names.whole"]
     for call in (catalog.drop, lambda name: catalog.rename(name, "names.new")):

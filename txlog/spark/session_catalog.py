@@ -130,8 +130,13 @@ class SessionCatalog:
         return dict(rows[begin:])
 
     def _require_free(self, parts: tuple[str, ...]) -> None:
-        if self._spark.catalog.tableExists(_quoted(parts)):
-            raise TableExistsError(f"there is already a table {'.'.join(parts)} in this catalog", table=self.uri)
+        try:
+            self._facts(parts)
+        except TableNotFoundError:
+            return
+        except NotFoundError:  # a table whose folder is gone still has its name
+            pass
+        raise TableExistsError(f"there is already a table {'.'.join(parts)} in this catalog", table=self.uri)
 
     def _enter(self, parts: tuple[str, ...], location: str) -> None:
         text = location.replace("\\", "\\\\").replace("'", "\\'")
