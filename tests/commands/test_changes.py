@@ -174,6 +174,36 @@ def test_versions_at_which_the_feed_was_off_are_refused_by_number(tmp_path: Path
     assert refused.value.version == 4
 
 
+@pytest.mark.parametrize("without_rows", ["optimize", "set_properties"])
+def test_what_an_overwrite_removed_is_checked_behind_versions_without_rows_too(
+    tmp_path: Path, without_rows: str
+) -> None:
+    table = made(tmp_path / "t", {**FEED, "delta.columnMapping.mode": "name"}, rows(1), rows(3))
+    if without_rows == "optimize":
+        table.optimize()
+    else:
+        table.set_properties({"team": "x"})
+    first = table.snapshot().version
+    table.overwrite(pa.table({"id": ["x"], "day": ["odd"]}), schema_mode="overwrite")
+    for begin in (first, first + 1):
+        with pytest.raises(txlog.SchemaMismatchError, match=rf"rows that version {first + 1} removed"):
+            table.changes(begin).read_all()
+
+
+@pytest.mark.parametrize(("before", "after"), [(["day"], []), ([], ["day"])])
+def test_rows_that_a_change_of_the_partitioning_removed_are_refused(
+    tmp_path: Path, before: list[str], after: list[str]
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", SCHEMA, before, FEED)
+    table.append(rows(1, 2))
+    version = table.overwrite(rows(3), schema_mode="overwrite", partition_by=after).version
+    assert version is not None
+    with pytest.raises(txlog.SchemaMismatchError, match="the partition columns were different"):
+        table.changes(version).read_all()
+    table.append(rows(4))
+    assert reported(table, version + 1) == [(version + 1, "insert", 4)]
+
+
 def test_a_schema_that_the_last_one_cannot_read_is_refused_unless_its_columns_are_left_out(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1))
     text = pa.table({"id": ["x"], "day": ["odd"]})

@@ -255,6 +255,7 @@ class Follower:
                 self.check_definition(self.known.defined_as(metadata or self.known.metadata, protocol), commit.version)
             return
         is_first = not self._has_begun
+        follows_unchecked = is_first or self._unchecked is not None
         if is_first or metadata is not None:
             self._unchecked = self._state(commit.version) if metadata is None else self.known.defined_as(metadata)
             self._check_feed(self._unchecked, commit.version)
@@ -263,7 +264,7 @@ class Follower:
             return
         self.check_definition(self._unchecked, commit.version)
         self._unchecked = None
-        if is_first and metadata is not None and self._feed is not None:
+        if follows_unchecked and metadata is not None and self._feed is not None:
             self._check_removed(commit)
 
     def _has_rows(self, commit: Commit) -> bool:
@@ -274,15 +275,18 @@ class Follower:
         return bool(added) or removes_rows
 
     def _check_removed(self, commit: Commit) -> None:
-        """Check that the known columns can read what the first version removed, which follows the definition before."""
+        """Check that the known columns can read what the first version with rows removed, which follows the definition
+        before."""
         if commit.version == 0 or not any(each.change_type == DELETE for each in self._changed(commit)):
             return
         try:
             before = self._log.state_at(commit.version - 1)
         except NotFoundError:  # cleaned up: then the files tell
             return
-        read = self._read or frozenset(field.name for field in self.known.schema.fields)
+        read = frozenset(self.known.schema.names) if self._read is None else self._read
         problem = incompatible_change(before.schema, self.known.schema, read)
+        if problem is None and _partitioning(before) != _partitioning(self.known):
+            problem = "the partition columns were different"
         if problem is not None:
             way = "Read only columns that stayed the same, or begin with the next version"
             raise SchemaMismatchError(
