@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.expressions.sql import parse_predicate
-from txlog.protocol.schema import leaf_paths, parse_schema
+from txlog.protocol.schema import STRING, Field, Struct, leaf_paths, parse_schema
 from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 from txlog.skipping.bounds_columns import bounds_of_text, leaves_of
 from txlog.skipping.many_files import FilePruner, prune_files
@@ -223,3 +223,19 @@ def test_pruning_many_files_keeps_the_files_that_the_rule_keeps() -> None:
     files = table_of([({}, text) for text in texts])
     mask = prune_files(files, parse_predicate("l = 7", SCHEMA), SCHEMA, PARTITIONS)
     assert [row for row, kept in enumerate(mask.to_pylist()) if kept] == [2, 3, 4, 5, 6, 7, 30_000]
+
+
+@pytest.mark.parametrize(
+    "value", ["p" * 31 + "\U0001f600x", "p" * 32 + "\U0001f600", "o" * 40 + "\U0001f600", "x\U0001f600"]
+)
+@pytest.mark.parametrize("greatest", ["p" * 31 + "B", "p" * 32 + "\uffff", "q", "p" * 50, "y"])
+def test_the_greatest_maximum_of_many_files_is_above_every_value_of_a_file_whose_own_was_cut(
+    value: str, greatest: str
+) -> None:
+    """An older Delta cut a value's UTF-16 units, so that the mark at the end stands below the emoji that follows."""
+    units = value.encode("utf-16-le")
+    cut = units[:64].decode("utf-16-le", "replace").replace("\ufffd", "?") + "\ufffd" if len(units) > 64 else value
+    (leaf,) = leaves_of(Struct((Field("s", STRING),)), frozenset([("s",)]))
+    bound = leaf.bound(max(cut, greatest), is_maximum=True)
+    assert bound is None or bound >= value
+    assert leaf.bound("0" * 36, is_maximum=True) == "0" * 31 + "\U0010ffff"

@@ -69,7 +69,8 @@ class Leaf(msgspec.Struct, frozen=True):
     was_float: bool = False
 
     def bound(self, value: Any, *, is_maximum: bool) -> Ordered | None:
-        """One bound from a Parquet footer, in the form for comparisons; None if it cannot be compared.
+        """One bound of many files, from a checkpoint's footer, in the form for comparisons; None if it cannot be
+        compared.
 
         Floats have no such bound, since footers leave NaN out.
         """
@@ -78,11 +79,20 @@ class Leaf(msgspec.Struct, frozen=True):
             return None
         if self.kind in _MOMENTS:
             return int(ordered(value, self.type)) + (_MILLISECOND_US if is_maximum else 0)
-        if is_maximum and isinstance(value, str) and value.endswith(OLD_LAST_CHARACTER):
-            return None
+        if is_maximum and isinstance(value, str):
+            return None if value.endswith(OLD_LAST_CHARACTER) else _above_cut(value)
         if isinstance(self.type, Decimal) and isinstance(value, decimal.Decimal):
             return beside(value, self.type.precision, self.type.scale, above=is_maximum)
         return ordered(value, self.type)
+
+
+def _above_cut(maximum: str) -> str:
+    """An upper bound, given the greatest of many maxima, of which smaller ones may be cut by an older Delta, and be no
+    bounds: their values begin with at least as many UTF-16 units that are no greater than those of this one."""
+    units = maximum.encode("utf-16-le")
+    if len(units) < 2 * _UNCUT_UNITS:
+        return maximum
+    return units[: 2 * _UNCUT_UNITS].decode("utf-16-le", "ignore") + _LAST_CHARACTER
 
 
 def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
@@ -201,6 +211,8 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # in the years 1 and 9999, Python's
 _DAY_US = 86_400_000_000
 _INTEGER_DIGITS = 18  # all such numbers fit into 64 bits
 _MILLISECOND_US = 1_000
+_UNCUT_UNITS = 31  # an older Delta kept 32 UTF-16 units, and the last one may be half of a character
+_LAST_CHARACTER = "\U0010ffff"
 
 
 def _kind(data_type: DataType) -> str:
