@@ -580,20 +580,20 @@ class Transaction:
             check_text("a path", path)
         files, wanted = self._snapshot.files(), pa.array(named, pa.string())
         known = files.filter(pc.is_in(files.column("path"), value_set=wanted))
-        before = set(known.column("path").to_pylist())
-        found = {add.path: add for add in add_files_of(self._builder.live(known))}
+        found = {add.path: self._builder.current(add) for add in add_files_of(known)}
         for path in dict.fromkeys(named):
-            if path not in before or path not in found:
+            add = found.get(path)
+            if add is None:
                 problem = f'the table has no live file {path}: use paths of txn.snapshot.files()["path"]'
-                if path in before:
+                if path in found:
                     problem = (
                         f"an earlier operation of this transaction removed file {path} or wrote its rows to another"
                         " file: remove files first, or remove rows by a condition (delete)"
                     )
                 raise NotFoundError(problem, table=self._open_table.uri, version=self._state.version, path=path)
-            self._builder.remove(found[path])
+            self._builder.remove(add)
             self._removes_by_name = True
-            self._rows_deleted += live_rows(found[path])
+            self._rows_deleted += live_rows(add)
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once.

@@ -143,6 +143,11 @@ class ProposalBuilder:
 
         return reconcile(files.to_batches(), newest)
 
+    def current(self, file: AddFile) -> AddFile | None:
+        """A live file of the planned version, as changed so far; None if this change removed it."""
+        found = self._files.get(canonical_path(file.path))
+        return file if found is None else found.after
+
     def is_new(self, file: AddFile) -> bool:
         """Whether this change added the file, so that the planned version does not have it."""
         found = self._files.get(canonical_path(file.path))
