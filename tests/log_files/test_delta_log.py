@@ -715,6 +715,12 @@ def test_times_of_versions_one_after_another_list_the_log_once(local: World) -> 
     assert [call for call in local.log.calls if call.startswith("list")] == [f"list {5:020}"]
     assert log.timestamps_ms([log.read_commit(1)], {3: 1, 4: 2}) == {1: 5_000}
 
+    log.write_checkpoint(log.newest_state())
+    local.drop(5)
+    fresh = local.open()
+    assert fresh.newest_state().version == 5
+    assert fresh.timestamps_ms([fresh.read_commit(1), fresh.read_commit(2)]) == {1: 5_000, 2: 5_001}
+
 
 def test_a_damaged_compacted_file_is_replaced_by_its_commits(world: World) -> None:
     long_table(world)

@@ -71,6 +71,8 @@ class CommitTimes:
                 times.clear()
             listing = list_log(self._store, max(times) + 1 if times else 0)
             times.update(self._file_times(listing, max(state.version, commits[-1].version), times))
+            if not found.keys() <= times.keys():  # a commit between them is not in the log
+                times.update(self._file_times(listing, commits[-1].version, times))
         return {version: times[version] if time is None else time for version, time in found.items()}
 
     def version_at(self, timestamp_ms: int, state: TableState) -> int:
