@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import KNOWN_KEYS, TableProperties, parse_interval_ms, stored, validate
+from txlog.protocol.properties import KNOWN_KEYS, TableProperties, means_same, parse_interval_ms, stored, validate
 
 DAY_MS = 86_400_000
 
@@ -109,6 +109,24 @@ def test_choices_are_stored_in_the_one_spelling_that_every_reader_knows() -> Non
 )
 def test_a_value_is_stored_in_a_spelling_that_sparks_delta_reads(key: str, given: str, kept: str) -> None:
     assert validate({key: given}) == {key: kept}
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "asked", "is_same"),
+    [
+        ("delta.dataSkippingStatsColumns", "x, y", "x,y", True),
+        ("delta.dataSkippingStatsColumns", "x, y", "y,x", False),
+        ("delta.deletedFileRetentionDuration", "interval 7days", "interval 7 days", True),
+        ("delta.targetFileSize", "128 mb", "128mb", True),
+        ("delta.targetFileSize", "many", "128mb", False),
+        ("delta.appendOnly", "TRUE", "true", True),
+        ("delta.appendOnly", None, "true", False),
+        ("mine", "A", "a", False),
+    ],
+)
+def test_values_are_the_same_however_they_were_stored(key: str, known: str | None, asked: str, is_same: bool) -> None:
+    (value,) = validate({key: asked}).values()
+    assert means_same(key, known, value) is is_same
 
 
 @pytest.mark.parametrize(

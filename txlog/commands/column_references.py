@@ -23,6 +23,7 @@ from txlog.protocol.properties import (
     FIELDS,
     PREFIX,
     ColumnPath,
+    column_list,
     column_paths,
     field_option,
     is_parquet_setting,
@@ -106,7 +107,7 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
     configuration = dict(metadata.configuration)
     if listed := _statistics_columns(configuration):
         renamed = (_renamed(each, path, name) for each in listed)
-        configuration[STATISTICS_KEY] = ",".join(map(path_text, renamed))
+        configuration[STATISTICS_KEY] = column_list(renamed)
     for key in [*configuration]:
         if (named := _encoded_column(key)) and _touches(named, path):
             renamed_column = ".".join(_renamed(named, path, name))
@@ -137,7 +138,7 @@ def without_column(configuration: Mapping[str, str], path: ColumnPath) -> dict[s
     if not listed:
         return left
     kept = [each for each in listed if len(each) < len(path) or not _touches(each, path)]
-    return {**left, STATISTICS_KEY: ",".join(map(path_text, kept))}
+    return {**left, STATISTICS_KEY: column_list(kept)}
 
 
 # --- each place ---------------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ from txlog.protocol.properties import (
     SHORT_LOG_RETENTION,
     ColumnPath,
     TableProperties,
+    means_same,
     path_text,
     stored,
     validate,
@@ -152,8 +153,8 @@ def new_table(
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
-    _check_row_id_columns({}, configuration)
     _check_row_id_promise({}, configuration)
+    _check_row_id_columns_are_free(struct, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     check_conditions(configuration, struct)
@@ -378,7 +379,9 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     _check_row_id_promise(source.metadata.configuration, configuration)
     check_same_conditions(source.metadata.configuration, configuration)
     own = {} if there is None else there.metadata.configuration
-    _check_row_id_columns(own, {**own, **overrides})
+    if there is not None:
+        _check_row_id_columns(own, {**own, **overrides})
+    _check_row_id_columns_are_free(source.schema, overrides)
     for before in (source.metadata.configuration, own if there is not None else configuration):
         if mapping_mode(before) != mapping_mode(configuration):
             raise InvalidInputError(
@@ -439,7 +442,7 @@ def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, 
         found.append(f"it is {clustering_text(clustering)}, and you asked for one that is {wants}  -> table.cluster_by")
     for key, value in stored(validate(properties)).items():
         has = state.metadata.configuration.get(key)
-        if has != value:
+        if not means_same(key, has, value):
             found.append(f"{key} is {'not set' if has is None else repr(has)}, not {value!r}  -> table.set_properties")
     if found:
         raise SchemaMismatchError("\n  ".join(["the existing table differs from the requested one", *found]))
@@ -577,6 +580,15 @@ def _check_row_id_columns(before: Mapping[str, str], after: Mapping[str, str]) -
             raise InvalidInputError(
                 f"{key} names the column in which the table's files keep row ids or their versions, so it cannot be set"
                 f" or unset: leave it out. {call('drop_feature', 'rowTracking')} removes it with the row ids"
+            )
+
+
+def _check_row_id_columns_are_free(schema: Struct, configuration: Mapping[str, str]) -> None:
+    for key in _ROW_TRACKING_COLUMNS:
+        if (column := schema.find(configuration.get(key, ""))) is not None:
+            raise InvalidInputError(
+                f"{key} = {column.name}, and the table has a column of this name: leave the property out, and row ids"
+                " get a column of their own"
             )
 
 

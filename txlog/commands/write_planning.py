@@ -23,7 +23,7 @@ from txlog.errors import (
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.partition_values import partitioning_text
-from txlog.protocol.properties import stored, validate
+from txlog.protocol.properties import means_same, stored, validate
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.util.wording import argument, call
@@ -276,7 +276,8 @@ def check_counted_columns(state: TableState) -> None:
 
 def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> None:
     have = state.metadata.configuration
-    differing = {key: value for key, value in stored(validate(properties)).items() if have.get(key) != value}
+    asked = stored(validate(properties))
+    differing = {key: value for key, value in asked.items() if not means_same(key, have.get(key), value)}
     if differing:
         raise InvalidInputError(
             f"a write does not change the properties of existing tables ({', '.join(sorted(differing))}): set them with"

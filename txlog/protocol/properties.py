@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -50,10 +50,12 @@ __all__ = [
     "SHORT_LOG_RETENTION",
     "TOMBSTONE_RETENTION",
     "TableProperties",
+    "column_list",
     "column_paths",
     "field_option",
     "interval_ms",
     "is_parquet_setting",
+    "means_same",
     "merge_options",
     "parquet_values",
     "parse_interval_ms",
@@ -224,6 +226,18 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
     return checked
 
 
+def means_same(key: str, stored: str | None, value: str) -> bool:
+    """Whether a table has this value of `validate`, in whatever spelling it was stored."""
+    form = _form_of(key)
+    if stored is None or stored == value or form is None:
+        return stored == value
+    try:
+        form.parse(stored)
+    except ValueError:
+        return False
+    return form.spell(stored) == value
+
+
 def parquet_values(configuration: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     """The settings for data files, typed, by name and column; column "" stands for all columns.
 
@@ -366,12 +380,16 @@ def column_paths(text: str) -> tuple[ColumnPath, ...]:
 
 
 def path_text(path: ColumnPath) -> str:
-    """The path of one column as Spark's SQL reads it: ``a.b``, and other names in backticks, also ``é``."""
-    return ".".join(name if name.isascii() and name.isidentifier() else backquoted(name) for name in path)
+    """The path of one column as SQL and `column_paths` write it: ``a.b``, and other names in backticks."""
+    return ".".join(name if name.isidentifier() else backquoted(name) for name in path)
 
 
-def _column_list(text: str) -> str:
-    return ",".join(map(path_text, column_paths(text)))
+def column_list(paths: Iterable[ColumnPath]) -> str:
+    """The text of a property that lists columns, as Spark's Delta reads it too: ``é`` is in backticks there."""
+    return ",".join(
+        ".".join(name if name.isascii() and name.isidentifier() else backquoted(name) for name in path)
+        for path in paths
+    )
 
 
 def _probability(text: str) -> float:
@@ -447,7 +465,7 @@ _FORMS: dict[str, _Form] = {
     "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
     "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
     "delta.dataSkippingStatsColumns": _Form(
-        column_paths, "column names separated by commas, as in 'a, b.c'", _column_list
+        column_paths, "column names separated by commas, as in 'a, b.c'", lambda text: column_list(column_paths(text))
     ),
     "delta.dataSkippingStringPrefixLength": _integer(1, INT32_MAX),
     "delta.deletedFileRetentionDuration": _INTERVAL_FORM,
