@@ -40,6 +40,7 @@ __all__ = [
     "small_offsets",
     "text_bytes",
     "without_null_marks",
+    "without_views",
 ]
 
 
@@ -431,3 +432,29 @@ def _is_valid(array: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema with strings in place of string views, and binaries in place of binary views, at every depth.
+
+    Arrow takes no rows of views (pyarrow 26). deltalake and Polars write files whose schema has them.
+    """
+    return pa.schema([field.with_type(_without_views(field.type)) for field in schema], schema.metadata)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if types.is_map(kind):
+        key, item = (part.with_type(_without_views(part.type)) for part in (kind.key_field, kind.item_field))
+        return kind if (key, item) == (kind.key_field, kind.item_field) else pa.map_(key, item)
+    if types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.arrays import flags_of, from_numbers
+from txlog.arrow.arrays import flags_of, from_numbers, without_views
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -335,10 +335,14 @@ def _raw_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
     metadata = parquet.metadata
+    plain, has_views = None, False
     for run, row, rows in _runs(metadata, range(metadata.num_row_groups) if groups is None else groups):
         if names:
             for batch in parquet.iter_batches(batch_rows, run, names, use_threads=uses_threads):
-                yield row, batch
+                if plain is None:
+                    plain = without_views(batch.schema)
+                    has_views = plain != batch.schema
+                yield row, batch.cast(plain) if has_views else batch
                 row += batch.num_rows
         else:
             # No column of the file is needed (only partition columns, or columns added later), just its row count.
