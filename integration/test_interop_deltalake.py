@@ -301,6 +301,38 @@ def test_deltalake_rewrites_what_we_wrote(tmp_path: Path) -> None:
     _assert_both_see(path, expected)
 
 
+@pytest.mark.parametrize("texts", [["Zürich", "Bern"], ["a b", "日本"]])
+def test_deltalake_deletes_from_and_compacts_partitions_of_any_letters(texts: list[str], tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("größe", pa.string())]), ["größe"])
+    table.append(pa.table({"id": [1, 2, 3], "größe": [texts[0], texts[0], texts[1]]}))
+    table.append(pa.table({"id": [4], "größe": texts[:1]}))
+    DeltaTable(str(tmp_path / "t")).delete("id = 1")
+    assert _ids(tmp_path / "t") == [2, 3, 4]
+    DeltaTable(str(tmp_path / "t")).optimize.compact()
+    assert _ids(tmp_path / "t") == [2, 3, 4]
+
+
+def test_files_with_views_that_deltalake_merged_are_changed_and_read_by_us(tmp_path: Path) -> None:
+    """Its files have string views, of which Arrow takes no rows."""
+
+    def rows(*ids: int) -> pa.Table:
+        texts = [f"{number}" for number in ids]
+        return pa.table({"id": list(ids), "text": texts, "tags": [[text] for text in texts]})
+
+    table = txlog.Table.create(tmp_path / "t", rows(1).schema, properties={"delta.enableChangeDataFeed": "true"})
+    table.append(rows(1, 2, 3))
+    merge = DeltaTable(str(tmp_path / "t")).merge(rows(2, 9, 10), "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    table.update({"text": "'new'", "tags": "array('a', 'b')"}, "id = 9")
+    table.set_properties({"delta.enableDeletionVectors": "true"})
+    table.delete("id = 10")
+    expected = {1: ("1", ["1"]), 2: ("2", ["2"]), 3: ("3", ["3"]), 9: ("new", ["a", "b"])}
+    for read in (table.to_arrow(), table.to_dataset().to_table()):
+        assert {row["id"]: (row["text"], row["tags"]) for row in read.to_pylist()} == expected
+    assert table.purge().files_removed == 1
+    assert {row["id"]: (row["text"], row["tags"]) for row in table.to_arrow().to_pylist()} == expected
+
+
 def test_txlog_and_deltalake_read_each_others_transaction_versions(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, IDS)

@@ -134,7 +134,11 @@ def encode_path(path: str) -> str:
 
 
 def _hive_escape(text: str) -> str:
-    return text.translate(_HIVE_ESCAPED)
+    escaped = text.translate(_HIVE_ESCAPED)
+    if escaped.isascii():
+        return escaped
+    # No engine has a letter to write in another way: deltalake escapes those beyond ASCII, and compares paths as texts.
+    return "".join(letter if letter.isascii() else quote(letter, safe="") for letter in escaped)
 
 
 # --- reading --------------------------------------------------------------------------------------------------
