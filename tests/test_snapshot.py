@@ -437,6 +437,30 @@ def test_rows_come_as_pandas_and_polars_too(table: Table) -> None:
     assert table.to_dataset().to_table() == table.snapshot().to_arrow()
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        ~polars.col("id").is_in([1]),
+        polars.col("id").is_in([1]).is_null(),
+        polars.col("id").is_in([1]) == False,  # noqa: E712
+        polars.col("id").is_in([1, 2]) | (polars.col("day") == "wed"),
+        (polars.col("id") > 1).not_(),
+        polars.col("id").is_null(),
+        polars.lit(True),
+    ],
+    ids=str,
+)
+def test_a_lazy_frame_of_polars_keeps_the_rows_that_polars_keeps(tmp_path: Path, condition: polars.Expr) -> None:
+    table = Table.create(tmp_path / "t", {"id": pa.int64(), "day": pa.string()})
+    table.append(pa.table({"id": pa.array([1, 2], pa.int64()), "day": ["mon", "tue"]}))
+    table.append(pa.table({"id": pa.array([None, 4], pa.int64()), "day": ["wed", None]}))
+    expected = table.to_polars().filter(condition)
+    assert table.to_lazy().filter(condition).sort("day").collect().rows() == expected.sort("day").rows()
+    assert table.to_lazy().filter(condition).select("day").sort("day").head(1).collect().height == min(
+        1, expected.height
+    )
+
+
 def test_a_few_rows_are_read_from_no_more_files_than_they_take(table: Table, tmp_path: Path) -> None:
     snapshot = table.snapshot(1)
     paths = snapshot.files()["path"].to_pylist()

@@ -306,9 +306,7 @@ class Readable:
             TxlogError: What `to_dataset` raises.
         """
         _require("polars")
-        import polars
-
-        return polars.scan_pyarrow_dataset(self.to_dataset())
+        return _lazy(self.to_dataset())
 
     def to_dataset(self) -> SnapshotDataset:
         """This version as a ``pyarrow.dataset.Dataset``, for engines that read only what a query needs.
@@ -466,6 +464,34 @@ def _at(store: TableStore, version: int) -> Snapshot:
     """Unpickles a snapshot: the receiving process reads the log itself."""
     log = DeltaLog(store)
     return Snapshot(log, log.state_at(version))
+
+
+def _lazy(dataset: SnapshotDataset) -> pl.LazyFrame:
+    """Has Polars filter again what Arrow found. Polars hands its filters to Arrow, where a null is in no list, and so
+    passes what asks for none of a list: rows with a null in a column of the filter are left to Polars."""
+    import polars
+    from polars.io.plugins import register_io_source
+
+    scan = polars.scan_pyarrow_dataset(dataset)
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        found = scan
+        if predicate is not None:
+            filtered = predicate.meta.root_names()
+            wide = predicate
+            for name in filtered:
+                wide |= polars.col(name).is_null()
+            found = found.filter(wide)
+            if columns is not None:
+                found = found.select(list(dict.fromkeys([*columns, *filtered])))
+            found = found.collect().lazy().filter(predicate)
+        if columns is not None:
+            found = found.select(columns)
+        yield (found if n_rows is None else found.head(n_rows)).collect()
+
+    return register_io_source(read, schema=scan.collect_schema())
 
 
 def _require(library: str) -> None:
