@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,87 @@ def test_columns_that_change_places_or_come_between_seal_and_commit_are_read_by_
     sink_of(now).commit(1)
     assert found(now)[1] == {**row(1, 2, 3, "a"), "later": None}
     assert found(now)[9] == {**row(9, 9, 91, "i"), "later": None}
+
+
+PAIR = pa.struct([("a", pa.string()), ("b", pa.string())])
+NESTED = pa.schema([("k", pa.int64()), ("s", PAIR), ("l", pa.list_(PAIR)), ("m", pa.map_(pa.string(), PAIR))])
+PAIRS = ("s", "l.element", "m.value")
+
+
+def swap_fields(table: txlog.Table) -> None:
+    for pair in PAIRS:
+        table.rename_column(f"{pair}.a", "x")
+        table.rename_column(f"{pair}.b", "a")
+        table.rename_column(f"{pair}.x", "b")
+
+
+def rename_field(table: txlog.Table) -> None:
+    for pair in PAIRS:
+        table.rename_column(f"{pair}.a", "c")
+
+
+def add_field(table: txlog.Table) -> None:
+    more = pa.struct([("a", pa.string())])
+    table.add_columns(pa.schema([("s", more), ("l", pa.list_(more)), ("m", pa.map_(pa.string(), more))]))
+
+
+def drop_field(table: txlog.Table) -> None:
+    table.drop_columns([f"{pair}.a" for pair in PAIRS])
+
+
+@pytest.mark.parametrize("options", [{}, {"txlog.merge-engine": "deduplicate"}], ids=["no engine", "engine"])
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize(
+    ("steps", "pair"),
+    [
+        ([swap_fields], {"b": "A", "a": "B"}),
+        ([rename_field], {"c": "A", "b": "B"}),
+        ([rename_field, add_field], {"c": "A", "b": "B", "a": None}),
+        ([drop_field], {"b": "B"}),
+        ([drop_field, add_field], {"b": "B", "a": None}),
+    ],
+    ids=["swap", "rename", "rename and add", "drop", "drop and add"],
+)
+def test_struct_fields_that_are_renamed_or_dropped_between_seal_and_commit_keep_their_own_values(
+    tmp_path: Path, options: dict[str, str], mode: Any, steps: list[Callable[[txlog.Table], None]], pair: Row
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), NESTED, properties=options, column_mapping=mode)
+    sink = sink_of(table, row_kind=None)
+    given = {"a": "A", "b": "B"}
+    rows = [{"k": 1, "s": given, "l": [given, None], "m": {"x": given}}, {"k": 2, "s": None, "l": None, "m": None}]
+    staged(sink, 0, pa.Table.from_pylist(rows, NESTED))
+    for step in steps:
+        step(txlog.Table.open(table.uri))
+    sink.commit(0)
+    assert found(table) == {
+        1: {"k": 1, "s": pair, "l": [pair, None], "m": [("x", pair)]},
+        2: {"k": 2, "s": None, "l": None, "m": None},
+    }
+
+
+def test_a_column_that_is_dropped_between_seal_and_commit_is_left_out(tmp_path: Path) -> None:
+    properties = {"txlog.merge-engine": "deduplicate"}
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, properties=properties, column_mapping="name")
+    sink = sink_of(table)
+    staged(sink, 0, changes(("+I", row(1, 2, 3, "a"))))
+    table.drop_columns(["n", "t"])
+    table.add_columns("t string")
+    sink.commit(0)
+    assert found(table) == {1: {"k": 1, "s": 2, "t": None}}
+
+
+def test_rows_whose_keys_the_table_no_longer_finds_are_refused_before_the_seal(tmp_path: Path) -> None:
+    properties = {"txlog.merge-engine": "deduplicate"}
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, properties=properties, column_mapping="name")
+    sink = sink_of(table)
+    for task_id in range(2):
+        with sink.task(0, task_id) as task:
+            task.write(changes(("+I", row(task_id))))
+        sink.stage(task.committable)
+    table.drop_feature("columnMapping")
+    with pytest.raises(InvalidInputError, match="was written for other columns than the table has now: its rows have"):
+        sink.prepare(0, range(2))
+    assert found(table) == {}
 
 
 def test_a_checkpoint_that_was_sealed_before_the_table_had_an_engine_is_refused_saying_so(tmp_path: Path) -> None:

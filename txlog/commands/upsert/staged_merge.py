@@ -22,6 +22,7 @@ from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
 from txlog.commands.upsert.merged_rows import MergedRows
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
+from txlog.commands.upsert.staged_rows_reader import read_staged_rows
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError
@@ -31,7 +32,6 @@ from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
 from txlog.writer.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
-from txlog.writer.changelog.staged_rows import read_staged_rows
 from txlog.writer.committable import Committable
 from txlog.writer.conform import nullable
 from txlog.writer.keys import KeyColumn, key_text
@@ -110,7 +110,9 @@ def _source(
         batch
         for each in in_order
         for file in each.keys
-        for batch in _of_task(read_staged_rows(open_table.store.files, file, schema, open_table.uri), each.task_id)
+        for batch in _of_task(
+            read_staged_rows(open_table.store.files, file, schema, keys, open_table.uri), each.task_id
+        )
     )
     wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64()), ("task", pa.int64())])
     try:
