@@ -229,6 +229,21 @@ def test_rows_without_a_valid_kind_are_refused_by_number(tmp_path: Path, row: tu
         task.write(changes(("+U", 3, "a", 1), row))
 
 
+@pytest.mark.parametrize("empty", ["", b""])
+@pytest.mark.parametrize("properties", [{}, {"txlog.merge-engine": "deduplicate"}], ids=["no engine", "engine"])
+def test_an_empty_partition_value_is_no_key_and_the_error_says_why(
+    tmp_path: Path, empty: str | bytes, properties: dict[str, str]
+) -> None:
+    rows = pa.table({"day": [empty], "v": [1]})
+    table = txlog.Table.create(str(tmp_path / "t"), rows.schema, partition_by=["day"], properties=properties)
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["day"])
+    with (
+        pytest.raises(InvalidInputError, match=r"key day is null in row 0 .* an empty partition value as null, too"),
+        sink.task(1) as task,
+    ):
+        task.write(rows)
+
+
 def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
     sink = sink_of(made(tmp_path), sequence_by="at")
     with pytest.raises(InvalidInputError, match="sequence_by column at is null in row 1"), sink.task(1) as task:

@@ -56,6 +56,12 @@ class KeyColumn(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return ".".join(self.path)
 
+    @property
+    def why_not_null(self) -> str:
+        """Why a row with a null in this column is refused, for error messages."""
+        empty = ". Delta stores an empty partition value as null, too" if self.is_partition else ""
+        return f"a null is not a key, since it equals nothing{empty}"
+
     def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
         """The column from rows with the table's names; null if a struct around it is null, or if it is an empty value
         of a partition column.

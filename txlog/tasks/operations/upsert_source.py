@@ -182,10 +182,9 @@ def refuse_null_keys(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], tab
         if column.null_count:
             row = int(pc.index(column.is_null(), True).as_py())
             more = f", and in {column.null_count - 1} more" if column.null_count > 1 else ""
-            empty = ". Delta stores an empty partition value as null, too" if key.is_partition else ""
             raise InvalidInputError(
-                f"key {key.name} is null in row {row} of the source (counting from 0){more}: a null is not a key, since"
-                f" it equals nothing{empty}. Fill or drop such rows",
+                f"key {key.name} is null in row {row} of the source (counting from 0){more}: {key.why_not_null}. Fill"
+                " or drop such rows",
                 table=table,
             )
 

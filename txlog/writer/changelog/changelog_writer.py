@@ -329,8 +329,7 @@ class ChangelogWriter:
             if column.null_count:
                 row = self.num_rows + int(column.is_null().index(True).as_py())
                 raise InvalidInputError(
-                    f"key {key.name} is null in row {row} (counting from 0): a null is not a key, since it equals"
-                    " nothing. Fill or drop such rows"
+                    f"key {key.name} is null in row {row} (counting from 0): {key.why_not_null}. Fill or drop such rows"
                 )
 
 
