@@ -127,6 +127,37 @@ def test_clauses_add_the_columns_and_struct_fields_that_they_name_however_they_w
     assert rows(table) == [{"k": 1, "s": {"x": 1}} | added]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("s.a", "source.s.a", "struct<a: bigint, n: int, t: struct<x: bigint>>"),
+        ("s.n", "source.s.n", "struct<a: bigint, n: bigint, t: struct<x: bigint>>"),
+        ("S.Secret", "source.s.secret", "struct<a: bigint, n: int, t: struct<x: bigint>, secret: bigint>"),
+        ("s.t.x", "source.s.t.x", "struct<a: bigint, n: int, t: struct<x: bigint>>"),
+        ("s.t.y", "source.s.t.y", "struct<a: bigint, n: int, t: struct<x: bigint, y: bigint>>"),
+        ("s.t", "source.s.t", "struct<a: bigint, n: int, t: struct<x: bigint, y: bigint>>"),
+    ],
+)
+def test_a_clause_that_sets_a_struct_field_changes_no_other_field(
+    tmp_path: Path, name: str, value: str, expected: str
+) -> None:
+    definition = "k bigint, s struct<a: bigint, n: int, t: struct<x: bigint>>"
+    table = Table.create(tmp_path / "t", definition, properties={"delta.enableTypeWidening": "true"})
+    table.append(pa.Table.from_pylist([{"k": 1, "s": {"a": 1, "n": 2, "t": {"x": 3}}}], table.schema))
+    given = {"a": 7, "n": 1 << 40, "t": {"x": 8, "y": 9}, "secret": 4, "bad name": 5}
+    source = pa.table({"k": [1], "s": [given]})
+    table.merge(source, ["k"], schema_mode="merge").when_matched_update({name: value}).execute()
+    assert table.schema == Table.create(tmp_path / "expected", f"k bigint, s {expected}").schema
+
+
+def test_a_name_that_is_the_tables_own_column_adds_no_struct_of_the_source(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k bigint, `s.a` bigint", column_mapping="name")
+    table.append(pa.table({"k": [1], "s.a": [1]}))
+    source = pa.table({"k": [1], "s": [{"a": 7}]})
+    table.merge(source, ["k"], schema_mode="merge").when_matched_update({"s.a": "source.s.a"}).execute()
+    assert rows(table) == [{"k": 1, "s.a": 7}]
+
+
 def test_columns_that_a_merge_source_lacks_survive_updates_and_are_null_in_inserts(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     merged(table, pa.table({"k": [1, 9], "note": ["one", "nine"]}))

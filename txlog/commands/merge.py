@@ -18,7 +18,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.properties import column_paths
-from txlog.protocol.schema import fold_name
+from txlog.protocol.schema import Struct, fold_name
+from txlog.protocol.statistics import ColumnPath
 from txlog.result import WriteResult
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.merge import MergeRows
@@ -70,7 +71,7 @@ def _merge_rows(
     definition = None
     if merge.schema_mode == "merge":
         with TxlogError.located(open_table.uri, state.version):
-            definition = with_new_columns(state, stream.schema, _columns_set(clauses, stream.schema))
+            definition = with_new_columns(state, stream.schema, _paths_set(clauses, stream.schema, state.schema))
     if workers is not None:
         if definition is None:
             return _merge_on(open_table, state, stream, merge, clauses, options, workers)
@@ -103,24 +104,24 @@ def _merge_on(
     return change_with_held_source(open_table, state, spec, rows, rows.num_rows, options, workers)
 
 
-def _columns_set(clauses: tuple[Clause, ...], source: pa.Schema) -> set[str] | None:
-    """The names of the columns that the clauses set; None for all columns of the source."""
-    found: set[str] = set()
-    of_source = {fold_name(name) for name in source.names}
+def _paths_set(clauses: tuple[Clause, ...], source: pa.Schema, table: Struct) -> set[ColumnPath] | None:
+    """The columns and struct fields that the clauses set; None for all columns of the source."""
+    found: set[ColumnPath] = set()
+    columns = {fold_name(name) for name in (*source.names, *table.names)}
     for clause in clauses:
         if clause.values is None and clause.then != "delete":
             if not clause.except_columns:
                 return None
             left_out = {fold_name(name) for name in clause.except_columns}
-            found |= {name for name in source.names if fold_name(name) not in left_out}
+            found |= {(name,) for name in source.names if fold_name(name) not in left_out}
         for name in clause.values or ():
             if not isinstance(name, str):
                 continue
-            if fold_name(name) in of_source:  # a column's own name may have a dot
-                found.add(name)
+            if fold_name(name) in columns:  # a column's own name may have a dot
+                found.add((name,))
                 continue
             with contextlib.suppress(ValueError):  # `Assignments` reports a name that is none
-                found |= {path[0] for path in column_paths(name)}
+                found.update(column_paths(name))
     return found
 
 

@@ -6,7 +6,7 @@ struct fields too, and with wider types if the table takes them: as an append wi
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Set
 
 import pyarrow as pa
 
@@ -15,25 +15,35 @@ from txlog.errors import SchemaMismatchError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Field, Primitive, Struct, fold_name, from_arrow
 from txlog.protocol.schema_merge import merge
+from txlog.protocol.statistics import ColumnPath
 
 __all__ = ["with_new_columns"]
 
 
 def with_new_columns(
-    state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
+    state: TableState, data_schema: pa.Schema, only: Iterable[ColumnPath] | None = None
 ) -> Definition | None:
     """Add the columns and struct fields of data that the table lacks, and take wider types; None if none change.
 
-    ``only`` limits this to the columns that it names.
+    ``only`` limits this to the columns and struct fields that it names.
     """
-    names = None if only is None else {fold_name(name) for name in only}
-    fields = [
-        field
-        for field in data_schema
-        if (names is None or fold_name(field.name) in names)
-        and (is_wider(state, field) or _is_new(field, state.schema.find(field.name)))
-    ]
+    paths = None if only is None else {tuple(map(fold_name, path)) for path in only}
+    named = data_schema if paths is None else _cut_to(paths, data_schema)
+    fields = [field for field in named if is_wider(state, field) or _is_new(field, state.schema.find(field.name))]
     return with_columns(state, from_arrow(pa.schema(fields))) if fields else None
+
+
+def _cut_to(paths: Set[ColumnPath], fields: Iterable[pa.Field]) -> list[pa.Field]:
+    """The fields that folded ``paths`` name; a struct of which they name members has only these."""
+    found: list[pa.Field] = []
+    for field in fields:
+        name = fold_name(field.name)
+        below = {path[1:] for path in paths if path[0] == name}
+        if () in below:
+            found.append(field)
+        elif below and pa.types.is_struct(field.type) and (members := _cut_to(below, field.type)):
+            found.append(field.with_type(pa.struct(members)))
+    return found
 
 
 def _is_new(field: pa.Field, there: Field | None) -> bool:

@@ -109,7 +109,7 @@ def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) ->
     if upsert.schema_mode != "merge":
         return None
     kind = None if upsert.row_kind is None else fold_name(upsert.row_kind)
-    return with_new_columns(state, found, [name for name in found.names if fold_name(name) != kind])
+    return with_new_columns(state, found, [(name,) for name in found.names if fold_name(name) != kind])
 
 
 def bound_upsert(
