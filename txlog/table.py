@@ -1549,6 +1549,8 @@ class Table(Readable, metaclass=Hinted):
 
         Checks every file in the table's folder: files of versions and named versions, change data, staging, and the log
         with its column bounds. It does not check files elsewhere, which absolute paths in the log may name.
+        A file that was added later but is no newer than the commit before the version counts as one that may hold some
+        of it: it may have come back.
 
         Args:
             version: The version of the delete, such as ``table.delete(...).version``. Default: the newest version.

@@ -25,6 +25,7 @@ from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import remains
 from txlog.maintenance.remains import DeletionCheck
+from txlog.protocol.log_names import commit_name
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store
 from txlog.util import ambient
 
@@ -359,6 +360,51 @@ def test_a_removed_file_that_something_else_than_a_restore_brings_back_is_report
     assert not found.rows_are_gone
 
 
+def test_a_removed_file_that_comes_back_is_reported_when_the_log_has_forgotten_its_removal(
+    tmp_path: Path, time: Clock
+) -> None:
+    properties = {"delta.enableDeletionVectors": "false", "delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    table = txlog.Table.create(tmp_path / "t", "name string", properties=properties)
+    table.append(pa.table({"name": [MARK, "Ann"]}))
+    (path,) = table.files()["path"].to_pylist()
+    deleted = table.delete(f"name = '{MARK}'").version
+    time.moment_ms += HOUR_MS
+    table.create_checkpoint()
+    table = txlog.Table.open(table.uri)
+    added = table.add_files([path]).version
+    assert MARK in table.to_arrow()["name"].to_pylist()
+    found = table.check_deleted(deleted)
+    assert kept(found)["the newest version"] == [path]
+    again = table.delete(f"name = '{MARK}'").version
+    table.vacuum(0, force=True)
+    found = table.check_deleted(deleted)
+    assert found.rows_are_gone
+    with_bounds = f"_delta_log/{commit_name(added)}"
+    assert with_bounds in {each.path for each in found.remains}, "the file is gone, and its bounds are in the log"
+    assert table.check_deleted(again).rows_are_gone
+
+
+def test_a_file_counts_as_one_that_came_back_if_it_is_no_newer_than_the_version_before_the_delete() -> None:
+    world = World()
+    world.append("Ann", MARK)
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    world.append("Bob", day="b")
+    (path,) = (path for path in world.table.files()["path"].to_pylist() if path.startswith("day=b"))
+    before, at = (world.store.log.stat(commit_name(version)).modified_ms for version in (deleted - 1, deleted))
+    assert before < at
+
+    def is_reported(written_ms: int, version: int) -> bool:
+        files = world.store.files
+        assert isinstance(files, MemoryFileStore)
+        files.objects[path] = files.objects[path][0], written_ms
+        return path in {each.path for each in world.check(version).remains}
+
+    assert is_reported(before, deleted)
+    assert not is_reported(before + 1, deleted)
+    assert not is_reported(at, deleted), "clocks of stores may be coarse"
+    assert not is_reported(before, world.table.version), "it has no deleted rows there"
+
+
 def test_what_was_added_later_is_not_counted() -> None:
     world = World()
     world.append("Ann", MARK)
@@ -367,6 +413,9 @@ def test_what_was_added_later_is_not_counted() -> None:
     world.append("Bob")
     world.table.delete("name = 'Bob'")
     world.append("Cid", "Dan")
+    world.append("Eve")
+    world.table.update({"id": "id + 1"}, "name = 'Cid'")
+    world.table.optimize()
     found = world.table.check_deleted(deleted)
     assert found.rows_are_gone, found.remains
     assert not world.table.check_deleted().rows_are_gone

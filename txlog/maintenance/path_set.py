@@ -90,15 +90,19 @@ class PathSet:
         return iter(()) if found is None else self._names(found)
 
     def _names(self, found: DataPath) -> Iterator[str]:
-        """What the store may call the file.
+        return store_names(self._uri, found)
 
-        An absolute path may spell the table's own root differently (a link, another host name), so each of its suffixes
-        counts.
-        """
-        path = path_below(self._uri, found)
-        if path is not None:
-            yield path
-            return
-        segments = found.path.split("/")
-        for start in range(1, len(segments)):
-            yield "/".join(segments[start:])
+
+def store_names(uri: str, found: DataPath) -> Iterator[str]:
+    """What the store may call a file of the table at ``uri``.
+
+    An absolute path may spell the table's own root differently (a link, another host name), so each of its suffixes
+    counts.
+    """
+    path = path_below(uri, found)
+    if path is not None:
+        yield path
+        return
+    segments = found.path.split("/")
+    for start in range(1, len(segments)):
+        yield "/".join(segments[start:])

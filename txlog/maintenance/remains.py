@@ -6,7 +6,9 @@ to that version, and why it is kept. A file is clean only if the log proves it:
 - it was live in that version, without a deletion vector and without a dropped column; or
 - a later commit added it, with rows that were live then. Files that come back after they were removed, by a restore, a
   clone or the adding of files, are not clean, nor are files that a compaction wrote with a deletion vector because rows
-  were deleted meanwhile.
+  were deleted meanwhile. A log forgets what was removed, so a file that was written early enough to have been in the
+  table before that version is not clean either. That includes files that another writer wrote by then and committed
+  later.
 
 A data file that no commit names is not clean either, unless it was written a day later: an abandoned write may have
 read the rows before they were deleted. Commits, checkpoints, named versions and Iceberg manifests are not clean while
@@ -43,12 +45,20 @@ from txlog.maintenance.named_versions import (
     unnamed_checkpoints,
 )
 from txlog.maintenance.outdated_files import files_with_dropped_columns
-from txlog.maintenance.path_set import PathSet
+from txlog.maintenance.path_set import PathSet, store_names
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
-from txlog.protocol.paths import canonical_path, canonical_paths, encode_path, is_hidden, is_in_progress
+from txlog.protocol.paths import (
+    canonical_path,
+    canonical_paths,
+    encode_path,
+    is_hidden,
+    is_in_progress,
+    path_below,
+    resolve_data_path,
+)
 from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
@@ -82,12 +92,12 @@ class Remnant(msgspec.Struct, frozen=True):
     Args:
         path: The file, relative to the table's root.
         size_bytes: Its size.
-        kept_by: Why it is still there. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging":
-            a sink has not committed or discarded it. "quarantine": changes that a sink held back; delete the file once
-            they are dealt with. "no version": no commit names it; vacuum deletes it once it is old enough. "the log":
-            the log cleanup deletes it once it is old enough. "Iceberg metadata": `Table.export_iceberg` with
-            ``rebuild`` deletes it once it is older than an hour. Another program's hidden file has no ``until_ms``,
-            since nothing deletes it: delete it yourself.
+        kept_by: Why it is still there. "the newest version": run ``purge``, or delete again and check that version. "a
+            named version": ``untag`` it. "staging": a sink has not committed or discarded it. "quarantine": changes
+            that a sink held back; delete the file once they are dealt with. "no version": no commit names it; vacuum
+            deletes it once it is old enough. "the log": the log cleanup deletes it once it is old enough. "Iceberg
+            metadata": `Table.export_iceberg` with ``rebuild`` deletes it once it is older than an hour. Another
+            program's hidden file has no ``until_ms``, since nothing deletes it: delete it yourself.
         name: The named version that keeps it.
         until_ms: The earliest time at which a vacuum or the log cleanup may delete it, ms since the epoch; None if no
             time limit keeps it.
@@ -180,7 +190,9 @@ class _Check:
         self._newest = newest
         self._listed: dict[str, ObjectMeta] = {}
         self._clean = PathSet(self._log.uri)
-        self._given_up_until_ms = self._time_ms() + DAY_MS
+        self._written_before_ms, time_ms = self._times_ms()
+        """No file that the table had before the version is newer than this."""
+        self._given_up_until_ms = time_ms + DAY_MS
         """Until then, an abandoned write may have written rows that it read before they were deleted."""
         self._last_dirty = state.version - 1
         """The newest version with a live file that is not clean: the log has its bounds."""
@@ -231,8 +243,10 @@ class _Check:
         clean = set(added.filter(are_among(added, whole)).to_pylist())
         never_clean = dirty | self._removed_before({*added.to_pylist()} - clean - dirty)
         for each in commits:
-            for path, has_vector in each.added.items():
-                if path not in clean and path not in never_clean and not has_vector and not each.is_restore:
+            for path, file in each.added.items():
+                if path in clean or path in never_clean or file.has_vector or each.is_restore:
+                    continue
+                if not self._is_from_before(path, file.modified_ms):
                     clean.add(path)
                     self._clean.add_uri(path)
             unclean = each.added.keys() - clean
@@ -248,12 +262,22 @@ class _Check:
                 self._telling.add(each.version)
 
     def _removed_before(self, paths: set[str]) -> set[str]:
-        """Those of these paths, normalized, whose files the table had and removed: their rows may be the deleted
-        ones."""
+        """Those of these paths, normalized, whose files the version's log says that the table had and removed: their
+        rows may be the deleted ones."""
         if not paths:
             return paths
         _, tombstones = self._log.named_files(self._state, paths)
         return set(canonical_paths(tombstones["path"]).to_pylist())
+
+    def _is_from_before(self, path: str, logged_ms: int) -> bool:
+        """Whether the table may have had and removed the file, though no log says so any longer: a tombstone is dropped
+        after its retention. The store says when a file was written; of a file that is gone, the commit that added it.
+        """
+        found = resolve_data_path(path)
+        times = [self._listed[name].modified_ms for name in store_names(self._log.uri, found) if name in self._listed]
+        if not times and path_below(self._log.uri, found) is not None:
+            times = [logged_ms]
+        return any(time_ms <= self._written_before_ms for time_ms in times)
 
     def _note(self, dirty: Iterable[str]) -> None:
         self._dirty_names |= {_last_name(path) for path in dirty}
@@ -296,13 +320,17 @@ class _Check:
                 is_left = is_hidden(name, columns) and not is_in_progress(name, columns)  # no vacuum deletes it
                 yield Remnant(name, meta.size, "no version", None, None if is_left else until_ms)
 
-    def _time_ms(self) -> int:
-        """When the version was committed, by the store's clock, which also dates the data files."""
+    def _times_ms(self) -> tuple[int, int]:
+        """When the version before and the version itself were committed, by the store's clock, which also dates the
+        data files. A version before that the log has lost has the time of the version."""
         version = self._state.version
-        found = self._log.store.log.list_from(version_prefix(version))
-        parsed = ((meta, parse_log_name(meta.name)) for meta in found)
-        times = [meta.modified_ms for meta, file in parsed if file is not None and file.version == version]
-        return min(times, default=self._log.timestamp_ms(version))
+        times: dict[int, int] = {}
+        for meta in self._log.store.log.list_from(version_prefix(max(version - 1, 0))):
+            file = parse_log_name(meta.name)
+            if file is not None and file.version <= version:
+                times[file.version] = min(meta.modified_ms, times.get(file.version, meta.modified_ms))
+        time_ms = times[version] if version in times else self._log.timestamp_ms(version)
+        return times.get(version - 1, time_ms), time_ms
 
     # --- bounds of values ---------------------------------------------------------------------------------------------
 
@@ -406,16 +434,22 @@ def _last_name(path: str) -> str:
     return unquote(path.rpartition("/")[2])
 
 
+class _Added(msgspec.Struct, frozen=True):
+    """What a commit says of a file that it added."""
+
+    has_vector: bool
+    modified_ms: int
+
+
 class _Changes(msgspec.Struct, frozen=True):
-    """What a commit did to the table's files, in one spelling. ``added`` maps a path to whether it has a deletion
-    vector.
+    """What a commit did to the table's files, by their paths in one spelling.
 
     ``bounded`` are removed files with statistics in the commit.
     """
 
     version: int
     is_restore: bool
-    added: dict[str, bool]
+    added: dict[str, _Added]
     removed: set[str]
     bounded: set[str]
     change_files: tuple[str, ...]
@@ -427,7 +461,7 @@ class _Changes(msgspec.Struct, frozen=True):
             commit.version,
             commit.operation == "RESTORE",
             {
-                canonical_path(action.path): action.deletion_vector is not None
+                canonical_path(action.path): _Added(action.deletion_vector is not None, action.modification_time)
                 for action in commit.actions
                 if isinstance(action, AddFile)
             },
