@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -256,6 +257,14 @@ def test_an_abandoned_checkpoint_stays_where_it_landed_and_the_stream_continues(
     assert group.last_checkpoint_id() == 1
 
 
+def test_no_table_gives_up_a_checkpoint_while_another_waits_for_an_earlier_one(tables: list[txlog.Table]) -> None:
+    sinks, _ = group_of(tables)
+    group = sealed_without_the_deciding_table(sinks, 1)
+    with pytest.raises(txlog.InvalidInputError, match="2 has to wait"):
+        group.abandon(2)
+    assert group.last_checkpoint_id() is None
+
+
 def test_a_seal_is_refused_while_another_process_discards_the_checkpoint(tables: list[txlog.Table]) -> None:
     sinks, _ = group_of(tables)
     group = sealed_without_the_deciding_table(sinks, 1)
@@ -348,3 +357,44 @@ def test_a_group_that_dies_at_any_call_is_ended_by_its_next_life() -> None:
         life(stores)
         judge(stores, f"died at call {at}")
     assert at > 100
+
+
+def test_an_abandonment_that_dies_at_any_call_leaves_the_rows_in_all_tables_or_in_none() -> None:
+    for at in itertools.count(1):
+        stores = new_stores()
+        sinks, group = group_of([txlog.Table(OpenTable(store)) for store in stores])
+        staged(sinks, 0, ROWS[0])
+        group.prepare(0, [range(TASKS)] * len(sinks))
+        death = Death(sys.maxsize)
+        dying = group_of([txlog.Table(OpenTable(death.store(store))) for store in stores])[1]
+        death.at, death.calls = at, 0
+        with contextlib.suppress(Crashed):
+            dying.abandon(0)
+        if death.calls < at:
+            break
+        tables = [txlog.Table(OpenTable(store)) for store in stores]
+        group_of(tables)[1].recover()
+        assert in_every(tables) or in_every(tables, 0), f"died at call {at}"
+        ended = group_of(tables)[1]
+        ended.abandon(0)
+        assert [sink.last_checkpoint_id() for sink in ended._sinks] == [0, 0], f"died at call {at}"
+        assert in_every(tables) or in_every(tables, 0), f"died at call {at}"
+        assert [staging_of(table) for table in tables] == [[], []], f"died at call {at}"
+    assert at > 10
+
+
+def test_a_deciding_seal_that_cannot_be_removed_stops_an_abandonment() -> None:
+    stores = new_stores()
+    sinks, group = group_of([txlog.Table(OpenTable(store)) for store in stores])
+    staged(sinks, 0, ROWS[0])
+    group.prepare(0, [range(TASKS)] * len(sinks))
+
+    def fails(call: StoreCall) -> Fault | None:
+        return Fault("fail_before") if call.operation == "delete" else None
+
+    faulty = [TableStore(each.uri, each.log, each.files, FaultyLogStore(each.staging, fails)) for each in stores]
+    with pytest.raises(txlog.StorageError):
+        group_of([txlog.Table(OpenTable(store)) for store in faulty])[1].abandon(0)
+    tables = [txlog.Table(OpenTable(store)) for store in stores]
+    group_of(tables)[1].recover()
+    assert in_every(tables, 0)

@@ -24,7 +24,7 @@ from txlog.util.logs import logger
 from txlog.util.values import repr_without
 
 if TYPE_CHECKING:
-    from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
+    from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint, Staging
     from txlog.writer.committable import Committable
 
 __all__ = ["Abandoned", "abandon"]
@@ -81,7 +81,9 @@ def abandon(
     if manifest is not None:
         commits.require_together(manifest, together)
     work = {} if mine is None else _staged_work(commits, mine, manifest)
-    result = _commit(open_table, app_id, checkpoint_id, manifest, work, user_metadata)
+    # While the deciding table of a group has its seal, a recovery gives the others the rows that this one gives up.
+    seal = mine.names[:1] if together and mine is not None and mine.is_sealed else ()
+    result = _commit(open_table, commits.staging, seal, app_id, checkpoint_id, manifest, work, user_metadata)
     found = Abandoned(checkpoint_id, result, **(work if result.outcome == "committed" else {}))
     past = stale(staged, checkpoint_id)
     commits.staging.remove_quietly(name for each in staged if each is mine or each in past for name in each.names)
@@ -122,17 +124,21 @@ def _staged_work(commits: CheckpointCommits, mine: StagedCheckpoint, manifest: M
 
 def _commit(
     open_table: OpenTable,
+    staging: Staging,
+    seal: Sequence[str],
     app_id: str,
     checkpoint_id: int,
     manifest: Manifest | None,
     work: Mapping[str, Any],
     user_metadata: str | None,
 ) -> WriteResult:
-    """Only the ``txn`` action, unless the checkpoint is in the table."""
+    """Only the ``txn`` action, unless the checkpoint is in the table. ``seal`` is removed before."""
     fingerprint = None if manifest is None else manifest.fingerprint
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     found = open_table.replay_of(state, app_id, checkpoint_id, fingerprint, is_sealed=manifest is not None)
+    if seal:
+        staging.remove(seal)
     if found is not None:
         return WriteResult(found.version, "already_committed", 0, "")
     builder = ProposalBuilder(state)

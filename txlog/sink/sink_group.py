@@ -227,6 +227,8 @@ class SinkGroup:
     def abandon(self, checkpoint_id: int) -> tuple[Abandoned, ...]:
         """Give up a checkpoint for good in every table that lacks it, as `Sink.abandon` does in one.
 
+        If it ends halfway, no further table gets the checkpoint's rows. Call it again to record it in all of them.
+
         Args:
             checkpoint_id: The checkpoint.
 
@@ -238,11 +240,14 @@ class SinkGroup:
             StorageError: A store failed; call again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
+        staged = self._staged()
+        for sink in self._in_turn:  # before a table gives it up
+            sink._commits.require_earlier_committed(staged[sink], checkpoint_id)
         found = {
             sink: abandon(
                 sink._open_table, sink._commits, self._app_id, checkpoint_id, sink._user_metadata, self._together
             )
-            for sink in self._in_turn
+            for sink in reversed(self._in_turn)  # while the deciding table is sealed, a recovery commits to the others
         }
         return tuple(found[sink] for sink in self._sinks)
 
