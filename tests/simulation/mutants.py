@@ -240,6 +240,7 @@ def commits_again_what_is_still_staged(patch: pytest.MonkeyPatch) -> None:
     """Its committer died before it had removed the staging."""
     patch.setattr(GlobalCommitter, "replay_of", lambda self, job, **how: None)
     patch.setattr(GlobalCommitter, "_replay", lambda self, job, state, **how: None)
+    patch.setattr(CheckpointCommits, "_replay_of", lambda self, state, checkpoint_id, *fingerprint, **how: None)
 
 
 def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:

@@ -60,16 +60,14 @@ class GlobalCommitter:
     def __init__(self, open_table: OpenTable) -> None:
         self._open_table = open_table
 
-    def replay_of(
-        self, job: WriteJob, *, quietly: bool = False, refresh: bool = True, is_sealed: bool = False
-    ) -> WriteResult | None:
+    def replay_of(self, job: WriteJob, *, quietly: bool = False, refresh: bool = True) -> WriteResult | None:
         """The answer for a checkpoint that is already in the table, so none of its rows are written again.
 
-        Without ``refresh``, the caller has just planned the job. ``quietly``, ``is_sealed`` and what it raises are as
-        in `OpenTable.replay_of`.
+        Without ``refresh``, the caller has just planned the job. ``quietly`` and what it raises are as in
+        `OpenTable.replay_of`.
         """
         state = None if job.commit.app_id is None else self._open_table.state_if_exists(refresh=refresh)
-        return None if state is None else self._replay(job, state, quietly=quietly, is_sealed=is_sealed)
+        return None if state is None else self._replay(job, state, quietly=quietly)
 
     def found(self, job: WriteJob) -> WriteResult | None:
         """The commit of a job that an engine may commit twice, although it is not a checkpoint of an application.
@@ -241,14 +239,10 @@ class GlobalCommitter:
                 "changed the table's schema, partitioning or properties",
             )
 
-    def _replay(
-        self, job: WriteJob, state: TableState, *, quietly: bool = False, is_sealed: bool = False
-    ) -> WriteResult | None:
+    def _replay(self, job: WriteJob, state: TableState, *, quietly: bool = False) -> WriteResult | None:
         if job.commit.transaction is None:
             return None
-        found = self._open_table.replay_of(
-            state, *job.commit.transaction, job.commit.fingerprint, quietly=quietly, is_sealed=is_sealed
-        )
+        found = self._open_table.replay_of(state, *job.commit.transaction, job.commit.fingerprint, quietly=quietly)
         return WriteResult(found.version, "already_committed", 0, job.job_id) if found else None
 
     # --- the commit ---------------------------------------------------------------------------------------------

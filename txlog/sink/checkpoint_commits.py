@@ -15,6 +15,7 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError
+from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
@@ -59,12 +60,19 @@ class CheckpointCommits:
         self._empty_in_a_row = 0
         self._written: tuple[int, frozenset[str]] | None = None
 
-    def job(self, checkpoint_id: int, fingerprint: str | None = None, intent: WriteIntent | None = None) -> WriteJob:
-        """A checkpoint's plan for the current table. ``intent`` None means the sink's own."""
+    def job(
+        self,
+        checkpoint_id: int,
+        fingerprint: str | None = None,
+        intent: WriteIntent | None = None,
+        state: TableState | None = None,
+    ) -> WriteJob:
+        """A checkpoint's plan for ``state``, by default the newest. ``intent`` None means the sink's own."""
         from txlog.protocol.identity import without_counted
         from txlog.protocol.schema import to_arrow
 
-        state = self._open_table.writable_state()
+        state = state or self._open_table.log.newest_state()
+        self._open_table.check_writable(state)
         mode = _mode_of(intent) if intent else self._mode
         options = WriteOptions(
             mode=mode,
@@ -109,10 +117,12 @@ class CheckpointCommits:
         try:
             manifest = self.staging.manifest(mine)
             self.require_together(manifest, together)
-            job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent)
-            replayed = self.committer.replay_of(job, refresh=False, is_sealed=True)
+            # Asked before the job is planned: a table that has the checkpoint may have changed in any way since.
+            state = self._open_table.log.newest_state()
+            replayed = self._replay_of(state, mine.checkpoint_id, manifest.fingerprint, is_sealed=True)
             if replayed is not None:
                 return replayed
+            job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent, state)
             if self.last_seal is not None and self.last_seal[0] == manifest:
                 committables = self.last_seal[1]
             elif not manifest.is_empty:
@@ -120,7 +130,7 @@ class CheckpointCommits:
             else:
                 committables = []  # may be left from an interrupted removal
         except NotFoundError:  # another committer may have committed and removed it meanwhile
-            replayed = self.committer.replay_of(self.job(mine.checkpoint_id))
+            replayed = self._replay_of(self._open_table.log.newest_state(), mine.checkpoint_id)
             if replayed is None and self.staging.is_sealed(mine):
                 raise
             return replayed
@@ -143,8 +153,9 @@ class CheckpointCommits:
         """Raise if an earlier checkpoint is sealed: once a later one is committed, it can no longer be committed."""
         for earlier in sealed_before(staged, checkpoint_id):
             try:
-                job = self.job(earlier.checkpoint_id, self.staging.manifest(earlier).fingerprint)
-                found = self.committer.replay_of(job, is_sealed=True)
+                fingerprint = self.staging.manifest(earlier).fingerprint
+                state = self._open_table.log.newest_state()
+                found = self._replay_of(state, earlier.checkpoint_id, fingerprint, is_sealed=True)
             except NotFoundError:
                 continue  # another committer has removed it meanwhile
             except InvalidInputError as error:
@@ -158,6 +169,12 @@ class CheckpointCommits:
                     table=self._open_table.uri,
                 )
             self.staging.remove_quietly(earlier.names)
+
+    def _replay_of(
+        self, state: TableState, checkpoint_id: int, fingerprint: str | None = None, *, is_sealed: bool = False
+    ) -> WriteResult | None:
+        found = self._open_table.replay_of(state, self._app_id, checkpoint_id, fingerprint, is_sealed=is_sealed)
+        return None if found is None else WriteResult(found.version, "already_committed", 0, "")
 
     def _require_as_sealed(
         self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
