@@ -85,6 +85,42 @@ def forget_commits(table: txlog.Table) -> None:
         (Path(table.uri) / "_delta_log" / commit_name(version)).unlink()
 
 
+class Meanwhile:
+    """Another process acts before the n-th call of this one to any store."""
+
+    def __init__(self, at: int, act: Callable[[], object]) -> None:
+        self.at, self.calls, self.act = at, -sys.maxsize, act
+
+    def __call__(self, call: StoreCall) -> None:
+        self.calls += 1
+        if self.calls == self.at:
+            self.act()
+
+    def group(self, stores: Sequence[TableStore]) -> txlog.SinkGroup:
+        """The group of this process, whose calls count from now on."""
+        group = group_of(tables_of([observed(store, self) for store in stores]))[1]
+        self.calls = 0
+        return group
+
+
+def observed(real: TableStore, decide: Callable[[StoreCall], Fault | None]) -> TableStore:
+    assert real.staging is not None
+    log = FaultyLogStore(real.log, decide, files=real.files)
+    return TableStore(real.uri, log, real.files, FaultyLogStore(real.staging, decide))
+
+
+def copy_of(store: TableStore) -> TableStore:
+    copied = memory_table_store()
+    for name in ("log", "files", "staging"):
+        original, copy = getattr(store, name), getattr(copied, name)
+        copy.objects, copy.durable = original.objects.copy(), original.durable.copy()
+    return copied
+
+
+def tables_of(stores: Sequence[TableStore]) -> list[txlog.Table]:
+    return [txlog.Table(OpenTable(store)) for store in stores]
+
+
 def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> None:
     sinks, group = group_of(tables)
     for checkpoint_id in (1, 2):
@@ -276,6 +312,85 @@ def test_a_seal_is_refused_while_another_process_discards_the_checkpoint(tables:
     assert not any(recovery.results or recovery.partial for recovery in group_of(tables)[1].recover())
 
 
+def test_a_process_that_meets_the_end_of_a_checkpoint_finds_tables_without_rows_empty() -> None:
+    stores = new_stores(3)
+    sinks, group = group_of(tables_of(stores))
+    rows = [int(sink is group._in_turn[0]) for sink in sinks]
+    staged(sinks, 1, rows)
+    group.prepare(1, [range(TASKS)] * 3)
+    for at in itertools.count(1):
+        copies = [copy_of(store) for store in stores]
+        other = Meanwhile(at, lambda now=copies: group_of(tables_of(now))[1].commit(1))
+        outcomes = {result.outcome for result in other.group(copies).commit(1)}
+        assert outcomes <= {"committed", "already_committed", "empty"}
+        for number, table in zip(rows, tables_of(copies), strict=True):
+            assert len(checkpoints_of(table)) == TASKS * number
+        if other.calls < at:
+            break
+
+
+def test_a_discard_at_any_moment_of_a_commit_takes_no_rows_silently() -> None:
+    stores = new_stores(3)
+    sinks, group = group_of(tables_of(stores))
+    sealed(sinks, group, 1)
+    ends = set()
+    for at in itertools.count(1):
+        copies = [copy_of(store) for store in stores]
+
+        def discard(now: Sequence[TableStore] = copies) -> None:
+            with contextlib.suppress(txlog.InvalidInputError):
+                group_of(tables_of(now))[1].discard(1)
+
+        other = Meanwhile(at, discard)
+        try:
+            other.group(copies).commit(1)
+            end = "committed"
+        except txlog.InvalidInputError as error:
+            end = "lacking" if "lacks its rows" in str(error) else "not sealed"
+        if other.calls < at:
+            break
+        ends.add(end)
+        tables = tables_of(copies)
+        if end == "lacking":  # the discard came while rows were on their way: the error says what helps
+            for sink in (each for each in group_of(tables)[0] if each.last_checkpoint_id() is None):
+                staged([sink], 1, (1,), attempt=1)
+                sink.prepare(1, range(TASKS))
+                sink.commit(1)
+        assert in_every(tables) if end == "not sealed" else in_every(tables, 1), f"{end}: discarded at call {at}"
+    assert ends == {"committed", "lacking", "not sealed"}
+
+
+def test_a_commit_to_a_table_at_any_moment_of_a_discard_is_completed_or_discarded_too() -> None:
+    stores = new_stores(3)
+    sinks, group = group_of(tables_of(stores))
+    sealed(sinks, group, 1)
+    ends = set()
+    for at in itertools.count(1):
+        copies = [copy_of(store) for store in stores]
+
+        def commit_first(now: Sequence[TableStore] = copies) -> None:
+            running = group_of(tables_of(now))[1]
+            first = running._in_turn[0]
+            mine, deciding = first._staging.checkpoints("app"), running._deciding._staging.checkpoints("app")
+            if mine and deciding and running._deciding._staging.is_sealed(deciding[0]):
+                first._commits.commit_sealed(mine[0], mine, 0, running._together)
+
+        other = Meanwhile(at, commit_first)
+        ours = other.group(copies)
+        try:
+            ours.discard(1)
+            expected: tuple[int, ...] = ()
+        except txlog.InvalidInputError:
+            group_of(tables_of(copies))[1].recover()
+            expected = (1,)
+        assert in_every(tables_of(copies), *expected), f"committed at call {at}"
+        assert [staging_of(table) for table in tables_of(copies)] == [[], [], []]
+        if other.calls < at:
+            break
+        ends.add(expected)
+    assert ends == {(), (1,)}
+
+
 def test_sinks_of_two_applications_or_of_one_table_are_no_group(tables: list[txlog.Table]) -> None:
     first, other = txlog.Sink(tables[0], "app"), txlog.Sink(tables[1], "other")
     with pytest.raises(txlog.InvalidInputError, match="have one app_id"):
@@ -305,13 +420,11 @@ class Death:
         return Fault("crash_before") if self.calls >= self.at else None
 
     def store(self, real: TableStore) -> TableStore:
-        assert real.staging is not None
-        log = FaultyLogStore(real.log, self, files=real.files)
-        return TableStore(real.uri, log, real.files, FaultyLogStore(real.staging, self))
+        return observed(real, self)
 
 
-def new_stores() -> list[TableStore]:
-    stores = [memory_table_store() for _ in ROWS[0]]
+def new_stores(number: int = len(ROWS[0])) -> list[TableStore]:
+    stores = [memory_table_store() for _ in range(number)]
     for store in stores:
         create_table(OpenTable(store), SCHEMA, (), {})
     return sorted(stores, key=lambda store: OpenTable(store).log.newest_state().metadata.id)

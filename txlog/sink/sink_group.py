@@ -25,7 +25,7 @@ from txlog.sink.abandonment import Abandoned, abandon
 from txlog.sink.checkpoint_commits import FRESH_MS
 from txlog.sink.recovery import Recovery, listed_tasks, stale
 from txlog.sink.sink import Sink
-from txlog.sink.staging import StagedCheckpoint
+from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
@@ -193,6 +193,9 @@ class SinkGroup:
     def discard(self, checkpoint_id: int) -> bool:
         """Give up the staging of a checkpoint in all tables, as `Sink.discard` does in one. Write it again afterwards.
 
+        Call it while no process commits the checkpoint. A commit that has begun stops, but what it has sent to a table
+        may still land there: it then raises, and names the tables that lack their rows.
+
         Args:
             checkpoint_id: The checkpoint.
 
@@ -207,14 +210,9 @@ class SinkGroup:
         staged = self._staged()
         found = {sink: each for sink in self._sinks if (each := _of(staged[sink], checkpoint_id)) is not None}
         is_decided = self._deciding in found and found[self._deciding].is_sealed
-        having = [sink for sink in self._sinks if is_decided and self._has(sink, checkpoint_id)]
-        if having:
-            raise InvalidInputError(
-                f"checkpoint {checkpoint_id} of {self._app_id!r} is in {having[0]._open_table.uri} already:"
-                f" group.commit({checkpoint_id}) gives it to the other tables, and group.abandon({checkpoint_id})"
-                " continues without its rows there"
-            )
-        if self._deciding in found and not is_decided and not self._deciding._staging.give_up(found[self._deciding]):
+        if is_decided:
+            self._undecide(found[self._deciding])
+        elif self._deciding in found and not self._deciding._staging.give_up(found[self._deciding]):
             raise InvalidInputError(
                 f"another process has sealed checkpoint {checkpoint_id} of {self._app_id!r} meanwhile: discard it again"
                 " if it must not be committed"
@@ -296,24 +294,46 @@ class SinkGroup:
         """End a checkpoint if that is decided. Whether it was."""
         found = self._finish(checkpoint_id, staged)
         if found is None:
-            for sink in self._in_turn[:-1]:  # seals of others must not count as undecided
-                mine = _of(staged[sink], checkpoint_id)
-                if mine is not None and mine.is_sealed:
-                    self._check_seal(sink, mine)
             return False
         for sink, result in found.items():
             results[sink][checkpoint_id] = result
         return True
+
+    def _undecide(self, deciding: StagedCheckpoint) -> None:
+        """Take the deciding seal away. Raises if a table has the checkpoint, so that all must get it; then it stays."""
+        self._require_in_no_table(deciding.checkpoint_id)
+        seal = self._deciding._staging.unseal(deciding)  # from now on, no process begins to commit it to a table
+        try:
+            self._require_in_no_table(deciding.checkpoint_id)  # one may have done so meanwhile
+        except TxlogError:
+            self._deciding._staging.seal_again(deciding, seal)
+            raise
+
+    def _require_in_no_table(self, checkpoint_id: int) -> None:
+        for sink in self._sinks:
+            last = sink.last_checkpoint_id()
+            if last is not None and last >= checkpoint_id:
+                raise InvalidInputError(
+                    f"checkpoint {checkpoint_id} of {self._app_id!r} is in {sink._open_table.uri} already:"
+                    f" group.commit({checkpoint_id}) gives it to the other tables, and group.abandon({checkpoint_id})"
+                    " continues without its rows there"
+                )
 
     def _finish(
         self, checkpoint_id: int, staged: Mapping[Sink, Sequence[StagedCheckpoint]], fresh_ms: int = 0
     ) -> dict[Sink, WriteResult] | None:
         """Commit a decided checkpoint to each table, then remove its staging; None if it is not decided, or done."""
         deciding = _of(staged[self._deciding], checkpoint_id)
-        if deciding is None or not deciding.is_sealed or not self._check_seal(self._deciding, deciding):
+        # All are read before a table gets its rows, and even if it is not decided: a seal of other tables is an error.
+        found_seals = {sink: self._seal_of(sink, _of(staged[sink], checkpoint_id)) for sink in reversed(self._in_turn)}
+        seals = {sink: seal for sink, seal in found_seals.items() if seal is not None}
+        if deciding is None or self._deciding not in seals:
             return None
         results: dict[Sink, WriteResult] = {}
         for sink in self._in_turn:
+            if results and not self._deciding._staging.is_sealed(deciding):
+                self._require_ended(checkpoint_id, seals)
+                return None
             mine = _of(staged[sink], checkpoint_id)
             found = None
             if mine is not None and mine.is_sealed:
@@ -322,7 +342,8 @@ class SinkGroup:
                 found = sink.committed(checkpoint_id)
             if found is None:
                 if not self._deciding._staging.is_sealed(deciding):
-                    return None  # another process has ended it meanwhile
+                    self._require_ended(checkpoint_id, seals)
+                    return None
                 raise InvalidInputError(
                     f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed, but its staged work for this table was"
                     f" removed by another program. The other tables wait: group.abandon({checkpoint_id}) continues"
@@ -338,18 +359,29 @@ class SinkGroup:
                 break  # while it is sealed, the other tables have their seals
         return results
 
-    def _check_seal(self, sink: Sink, mine: StagedCheckpoint) -> bool:
-        """False if the seal is gone. Raises unless it is one of this group's tables."""
+    def _require_ended(self, checkpoint_id: int, seals: Mapping[Sink, Manifest]) -> None:
+        """Raise if another process removed the deciding seal when only some tables had got their rows."""
+        found = self._of_each(lambda sink: sink.committed(checkpoint_id))
+        having = [sink._open_table.uri for sink, each in found.items() if each is not None]
+        lacking = [sink._open_table.uri for sink, seal in seals.items() if not seal.is_empty and found[sink] is None]
+        if having and lacking:
+            raise InvalidInputError(
+                f"another process gave up checkpoint {checkpoint_id} of {self._app_id!r} while it was committed:"
+                f" {', '.join(having)} has it, and {', '.join(lacking)} lacks its rows. Run group.recover(); for a"
+                " table that lacks it then, write it again with the table's own Sink, before any later checkpoint",
+                table=lacking[0],
+            )
+
+    def _seal_of(self, sink: Sink, mine: StagedCheckpoint | None) -> Manifest | None:
+        """A table's seal; None if it has none. Raises unless it is one of this group's tables."""
+        if mine is None or not mine.is_sealed:
+            return None
         try:
             manifest = sink._staging.manifest(mine)
         except NotFoundError:
-            return False
+            return None
         sink._commits.require_together(manifest, self._together)
-        return True
-
-    def _has(self, sink: Sink, checkpoint_id: int) -> bool:
-        last = sink.last_checkpoint_id()
-        return last is not None and last >= checkpoint_id
+        return manifest
 
     def _without_rows(self, sink: Sink) -> WriteResult:
         return WriteResult(sink._open_table.log.newest_state(refresh=False).version, "empty", 0, "")

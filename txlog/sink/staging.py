@@ -251,17 +251,42 @@ class Staging:
         A placeholder takes the manifest's name meanwhile. Otherwise a process that listed the staged work earlier could
         seal deleted work.
         """
-        name = _manifest_name(staged.key, staged.checkpoint_id)
-        if self._create(name, _GIVEN_UP) != _GIVEN_UP:
+        if self._create(_manifest_name(staged.key, staged.checkpoint_id), _GIVEN_UP) != _GIVEN_UP:
             return False
-        self._each(self._required().delete, [each for each in staged.names if each != name])
-        self._required().delete(name)
+        self._remove_given_up(staged)
         return True
 
     def discard(self, staged: StagedCheckpoint) -> None:
         """Remove a checkpoint, sealed or not; a process that listed it before cannot seal it. Raises StorageError."""
-        while not self.give_up(staged):
-            self._required().delete(_manifest_name(staged.key, staged.checkpoint_id))
+        self.unseal(staged)
+        self._remove_given_up(staged)
+
+    def unseal(self, staged: StagedCheckpoint) -> bytes | None:
+        """Put the placeholder of `give_up` in the place of the seal, and keep the staged work. Raises StorageError.
+
+        Returns the seal, for `seal_again`; None if there was none.
+        """
+        name = _manifest_name(staged.key, staged.checkpoint_id)
+        seal = None
+        while (found := self._create(name, _GIVEN_UP)) != _GIVEN_UP:
+            seal = found
+            self._required().delete(name)
+        return seal
+
+    def seal_again(self, staged: StagedCheckpoint, seal: bytes | None) -> None:
+        """Undo `unseal`, unless another process has ended the checkpoint since. Raises StorageError."""
+        if not self.is_given_up(staged):
+            return
+        name = _manifest_name(staged.key, staged.checkpoint_id)
+        self._required().delete(name)
+        if seal is not None:
+            self._create(name, seal)
+
+    def _remove_given_up(self, staged: StagedCheckpoint) -> None:
+        """Remove the staged work, then the placeholder."""
+        name = _manifest_name(staged.key, staged.checkpoint_id)
+        self._each(self._required().delete, [each for each in staged.names if each != name])
+        self._required().delete(name)
 
     def tasks(self, staged: StagedCheckpoint, attempts: dict[int, int]) -> list[tuple[SealedTask, Committable]]:
         """The committables of these attempts, by task_id. Raises NotFoundError, InvalidInputError, StorageError."""
