@@ -232,10 +232,9 @@ def means_same(key: str, stored: str | None, value: str) -> bool:
     if stored is None or stored == value or form is None:
         return stored == value
     try:
-        form.parse(stored)
+        return bool(form.parse(stored) == form.parse(value))
     except ValueError:
         return False
-    return form.spell(stored) == value
 
 
 def parquet_values(configuration: Mapping[str, str]) -> dict[tuple[str, str], Any]:
@@ -405,6 +404,12 @@ def _catalog_entry(text: str) -> str:
     return text
 
 
+def _spelled_list(text: str) -> str:
+    """The list as it is given, as Spark keeps it, unless Spark would not read a name without backticks."""
+    unquoted = _QUOTED_NAME.sub("", text)
+    return text if _READ_BY_SPARK.fullmatch(unquoted) else column_list(column_paths(text))
+
+
 def _folded(text: str) -> str:
     return text.strip().lower()
 
@@ -439,6 +444,8 @@ _UNIT_US = {
 }
 _INTERVAL_PART = pattern(rf"(\d{{1,18}})\s*({'|'.join(_UNIT_US)})", re.IGNORECASE | re.ASCII)
 _INTERVAL = pattern(rf"(?:interval\s+)?((?:\d{{1,18}}\s*(?:{'|'.join(_UNIT_US)})s?\s*)+)", re.IGNORECASE | re.ASCII)
+_QUOTED_NAME = pattern(r"`(?:[^`]|``)*`")
+_READ_BY_SPARK = pattern(r"[A-Za-z0-9_.,\s]*", re.ASCII)
 _WORD_OR_NUMBER = pattern(r"[a-z]+|\d+", re.IGNORECASE | re.ASCII)
 
 _BOOLEAN = _Form(_boolean, "true or false", _folded)
@@ -465,7 +472,7 @@ _FORMS: dict[str, _Form] = {
     "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
     "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
     "delta.dataSkippingStatsColumns": _Form(
-        column_paths, "column names separated by commas, as in 'a, b.c'", lambda text: column_list(column_paths(text))
+        column_paths, "column names separated by commas, as in 'a, b.c'", _spelled_list
     ),
     "delta.dataSkippingStringPrefixLength": _integer(1, INT32_MAX),
     "delta.deletedFileRetentionDuration": _INTERVAL_FORM,
