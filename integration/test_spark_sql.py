@@ -190,6 +190,56 @@ def test_times_without_a_zone_are_not_instants_in_changes(spark: SparkSession, t
     assert catalog.table("u").to_arrow().equals(catalog.table("t").to_arrow())
 
 
+VIEWS = {
+    "changes": "select * from values ('a', 1L, 'new'), ('{b}', 3L, 'added') as changes (k, id, v)",
+    "of_all_sessions": "select 'a' as k, 2L as id, 'global' as v",
+}
+WITH_VIEWS = (
+    "merge into {t} t using changes s on t.id = s.id when matched then update set v = s.v",
+    "merge into {t} t using changes on t.id = changes.id when matched then delete when not matched then insert *",
+    "merge into {t} using global_temp.of_all_sessions s on s.id = t.id when matched then update set *",
+    "with c as (select * from changes where id = 3) merge into {t} t using c on t.id = c.id when matched then delete",
+    "insert into {t} table changes",
+    "insert into {t} by name select v, id, '{{}}' as k from other.plain",
+    "with c (k, id, v) as (select k, id + 10, v from changes) insert into {t} table c",
+    "insert overwrite {t} partition (k) select k, id, 'left' from changes",
+    "insert overwrite table {t} partition (k = 'a') select id, v from other.plain where false",
+)
+
+
+def test_statements_read_the_views_of_a_session_as_they_do_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
+    """Each statement runs on a table of its own side; Spark's Delta reads both afterwards."""
+    session = delta.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.sql(VIEWS["changes"]).createOrReplaceTempView("changes")
+    session.sql(VIEWS["of_all_sessions"]).createOrReplaceGlobalTempView("of_all_sessions")
+    session.sql("create database other")
+    try:
+        session.sql("create table other.plain using parquet as select 7L as id, 'p' as v")
+        sides = [f"delta.`{tmp_path / side}`" for side in ("theirs", "ours")]
+        for side in ("theirs", "ours"):
+            table = txlog.Table.create(str(tmp_path / side), "k string, id long, v string", partition_by=["k"])
+            table.append(pa.table({"k": ["a", "b"], "id": [1, 2], "v": ["old", "old"]}))
+        for text in WITH_VIEWS:
+            overwrites = "dynamic" if "overwrite" in text else "static"
+            session.conf.set("spark.sql.sources.partitionOverwriteMode", overwrites)
+            aliased = [text.format(t=side).replace("` using", "` t using") for side in sides]
+            session.sql(aliased[0])
+            txlog.spark.sql(session, aliased[1])
+            theirs, ours = (sorted(map(repr, session.sql(f"select * from {side}").collect())) for side in sides)
+            assert theirs == ours, text
+    finally:
+        session.sql("drop database other cascade")
+
+
+def test_a_version_of_what_only_spark_knows_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).createOrReplaceTempView("numbers")
+    txlog.Table.create(str(tmp_path), "id long")
+    with pytest.raises(txlog.InvalidInputError, match=r"(?i)time ?travel"):
+        txlog.spark.sql(spark, f"insert into delta.`{tmp_path}` select * from numbers version as of 3")
+    assert txlog.Table.open(str(tmp_path)).count() == 0
+
+
 def test_a_table_is_replaced_in_a_session_that_overwrites_partitions(spark: SparkSession, tmp_path: Path) -> None:
     catalog = txlog.Catalog(tmp_path)
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

@@ -390,10 +390,6 @@ def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() 
 @pytest.mark.parametrize(
     "text",
     [
-        "with c as (select 99) insert into t (id) select * from c",
-        "with c as (select 1) update t set a = 1",
-        "with c as (select 1) delete from t",
-        "with c as (select 1) merge into t using c on true when matched then delete",
         "with c as (select 1) create table t as select * from c",
         "from s insert into t select 1",
         "select * into t from s",
@@ -402,6 +398,34 @@ def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() 
 def test_a_query_that_changes_a_table_is_refused_before_the_statement_in_front_of_it_runs(text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"write INSERT INTO t WITH c AS \(...\) SELECT"):
         read_statements(f"delete from t where id = 2; {text}")
+
+
+@pytest.mark.parametrize("statement", ["update t set a = 1", "delete from t"])
+def test_a_statement_without_a_query_has_no_queries_in_front_of_it(statement: str) -> None:
+    with pytest.raises(InvalidInputError, match="may name the queries of WITH: leave them out, or use MERGE INTO"):
+        read_statements(f"with c as (select 1) {statement}")
+
+
+def test_the_query_of_a_statement_has_the_queries_in_front_of_it() -> None:
+    found = one(
+        "with recursive c (n) as (select 1), d as (select * from sales.u version as of 3) insert into t table d"
+    )
+    assert found.table.parts == ("t",)
+    [reading] = found.query.readings
+    assert (reading.table.parts, reading.as_of.version) == (("sales", "u"), 3)
+    assert found.query.text("x") == (
+        "with recursive c (n) as (select 1), d as (select * from x AS `u`) SELECT * FROM `d`"
+    )
+    merge = one("with c as (select 1 as id) merge into t using c s on t.id = s.id when matched then delete")
+    assert (merge.query.text(), merge.source_alias) == ("with c as (select 1 as id) SELECT * FROM `c`", "s")
+    assert [each.table.text for each in one("with c as (select 1) insert into t table u").query.readings] == ["u"]
+    with pytest.raises(InvalidInputError, match="WITH stands in front of the statement already"):
+        one("with c as (select 1) insert into t with d as (select 2) select * from c, d")
+
+
+def test_the_partition_of_an_insert_has_columns_with_a_value_and_columns_that_the_rows_fill() -> None:
+    found = one("insert overwrite table t partition (day = 'x', hour) select 1")
+    assert (found.partition, found.left_to_rows) == ((("day", "'x'"),), ("hour",))
 
 
 @pytest.mark.parametrize(

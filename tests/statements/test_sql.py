@@ -276,7 +276,11 @@ def test_overwrites_replace_all_rows_some_rows_or_a_partition(catalog: txlog.Cat
     ]
     with pytest.raises(InvalidInputError):
         txlog.sql("insert into sales.orders replace where day = '2026-01-02' values (5, '2026-01-03', 4, 'x')", catalog)
-    txlog.sql("insert overwrite sales.orders select * from sales.orders where id = 9", catalog)
+    common = "with c as (select id + 1 as id from sales.orders where id = 9)"
+    merge = "merge into sales.orders t using c on t.id = c.id when not matched then insert (id) values (c.id)"
+    txlog.sql(f"{common} {merge}; {common} insert into sales.orders (id) table c", catalog)
+    assert rows(catalog, "select id from sales.orders order by id") == [(4,), (9,), (10,), (10,)]
+    txlog.sql("insert overwrite sales.orders partition (day) select * from sales.orders where id = 9", catalog)
     assert rows(catalog, "select id from sales.orders") == [(9,)]
 
 
@@ -738,6 +742,7 @@ def test_partition_names_each_partition_column_once_and_no_other(catalog: txlog.
     for insert, fault in (
         ("overwrite t partition (p = 'y', P = 'z') (k) values (1)", "PARTITION has P twice"),
         ("overwrite t partition (k = 1) (p) values ('q')", "PARTITION names k, .* of t, which has p: .*REPLACE WHERE"),
+        ("overwrite t partition (k) values ('q', 1)", "PARTITION names k, .* of t, which has p"),
         ("into u partition (k = 1) select 1", "not a partition column of u, which is not partitioned"),
     ):
         with pytest.raises(InvalidInputError, match=fault):

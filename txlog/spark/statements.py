@@ -25,10 +25,12 @@ from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
 from txlog.spark.schema import struct_type
+from txlog.spark.settings import OVERWRITE_MODE
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.stored import store_assignment
+from txlog.statements.cursor import quoted
 from txlog.statements.engine import Source, merge_here
-from txlog.statements.query import Query
+from txlog.statements.query import Query, Reading
 from txlog.statements.sql import results_of
 from txlog.statements.stored import as_literal
 from txlog.table import Table
@@ -86,6 +88,10 @@ class SparkEngine:
         self._spark = spark
         self.workers = SparkWorkers(spark)
 
+    @property
+    def overwrites_partitions(self) -> bool:
+        return str(self._spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic"
+
     def has_table(self, name: str) -> bool:
         from pyspark.errors import AnalysisException
 
@@ -103,11 +109,12 @@ class SparkEngine:
             rows = frames["txlog_0"]
             return rows if query.whole.limit is None else rows.limit(query.whole.limit)
         names = [
-            ".".join(map(backquoted, reading.table.parts)) if source is None else f"{{txlog_{number}}}"
+            f"{{txlog_{number}}}" if source is not None else _in_spark(reading, escaped=bool(frames))
             for number, (reading, source) in enumerate(zip(query.readings, sources, strict=True))
         ]
+        text = query.escaped().text(*names) if frames else query.text(*names)  # Spark formats the text for frames only
         try:
-            return self._spark.sql(query.escaped().text(*names), **frames)
+            return self._spark.sql(text, **frames)
         except Exception as error:
             raise self._typed(error, f"Spark cannot run the query at {query.at}") from None
 
@@ -169,6 +176,22 @@ class SparkEngine:
 
     def _typed(self, error: Exception, what: str) -> Exception:
         return error_from(error) or InvalidInputError(f"{what}: {error}")
+
+
+def _in_spark(reading: Reading, *, escaped: bool) -> str:
+    """A table or view that only Spark knows, as its own SQL names it, perhaps for Python's ``str.format``; Spark says
+    what it cannot read of it."""
+    name = ".".join(map(backquoted, reading.table.parts))
+    if escaped:
+        name = name.replace("{", "{{").replace("}", "}}")
+    if reading.changes is not None:
+        bounds = filter(None, (reading.changes.first, reading.changes.last))
+        return f"table_changes({', '.join((quoted(name), *bounds))})"
+    if reading.as_of.version is not None:
+        return f"{name} VERSION AS OF {reading.as_of.version}"
+    if reading.as_of.timestamp is not None:
+        return f"{name} TIMESTAMP AS OF {reading.as_of.timestamp}"
+    return name
 
 
 def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:

@@ -111,12 +111,20 @@ Qualifier: TypeAlias = tuple[tuple[str, ...], str]
 class Cursor:
     """The tokens of one statement, or of a part of it in parentheses."""
 
-    def __init__(self, script: _Script, tokens: Sequence[Token], qualifiers: tuple[Qualifier, ...] = ()) -> None:
+    def __init__(
+        self,
+        script: _Script,
+        tokens: Sequence[Token],
+        qualifiers: tuple[Qualifier, ...] = (),
+        common_queries: Sequence[Token] = (),
+    ) -> None:
         self._script = script
         self._tokens = tokens
         self._at = 0
         self.qualifiers = qualifiers
         """What texts have otherwise in front of the name of a column."""
+        self.common_queries = common_queries
+        """``WITH c AS (...)`` in front of the statement, whose query may name c."""
 
     # --- words ----------------------------------------------------------------------------------------------------
 
@@ -125,7 +133,24 @@ class Cursor:
 
     def copy(self) -> Cursor:
         """Another cursor at the same place."""
-        return Cursor(self._script, self._tokens[self._at :], self.qualifiers)
+        return Cursor(self._script, self._tokens[self._at :], self.qualifiers, self.common_queries)
+
+    def behind_common_queries(self) -> Cursor:
+        """What is left, with the queries in front of the statement before it. Moves to the end."""
+        left, self._at = self._tokens[self._at :], len(self._tokens)
+        return Cursor(self._script, [*self.common_queries, *left], self.qualifiers)
+
+    def common_queries_alone(self) -> Cursor:
+        """The queries in front of the statement."""
+        return Cursor(self._script, self.common_queries)
+
+    def take_common_queries(self) -> None:
+        """Move behind ``WITH c AS (...), ...``, which `common_queries` is from then on."""
+        begin = self._at
+        self.expect("WITH")
+        self.take("RECURSIVE")
+        self.list(_common_query)
+        self.common_queries = self._tokens[begin : self._at]
 
     @property
     def is_at_end(self) -> bool:
@@ -323,7 +348,7 @@ class Cursor:
                 raise self.refused("expected a closing parenthesis")
             depth += (self.word() == "(") - (self.word() == ")")
             self._at += 1
-        return Cursor(self._script, self._tokens[begin : self._at - 1], self.qualifiers)
+        return Cursor(self._script, self._tokens[begin : self._at - 1], self.qualifiers, self.common_queries)
 
     def rendered(self, begin: int = 0, end: int | None = None) -> str:
         """The text of these tokens, for a parser of expressions or queries."""
@@ -469,6 +494,16 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def _common_query(cursor: Cursor) -> None:
+    cursor.name("the name of a query")
+    if cursor.looks_at("(") and cursor.word(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "("):
+        cursor.inside()
+    if cursor.take("MAX", "RECURSION", "LEVEL"):
+        cursor.whole_number()
+    cursor.take("AS")
+    cursor.inside()
 
 
 def _is_operand(token: Token) -> bool:

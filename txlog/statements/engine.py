@@ -51,6 +51,10 @@ class Engine(Protocol):
     def workers(self) -> GivenWorkers | None:
         """Where commands work; None for this process."""
 
+    @property
+    def overwrites_partitions(self) -> bool:
+        """Whether INSERT OVERWRITE replaces only the partitions that its rows are in, as a session of Spark may say."""
+
     def has_table(self, name: str) -> bool:
         """Whether the engine itself has a table or view that the catalog lacks."""
 
@@ -85,6 +89,7 @@ class LocalEngine:
 
     def __init__(self, workers: GivenWorkers | None = None) -> None:
         self.workers = workers
+        self.overwrites_partitions = False
         self._duckdb: Duckdb | None = None
 
     def has_table(self, name: str) -> bool:

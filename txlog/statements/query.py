@@ -21,7 +21,7 @@ from txlog.statements.cursor import Cursor, QueryDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.util.lazy import pattern
 
-__all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "query_of", "read_query"]
+__all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "read_query", "read_whole"]
 
 BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 
@@ -89,16 +89,21 @@ def read_query(cursor: Cursor) -> Query:
     """The query at the cursor, up to its end."""
     at = cursor.place()
     if cursor.take("TABLE"):
-        return Query(("", ""), (Reading(read_table_name(cursor), read_as_of(cursor)),), at)
+        return read_whole(cursor)[1]
     if cursor.word() not in BEGINNINGS:
         raise cursor.refused("expected a query: SELECT, WITH or VALUES")
-    text, marked, places = _without_versions(cursor)
-    return _split(text, marked, places, at)
+    if cursor.common_queries and cursor.word() == "WITH":
+        raise cursor.refused("WITH stands in front of the statement already: write all of its queries there")
+    return _split(*_without_versions(cursor.behind_common_queries()), at)
 
 
-def query_of(name: TableName, as_of: AsOf) -> Query:
-    """All rows of a table."""
-    return Query(("", ""), (Reading(name, as_of),), name.at)
+def read_whole(cursor: Cursor) -> tuple[TableName, Query]:
+    """The table that is named at the cursor, or one of the queries in front of the statement, and all of its rows."""
+    name, as_of = read_table_name(cursor), read_as_of(cursor)
+    if as_of != AsOf() or len(name.parts) != 1 or not cursor.common_queries:
+        return name, Query(("SELECT * FROM ", ""), (Reading(name, as_of),), name.at)
+    text, marked, places = _without_versions(cursor.common_queries_alone())
+    return name, _split(f"{text} SELECT * FROM {backquoted(name.text)}", marked, places, name.at)
 
 
 def _without_versions(cursor: Cursor) -> tuple[str, dict[int, Reading], dict[int, str]]:

@@ -14,8 +14,8 @@ import msgspec
 from txlog.protocol.schema import backquoted, fold_name
 from txlog.result import counted
 from txlog.statements.cursor import Cursor
-from txlog.statements.names import TableName, read_as_of, read_table_name
-from txlog.statements.query import Query, query_of, read_query
+from txlog.statements.names import TableName, read_table_name
+from txlog.statements.query import Query, read_query, read_whole
 
 __all__ = [
     "Assignments",
@@ -43,7 +43,8 @@ Assignments: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
 class Insert(msgspec.Struct, frozen=True):
     """``columns`` are those that the query's columns go to, in order; None: all, or those of the same names.
 
-    ``where`` is the condition of REPLACE WHERE, ``partition`` the constants of PARTITION.
+    ``where`` is the condition of REPLACE WHERE. PARTITION has ``partition``, the columns with a constant, and
+    ``left_to_rows``, those without.
     """
 
     table: TableName
@@ -51,6 +52,7 @@ class Insert(msgspec.Struct, frozen=True):
     overwrites: bool = False
     where: str | None = None
     partition: tuple[tuple[str, str], ...] = ()
+    left_to_rows: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     with_defaults: tuple[tuple[str, ...], ...] = ()
     """The rows of VALUES, if DEFAULT is among them."""
@@ -105,7 +107,7 @@ def read_insert(cursor: Cursor) -> Insert:
     cursor.take("TABLE")
     table = read_table_name(cursor)
     where = cursor.text("a condition", "SELECT", "WITH", "VALUES", "TABLE", "FROM") if _replaces(cursor) else None
-    partition, columns, by_name = _partition(cursor), None, cursor.take("BY", "NAME")
+    (partition, left_to_rows), columns, by_name = _partition(cursor), None, cursor.take("BY", "NAME")
     if cursor.looks_at("(") and cursor.word(1) not in ("SELECT", "WITH", "VALUES", "("):
         columns = cursor.inside().whole_list(lambda each: each.name("a column"))
         by_name = False
@@ -113,7 +115,7 @@ def read_insert(cursor: Cursor) -> Insert:
         raise cursor.refused("REPLACE WHERE goes with INSERT INTO")
     defaults = _rows_with_defaults(cursor)
     query = read_query(cursor)
-    given = overwrites == "OVERWRITE", where, partition, columns, defaults, by_name, merges_schema
+    given = overwrites == "OVERWRITE", where, partition, left_to_rows, columns, defaults, by_name, merges_schema
     return Insert(table, query, *given)
 
 
@@ -135,22 +137,24 @@ def _replaces(cursor: Cursor) -> bool:
     return cursor.take("REPLACE", "WHERE")
 
 
-def _partition(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+def _partition(cursor: Cursor) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """The partition columns with a value each, and those whose values the rows have, as in PARTITION (day)."""
     if not cursor.take("PARTITION"):
-        return ()
+        return (), ()
 
     seen = set()
 
-    def constant(each: Cursor) -> tuple[str, str]:
+    def constant(each: Cursor) -> tuple[str, str | None]:
         ahead = each.copy()
         column = each.name("a partition column")
         if fold_name(column) in seen:
             raise ahead.refused(f"PARTITION has {column} twice")
         seen.add(fold_name(column))
-        each.expect("=")
-        return column, each.text("a value", ",")
+        return column, each.text("a value", ",") if each.take("=") else None
 
-    return cursor.inside().whole_list(constant)
+    found = cursor.inside().whole_list(constant)
+    constants = tuple((column, text) for column, text in found if text is not None)
+    return constants, tuple(column for column, text in found if text is None)
 
 
 def read_delete(cursor: Cursor) -> Delete:
@@ -213,8 +217,8 @@ def read_merge(cursor: Cursor) -> Merge:
         query = read_query(inside)
         inside.expect_end()
     else:
-        name = read_table_name(cursor)
-        query, source = query_of(name, read_as_of(cursor)), name.parts
+        name, query = read_whole(cursor)
+        source = name.parts
     if cursor.take("AS") or not cursor.looks_at("ON"):
         source = (cursor.name("an alias"),)
     alias, source_alias = names[0][-1], source[-1]

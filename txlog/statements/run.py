@@ -263,9 +263,11 @@ class Runner:
             rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
             return self._engine.write(table, rows, "append", options | {"commit": commit})
-        where = statement.where or " AND ".join(
-            f"{backquoted(field.name)} <=> {as_literal(value, field.type)}" for field, value in constants.items()
-        )
+        where = statement.where
+        if where is None and not self._engine.overwrites_partitions:
+            where = " AND ".join(
+                f"{backquoted(field.name)} <=> {as_literal(value, field.type)}" for field, value in constants.items()
+            )
         options |= {"where": where or None, "commit": _reruns(commit)}
         return self._engine.write(table, rows, "overwrite", options)
 
@@ -521,7 +523,7 @@ def _check_partition(statement: Insert, columns: Sequence[str]) -> None:
         raise InvalidInputError(
             f"PARTITION does not go with WITH SCHEMA EVOLUTION and BY NAME: have the query say {text} AS {name}"
         )
-    for name, _ in statement.partition:
+    for name in (*(name for name, _ in statement.partition), *statement.left_to_rows):
         if fold_name(name) not in map(fold_name, columns):
             has = f"which has {', '.join(columns)}" if columns else "which is not partitioned"
             raise InvalidInputError(

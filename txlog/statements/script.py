@@ -77,6 +77,8 @@ def _count(text: str) -> int | None:
 
 
 def _statement(cursor: Cursor) -> Any:
+    if cursor.word() == "WITH":
+        cursor = _behind_common_queries(cursor)
     if cursor.word() in BEGINNINGS:
         statement: Any = read_query(cursor)
     else:
@@ -89,3 +91,17 @@ def _statement(cursor: Cursor) -> Any:
         statement = reader(cursor)
     cursor.expect_end()
     return statement
+
+
+def _behind_common_queries(cursor: Cursor) -> Cursor:
+    """The cursor, behind ``WITH c AS (...)`` if a statement follows that has a query of its own."""
+    ahead = cursor.copy()
+    try:
+        ahead.take_common_queries()
+    except InvalidInputError:  # what is wrong with it, the query says
+        return cursor
+    if ahead.word() in ("UPDATE", "DELETE"):
+        raise ahead.refused(
+            "no condition or value of it may name the queries of WITH: leave them out, or use MERGE INTO"
+        )
+    return ahead if ahead.word() in ("INSERT", "MERGE") else cursor
