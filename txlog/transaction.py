@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from txlog.commands.replaced_files import RegionReplacement, decided_by_partitions
 from txlog.commands.transaction_history import history_metrics, history_operation, history_parameters
 from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import check_removable, plan_write
+from txlog.commands.write_planning import check_removable, plan_for_rows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.proposal import Isolation
@@ -528,8 +528,7 @@ class Transaction:
         return self._change_files
 
     def _write(self, data: object, options: WriteOptions) -> None:
-        stream = open_data(data)
-        job = plan_write(self._open_table, stream.schema, options, self._state)
+        job, stream = plan_for_rows(self._open_table, open_data(data), options, self._state)
         files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files
         self._unsent.own(file.path for file in files)
         if not job.intent.is_append:

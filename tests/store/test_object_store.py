@@ -6,12 +6,17 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from txlog.errors import StorageError
+import txlog
+from txlog.errors import InvalidInputError, StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
@@ -229,3 +234,59 @@ def test_the_size_and_the_footer_of_a_file_cost_one_request_and_each_range_anoth
     opened.seek(5)
     assert opened.read(10) == body[5:15]
     assert len(server.requests) == 3
+
+
+def test_a_table_needs_no_folder_for_temporary_files(
+    server: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, options = f"s3://bucket/{tmp_path.name}/table", server.storage_options
+    rows = pa.table({"id": [1, 2]})
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+        patched.setattr(tempfile, "tempdir", None)
+        txlog.write(uri, rows, storage_options=options)
+        table = txlog.Table.open(uri, storage_options=options)
+        table.append(pa.table({"id": [3]}))
+        table.upsert(rows, keys=["id"])
+        table.optimize()
+        assert table.count() == 3
+    found = deltalake.DeltaTable(uri, storage_options={f"AWS_{key.upper()}": value for key, value in options.items()})
+    assert sorted(found.to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_empty_objects_that_mark_folders_are_no_data_files(server: FaultyS3, tmp_path: Path) -> None:
+    place, options = f"bucket/{tmp_path.name}", server.storage_options
+    body = pa.BufferOutputStream()
+    pq.write_table(pa.table({"i": [1]}), body)
+    with server.bucket.lock:
+        for folder in ("p=x", "p=1.5", "p=a.parquet"):
+            server.bucket.keep(f"{place}/t/{folder}/", b"")
+            server.bucket.keep(f"{place}/t/{folder}_$folder$", b"")
+            server.bucket.keep(f"{place}/t/{folder}/a.parquet", body.getvalue().to_pybytes())
+        server.bucket.keep(f"{place}/t/", b"")
+    assert txlog.Table.convert(f"s3://{place}/t", storage_options=options).files == 3
+    table = txlog.Table.open(f"s3://{place}/t", storage_options=options)
+    assert sorted(table.to_arrow()["p"].to_pylist()) == ["1.5", "a.parquet", "x"]
+    with server.bucket.lock:
+        server.bucket.keep(f"{place}/t/p=y/", b"")
+        server.bucket.keep(f"{place}/t/p=x/orphan.parquet", b"")
+        keys = [key for key in server.bucket.objects if key.startswith(f"{place}/t/")]
+    assert table.vacuum(retention_hours=0, force=True, dry_run=True).paths == ("p=x/orphan.parquet",)
+    inventory = pa.table(
+        {
+            "path": [key.removeprefix(f"{place}/t/") for key in keys],
+            "length": [len(server.bucket.objects[key]) for key in keys],
+            "isDir": [False] * len(keys),
+            "modificationTime": [1] * len(keys),
+        }
+    )
+    found = table.vacuum(retention_hours=0, force=True, dry_run=True, inventory=inventory).paths
+    assert found == ("p=x/orphan.parquet",)
+
+
+def test_a_data_file_of_zero_bytes_is_still_refused(server: FaultyS3, tmp_path: Path) -> None:
+    place = f"bucket/{tmp_path.name}"
+    with server.bucket.lock:
+        server.bucket.keep(f"{place}/t/a.parquet", b"")
+    with pytest.raises(InvalidInputError, match=r"a\.parquet: not a readable Parquet file"):
+        txlog.Table.convert(f"s3://{place}/t", storage_options=server.storage_options)

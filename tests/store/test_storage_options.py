@@ -337,3 +337,45 @@ def test_a_tilde_is_the_home_directory_as_in_a_shell(
 def test_a_value_that_is_not_a_location_is_refused(location: object) -> None:
     with pytest.raises(InvalidInputError, match=r"Invalid table location .*: expected a path or a URI"):
         open_store(location)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("location", "instead"),
+    [
+        ("arn:aws:s3:::bucket/key", "s3://bucket/key"),
+        ("arn:aws:s3:us-east-1:123456789012:accesspoint/ap", "the alias of the access point"),
+        (r"C:\data\t", "/mnt/c/data/t"),
+        ("C:/data/t", "/mnt/c/data/t"),
+        (r"\\server\share\t", "mount the share"),
+        ("wasbs://c@a.blob.core.windows.net/p/t?sig=hidden", "abfss://c@a.dfs.core.windows.net/p/t"),
+        ("https://a.dfs.core.windows.net/c/p/t?sig=hidden", "abfss://c@a.dfs.core.windows.net/p/t"),
+        ("https://a.blob.core.windows.net/c/p/t", "abfss://c@a.dfs.core.windows.net/p/t"),
+        (
+            "https://onelake.dfs.fabric.microsoft.com/ws/lh.Lakehouse/Tables/t",
+            "abfss://ws@onelake.dfs.fabric.microsoft.com/lh.Lakehouse/Tables/t",
+        ),
+        ("https://bucket.s3.eu-west-1.amazonaws.com/p/t", "s3://bucket/p/t"),
+        ("https://s3.eu-west-1.amazonaws.com/bucket/p/t", "s3://bucket/p/t"),
+        ("https://storage.googleapis.com/bucket/p/t", "gs://bucket/p/t"),
+        ("http://user:hidden@localhost:9000/bucket/t", "endpoint_url"),
+        ("dbfs:/mnt/t", "/dbfs/mnt/t"),
+        ("dbfs:/Volumes/c/s/v/t", "/Volumes/c/s/v/t"),
+        ("s3n://bucket/t", "s3://bucket/t"),
+        ("s3n://key:hidden@bucket/t", "s3://bucket/path"),
+        ("s3:bucket/t", "s3://bucket/path"),
+        ("s3:/bucket/t", "s3://bucket/path"),
+        (" s3://key:hidden@bucket/t", "s3://bucket/path"),
+        ("file:t", "file:///path"),
+    ],
+)
+def test_an_address_of_another_form_is_refused_with_the_form_to_use(location: str, instead: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        open_store(location)
+    assert instead in caught.value.message
+    assert "hidden" not in caught.value.message
+
+
+@pytest.mark.parametrize("location", ["./C:/data", "a:b/t", "/data/arn:aws:s3:::b", r"/data/a\b"])
+def test_a_local_folder_may_have_any_name(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_store(location).uri == str(tmp_path / location)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from small_table import SCHEMA, data_files, ids_of, rows_of
 
 import txlog
 from txlog.table import Table
+from txlog.tasks.operations import upsert_source
 
 
 def _stream() -> pa.RecordBatchReader:
@@ -135,3 +137,107 @@ def test_bytes_that_are_not_utf8_are_stored_in_a_binary_column(tmp_path: Path) -
     table = Table.create(tmp_path / "t", "day binary")
     table.append(pa.table({"day": LATIN_1.view(pa.binary())}))
     assert table.to_arrow().column("day").to_pylist() == ["été".encode("latin-1"), b"ok"]
+
+
+def _failing() -> Iterator[pa.RecordBatch]:
+    yield rows_of(1).to_batches()[0]
+    raise ConnectionError("the service closed the connection")
+
+
+WRITES: dict[str, Callable[[Table], Any]] = {
+    "append": lambda table: table.append(_failing()),
+    "overwrite": lambda table: table.overwrite(_failing()),
+    "upsert": lambda table: table.upsert(_failing(), keys=["id"]),
+    "merge": lambda table: table.merge(_failing(), "target.id = source.id").when_matched_update_all().execute(),
+}
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 20], ids=["in a file", "in memory"])
+@pytest.mark.parametrize("write", WRITES)
+def test_the_error_of_a_source_is_raised_as_it_is(
+    write: str, memory_bytes: int, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upsert_source, "MEMORY_MAX_BYTES", memory_bytes)
+    with pytest.raises(ConnectionError, match="the service closed the connection"):
+        WRITES[write](table)
+    assert table.version == 0
+    assert not data_files(Path(table.uri))
+
+
+def test_a_source_that_finds_no_room_in_the_temporary_folder_says_so(
+    table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(upsert_source, "MEMORY_MAX_BYTES", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(txlog.StorageError, match="could not be written to a temporary file"):
+        table.upsert(rows_of(1), keys=["id"])
+
+
+MISSING = pd.DataFrame({"id": [3, 4], "day": [float("nan")] * 2})
+
+
+def _merged(table: Table) -> Any:
+    merge = table.merge(MISSING, "target.id = source.id").when_matched_update_all()
+    return merge.when_not_matched_insert_all().execute()
+
+
+def _in_a_transaction(table: Table) -> None:
+    with table.transaction() as transaction:
+        transaction.append(MISSING)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table: table.append(MISSING),
+        lambda table: table.append(MISSING, schema_mode="merge"),
+        lambda table: table.append([rows_of(1), MISSING]),
+        lambda table: table.append([MISSING, rows_of(1)]),
+        lambda table: table.upsert(MISSING, keys=["id"]),
+        lambda table: table.upsert(MISSING, keys=["id"], schema_mode="merge"),
+        _merged,
+        _in_a_transaction,
+        lambda table: table.overwrite(MISSING, where="id > 2"),
+    ],
+)
+def test_a_column_without_a_value_is_taken_whatever_its_type_is(write: Callable[[Table], Any], table: Table) -> None:
+    write(table)
+    found = deltalake.DeltaTable(table.uri).to_pyarrow_table()
+    there = [row for row in found.to_pylist() if row["id"] > 2]
+    assert sorted(there, key=lambda row: row["id"]) == [{"id": 3, "day": None}, {"id": 4, "day": None}]
+    assert found.schema.names == ["id", "day"]
+
+
+def test_a_column_of_another_type_with_a_value_is_refused(table: Table) -> None:
+    one_value = MISSING.assign(day=[1.5, float("nan")])
+    with pytest.raises(txlog.SchemaMismatchError, match="day"):
+        table.append(one_value)
+    with pytest.raises(txlog.SchemaMismatchError, match="day"):
+        table.append([MISSING, one_value])
+    assert table.count() == 0
+
+
+def test_a_member_without_a_value_is_taken_whatever_its_type_is(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, s struct<x: string, y: bigint>")
+    member = pa.array([None, {"x": None, "y": 2}], pa.struct({"x": pa.float64(), "y": pa.int64()}))
+    table.append(pa.table({"id": [1, 2], "s": member}))
+    found = deltalake.DeltaTable(table.uri).to_pyarrow_table().sort_by("id").column("s").to_pylist()
+    assert found == [None, {"x": None, "y": 2}]
+
+
+def test_booleans_of_a_byte_are_booleans(tmp_path: Path) -> None:
+    def bytes_of(values: list[int | None]) -> pa.Array:
+        return pa.ExtensionArray.from_storage(pa.bool8(), pa.array(values, pa.int8()))
+
+    lists = pa.ListArray.from_arrays([0, 2, 2], bytes_of([1, 0]))
+    members = pa.StructArray.from_arrays([bytes_of([None, 7])], names=["b"])
+    rows = pa.table({"b": bytes_of([0, -1]), "l": lists, "s": members})
+    txlog.write(tmp_path / "new", rows)
+    Table.create(tmp_path / "there", "b boolean, l array<boolean>, s struct<b: boolean>").append(rows)
+    for name in ("new", "there"):
+        found = deltalake.DeltaTable(tmp_path / name)
+        assert str(found.schema().fields[0].type) == 'PrimitiveType("boolean")'
+        assert found.to_pyarrow_table().to_pylist() == [
+            {"b": False, "l": [True, False], "s": {"b": None}},
+            {"b": True, "l": [], "s": {"b": True}},
+        ]

@@ -6,12 +6,13 @@ In: tables of one schema, with a bucket for each row. Out: the rows of each buck
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from txlog.arrow.spill import temporary_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,7 @@ class Buckets:
 
     def __init__(self, num_buckets: int) -> None:
         self.num_buckets = num_buckets
-        self._folder = tempfile.TemporaryDirectory(prefix="txlog-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder()
         self._writers: dict[int, Any] = {}
 
     def add(self, rows: pa.Table, buckets: NDArray[np.int64]) -> None:

@@ -1,4 +1,5 @@
-"""Stores batches of unknown size for several passes: in memory, and above a limit in a temporary file.
+"""Stores batches of unknown size for several passes: in memory, and above a limit in a temporary file. And temporary
+folders.
 
 In: record batches of one schema. Out: one Arrow table. A spilled file is mapped into memory, so its pages take memory
 only while they are used. It has no name, and disappears with the table.
@@ -14,12 +15,21 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-__all__ = ["held"]
+__all__ = ["SpillError", "held", "temporary_folder"]
+
+
+class SpillError(Exception):
+    """The temporary file could not be made or written; the text says why, and ``__cause__`` is the ``OSError``."""
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A new folder for files that do not outlive a call. Raises ``OSError`` if none can be made."""
+    return tempfile.TemporaryDirectory(prefix="txlog-", ignore_cleanup_errors=True)
 
 
 def held(batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, memory_max_bytes: int) -> pa.Table:
-    """All rows as a table that can be read repeatedly. Raises ``OSError`` if the temporary file cannot be written, and
-    what ``batches`` raises."""
+    """All rows as a table that can be read repeatedly. Raises `SpillError`, and unchanged what ``batches``
+    raises, which may be an ``OSError`` too."""
     in_memory: deque[pa.RecordBatch] = deque()
     size_bytes = 0
     for batch in batches:
@@ -31,15 +41,37 @@ def held(batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, memory_max_byt
 
 
 def _spilled(first: deque[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    descriptor, name = tempfile.mkstemp(prefix="txlog-", suffix=".arrow")
-    os.close(descriptor)
+    given = _Given(rest)
+    name: str | None = None
     try:
+        descriptor, name = tempfile.mkstemp(prefix="txlog-", suffix=".arrow")
+        os.close(descriptor)
         with pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             while first:
                 writer.write_batch(first.popleft())
-            for batch in rest:
+            for batch in given:
                 writer.write_batch(batch)
         return pa.ipc.open_file(pa.memory_map(name)).read_all()
+    except OSError as error:
+        if error is given.failure:
+            raise
+        raise SpillError(str(error)) from error
     finally:
-        with contextlib.suppress(OSError):  # a platform that locks mapped files cannot remove it yet
-            os.unlink(name)
+        if name is not None:
+            with contextlib.suppress(OSError):  # a platform that locks mapped files cannot remove it yet
+                os.unlink(name)
+
+
+class _Given:
+    """The batches, and the error with which their own source failed."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.failure: OSError | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches
+        except OSError as error:
+            self.failure = error
+            raise

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_write
+from txlog.commands.write_planning import plan_for_rows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.log.definition_changes import is_same_definition
@@ -78,7 +78,7 @@ def _write(
                 state = known or open_table.state_if_exists()
                 stream = DataStream(_columns_of(state), stream.batches) if state else stream
             with open_table.timed("plan"):
-                job = plan_write(open_table, stream.schema, options, known)
+                job, stream = plan_for_rows(open_table, stream, options, known)
             committer = GlobalCommitter(open_table)
             replayed = committer.replay_of(job, refresh=False)
             if replayed is not None:

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.arrow.spill import temporary_folder
 from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
 from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
@@ -251,7 +252,7 @@ class _Load:
 
     @cached_property
     def _folder(self) -> str:
-        return self._until_the_end.enter_context(_temporary_folder())
+        return self._until_the_end.enter_context(temporary_folder())
 
     @cached_property
     @_in_temporary_files()
@@ -285,12 +286,8 @@ def _in_memory(opened: Callable[[], Any]) -> Callable[[], Any]:
 
 @_in_temporary_files()
 def _passing(opened: Callable[[], Any]) -> Any:
-    with _temporary_folder() as folder:
+    with temporary_folder() as folder:
         return pa.OSFile(_copied(opened, folder))  # stays readable after its name is gone
-
-
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="txlog-", ignore_cleanup_errors=True)
 
 
 def _copied(opened: Callable[[], Any], folder: str) -> str:

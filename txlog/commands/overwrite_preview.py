@@ -14,7 +14,7 @@ from txlog.commands.replaced import Replaced
 from txlog.commands.replaced_files import RowsReplacement, new_definition
 from txlog.commands.unseen_files import without_unseen
 from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_write
+from txlog.commands.write_planning import plan_for_rows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.protocol.file_columns import add_files_of
@@ -50,8 +50,7 @@ class OverwritePreview(msgspec.Struct, frozen=True):
 
 def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -> OverwritePreview:
     """Compute what an overwrite of every row, or of the rows of a predicate, would do. Raises what it would raise."""
-    stream = open_data(data)
-    job = plan_write(open_table, stream.schema, options)
+    job, stream = plan_for_rows(open_table, open_data(data), options)
     plan = job.plan
     computed = None if plan.computed is None else plan.computed.numbered_by(NumbersOfPreview())
     completer = completer_for(plan.schema, stream.schema, computed, open_table.uri, job.read_version)

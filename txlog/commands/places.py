@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.paths import DataPath, canonical_path, location_of, path_below, uri_of
-from txlog.store.base import ObjectMeta, TableFiles
+from txlog.protocol.paths import DataPath, canonical_path, is_folder_marker, location_of, path_below, uri_of
+from txlog.store.base import ObjectMeta, TableFiles, folders_above
 from txlog.util.arguments import check_text
 
 __all__ = ["files_in", "place_below", "root_of"]
@@ -41,8 +41,11 @@ def place_below(uri: str) -> Callable[[DataPath], str | None]:
 def files_in(
     store: TableFiles, is_left_out: Callable[[str], bool], is_wanted: Callable[[str], bool] = lambda name: True
 ) -> list[ObjectMeta]:
-    """The wanted files of a folder, by name. Raises InvalidInputError for a name that no log can hold, and if a file is
-    in a Delta table's folder, whose log says which files and rows it has."""
+    """The wanted files of a folder, by name, without empty objects that only mark a folder.
+
+    Raises InvalidInputError for a name that no log can hold, and if a file is in a Delta table's folder, whose log says
+    which files and rows it has.
+    """
     tables: set[str] = set()
 
     def is_out(name: str) -> bool:
@@ -57,6 +60,7 @@ def files_in(
     found: list[ObjectMeta] = []
     for page in store.files.list(skip=skip):
         found += [each for each in page if not is_out(each.name) and is_wanted(each.name)]
+    found = _without_markers(found)
     for each in found:
         table = next((table for table in tables if each.name.startswith(table)), None)
         if table is not None:
@@ -67,3 +71,11 @@ def files_in(
                 path=each.name,
             )
     return sorted(found, key=lambda each: each.name)
+
+
+def _without_markers(found: list[ObjectMeta]) -> list[ObjectMeta]:
+    """Whatever the name of an empty object is, it marks a folder if other names go on behind it."""
+    if all(each.size for each in found):
+        return found
+    folders = {folder for each in found for folder in folders_above(each.name, "")}
+    return [each for each in found if each.size or not (is_folder_marker(each.name, 0) or each.name in folders)]

@@ -16,6 +16,7 @@ from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
+    SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
     TxlogError,
@@ -27,14 +28,15 @@ from txlog.protocol.properties import means_same, stored, validate
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.util.wording import argument, call
-from txlog.writer.conform import completer_for
+from txlog.writer.conform import completer_for, fitting_stream
+from txlog.writer.input import DataStream
 from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_plan import WriteJob, WritePlan
 
 if TYPE_CHECKING:
     from txlog.commands.table_definition import Definition
 
-__all__ = ["plan_write"]
+__all__ = ["plan_for_rows", "plan_write"]
 
 
 def plan_write(
@@ -84,6 +86,23 @@ def plan_write(
     if definition is not None:
         completer_for(job.plan.schema, data_schema, job.plan.computed, open_table.uri, state.version)
     return job
+
+
+def plan_for_rows(
+    open_table: OpenTable, stream: DataStream, options: WriteOptions, known: TableState | None = None
+) -> tuple[WriteJob, DataStream]:
+    """`plan_write` for these rows, and the rows. Where columns do not fit, the first batch is requested: one without a
+    value counts as a column of nulls, whatever its type is."""
+    try:
+        return plan_write(open_table, stream.schema, options, known), stream
+    except SchemaMismatchError:
+        state = known or open_table.log.known_state
+        if state is None or options.schema_mode == "overwrite":
+            raise
+        fitting = fitting_stream(state.schema, stream)
+        if fitting.schema.equals(stream.schema):
+            raise
+        return plan_write(open_table, fitting.schema, options, known), fitting
 
 
 def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOptions) -> Definition | None:

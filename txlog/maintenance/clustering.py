@@ -77,13 +77,13 @@ def cluster_bins(
     bins: Sequence[Bin],
     columns: ClusterColumns,
     target_bytes: int,
-    folder: str,
+    folder: Callable[[], str],
     on_file: OnFile,
 ) -> list[RewrittenBin]:
     """Rewrite bins as files of about ``target_bytes``, each bin in the order of its curve.
 
-    ``folder``, on this machine, holds data that does not fit into memory; the result may need it. Raises what
-    ``Workers.map`` and the tasks raise.
+    ``folder`` makes a folder on this machine for data that does not fit into memory; the result may need it. Raises
+    what it, ``Workers.map`` and the tasks raise.
     """
     planned = list(_curves(workers, table, bins, columns, target_bytes))
     numbered = _numbered(bins)
@@ -106,13 +106,14 @@ def cluster_bins(
 
 
 def _shuffled(
-    workers: Workers, folder: str, route: RouteRows, items: Sequence[RoutedFiles], groups: int
+    workers: Workers, folder: Callable[[], str], route: RouteRows, items: Sequence[RoutedFiles], groups: int
 ) -> Iterator[tuple[int, Any]]:
     exchange = getattr(workers, "shuffle", None)
     if exchange is not None:
         yield from exchange(route, items, WriteFile(route.table, None), groups)
     else:
-        yield from spilled_shuffle(workers, folder, route, items, WriteFile(route.table, folder))
+        place = folder()
+        yield from spilled_shuffle(workers, place, route, items, WriteFile(route.table, place))
 
 
 def _rewritten(

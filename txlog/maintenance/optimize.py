@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,8 +19,9 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.arrow.arrays import are_among
+from txlog.arrow.spill import temporary_folder
 from txlog.commit.open_table import OpenTable
-from txlog.errors import ConflictError, InvalidInputError, TxlogError
+from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
 from txlog.expressions.conditions import bind_predicate
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
@@ -75,9 +77,10 @@ OnBins = Callable[[int, int], None]
 """Called with the bytes rewritten so far, and the bytes to rewrite in total."""
 
 
-Rewrite = Callable[[TableState, Sequence[Bin], str, OnFile], "list[RewrittenBin]"]
-"""Rewrites bins of a version. Gets a folder of this machine for data that does not fit into memory, and calls back for
-each new file."""
+MakeFolder = Callable[[], str]
+Rewrite = Callable[[TableState, Sequence[Bin], MakeFolder, OnFile], "list[RewrittenBin]"]
+"""Rewrites bins of a version. Gets what makes a folder on this machine, for data that does not fit into memory, and
+calls back for each new file."""
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -322,7 +325,7 @@ def _commit_group(
 ) -> tuple[int | None, Done]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
     files = open_table.store.files
-    with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, TemporaryDirectory(prefix="txlog-") as folder:
+    with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
 
         def on_file(new: NewFile, size_bytes: int) -> None:
             nonlocal done_bytes
@@ -332,6 +335,7 @@ def _commit_group(
             if request.on_progress is not None:
                 request.on_progress(done_bytes, total)
 
+        folder = partial(_temporary_folder, until_committed, open_table.uri)
         rewritten = request.rewrite(state, bins_with_files(group), folder, on_file)
         prefix_length = WritePlan.of(state.metadata, table=open_table.uri, rows="old").random_prefix_length
         plan = Compaction(
@@ -347,10 +351,21 @@ def _commit_group(
         return result.version, plan.done
 
 
+def _temporary_folder(until: ExitStack, uri: str) -> str:
+    try:
+        return until.enter_context(temporary_folder())
+    except OSError as error:
+        raise StorageError(
+            f"the rows are sorted in temporary files, and there is no folder for them: {error}. Name one in the"
+            " environment variable TMPDIR",
+            table=uri,
+        ) from error
+
+
 def _rewriting(open_table: OpenTable, workers: Workers, parquet: Mapping[str, str]) -> Rewrite:
     """Each bin in a task of its own, with the rows in the order of its files."""
 
-    def rewrite(state: TableState, bins: Sequence[Bin], folder: str, on_file: OnFile) -> list[RewrittenBin]:
+    def rewrite(state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile) -> list[RewrittenBin]:
         found: dict[int, RewrittenBin] = {}
         for number, new in workers.map(RewriteBins(open_table.task_table(state).with_parquet(parquet)), bins):
             found[number] = new
@@ -371,7 +386,7 @@ def _clustering(
     """The rows of each bin along a curve. Raises ``InvalidInputError`` for workers that cannot exchange rows."""
     check_can_cluster(workers, open_table.uri)
 
-    def rewrite(state: TableState, bins: Sequence[Bin], folder: str, on_file: OnFile) -> list[RewrittenBin]:
+    def rewrite(state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile) -> list[RewrittenBin]:
         table = open_table.task_table(state).with_parquet(parquet)
         return cluster_bins(workers, table, bins, columns_of(state), target_of(state), folder, on_file)
 

@@ -20,7 +20,7 @@ from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, path_below, resolve_data_path
-from txlog.tasks.list_files import LISTED, Folders, listed_batch, without_hidden
+from txlog.tasks.list_files import LISTED, Folders, listed_batch, without_hidden, without_markers
 from txlog.util.arguments import invalid
 
 __all__ = ["in_inventory", "removed_by"]
@@ -55,7 +55,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
         for folder in _folders_of(found["path"]):
             folders(folder)
         if found.num_rows:
-            yield without_hidden(found, folders.partition_columns)
+            yield without_hidden(without_markers(found), folders.partition_columns)
 
 
 def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ __all__ = [
     "canonical_path",
     "canonical_paths",
     "encode_path",
+    "is_folder_marker",
     "is_hidden",
     "is_in_progress",
     "is_location",
@@ -97,6 +98,19 @@ def is_plain_path(path: str) -> bool:
     """Whether a path leads downward and is text: no segment is empty, ``.`` or ``..``, and no letter is a control
     character or half of a surrogate pair."""
     return not any(segment in ("", ".", "..") for segment in path.split("/")) and _CONTROL.search(path) is None
+
+
+def is_folder_marker(path: str, size_bytes: int) -> bool:
+    """Whether an object only says that a folder exists: it is empty, and its name is a folder's.
+
+    Some programs leave ``p=x_$folder$`` (Amazon EMR, old Hadoop), others ``p=x/`` (the S3 console, S3A, rclone), which
+    some clients list as ``p=x``. A data file's name ends in a suffix such as ``.parquet``; a folder's value may have
+    a dot, as ``p=1.5``.
+    """
+    if size_bytes:
+        return False
+    name = path.rstrip("/").rpartition("/")[2]
+    return path.endswith(("/", "_$folder$")) or "." not in name or "=" in name
 
 
 def is_in_progress(path: str, partition_columns: Iterable[str] = ()) -> bool:

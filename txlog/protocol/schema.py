@@ -480,7 +480,8 @@ def _part_from_arrow(arrow: pa.Field, column: str) -> DataType:
 
 
 def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
-    found = STRING if getattr(arrow, "extension_name", "") in _AS_STRING else _DELTA_BY_ARROW_ID.get(arrow.id)
+    extension = _BY_EXTENSION.get(getattr(arrow, "extension_name", ""))
+    found = extension or _DELTA_BY_ARROW_ID.get(arrow.id)
     if found is not None:
         return found
     if isinstance(arrow, pa.TimestampType):
@@ -517,5 +518,5 @@ _ARROW_FORMS: dict[DataType, tuple[pa.DataType, ...]] = {
     VOID: (pa.null(),),
 }
 _DELTA_BY_ARROW_ID = {arrow.id: delta for delta, forms in _ARROW_FORMS.items() for arrow in forms}
-_AS_STRING = ("arrow.json", "arrow.uuid")
+_BY_EXTENSION = {"arrow.json": STRING, "arrow.uuid": STRING, "arrow.bool8": BOOLEAN}
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)

@@ -273,9 +273,13 @@ class MachineCommitQueue(LocalCommitQueue):
 
     @property
     def hand_over(self) -> HandOver | None:
+        """None without a folder for temporary files, as in a container whose root cannot be written."""
         from txlog.store.hand_over import HandOver
 
-        return HandOver(f"{self._folder()}/{self._path}.offers")
+        try:
+            return HandOver(f"{self._folder()}/{self._path}.offers")
+        except OSError:
+            return None
 
     def _folder(self) -> str:
         import tempfile

@@ -65,6 +65,90 @@ def cloud_location(uri: str) -> Location:
     )
 
 
+def refuse_other_form(text: str) -> None:
+    """Refuse the address of a table that another program would take, and no store here: as a local path it would be a
+    new folder of that name. Raises InvalidInputError with the form to use, without a password or token in it."""
+    found = _other_form(text)
+    if found is None:
+        return
+    what, use = found
+    local = "" if "://" in text else ". A local folder of that very name is written with ./ in front of it"
+    raise InvalidInputError(f"{what}: {use}{local}")
+
+
+def _other_form(text: str) -> tuple[str, str] | None:
+    """What the address is, and what to use instead; None if it is an address that a store takes."""
+    scheme, colon, rest = text.strip().partition(":")
+    scheme = scheme.lower()
+    if text[:2] == "\\\\" or (len(scheme) == 1 and scheme.isalpha() and rest[:1] in ("\\", "/")):
+        return "this is a path of Windows, and txlog runs on Linux and macOS", (
+            f"in WSL use /mnt/{scheme}{rest.replace(chr(92), '/')}" if colon else "mount the share, and use its path"
+        )
+    if scheme == "arn":
+        return "this is the name of an AWS resource, not an address", f"use {_of_arn(rest)}"
+    if scheme == "dbfs":
+        path = "/" + rest.lstrip("/")
+        return "dbfs: is an address that only Databricks knows", (
+            f"there, use the path {path if path.startswith('/Volumes/') else '/dbfs' + path}; elsewhere, the address of"
+            " the bucket behind it"
+        )
+    if scheme in ("wasb", "wasbs", "adl"):
+        return f"{scheme}:// is an older address of Azure", f"use {_of_wasb(rest)}"
+    if scheme in ("http", "https"):
+        return f"{scheme}: is not an address that a table is written at", _of_web(rest)
+    if scheme == "s3n":
+        return "s3n:// is an older address of S3", f"use s3:{rest}" if "@" not in rest else "use s3://bucket/path"
+    slashes = "/" if scheme == "file" else "//"
+    if scheme in (*CLOUDS, "file") and not (rest.startswith(slashes) and text == text.strip()):
+        example = "file:///path" if scheme == "file" else f"{scheme}://bucket/path"
+        return (
+            f"this is not an address that begins with {scheme}:{slashes}",
+            f"write {example}, without spaces around it",
+        )
+    return None
+
+
+def _of_arn(rest: str) -> str:
+    resource = rest.split(":", 4)[-1]
+    is_bucket = rest.split(":")[1:2] == ["s3"] and not resource.startswith("accesspoint")
+    return f"s3://{resource}" if is_bucket else "s3:// and the name of the bucket, or the alias of the access point"
+
+
+def _of_wasb(rest: str) -> str:
+    container, at, host = rest.lstrip("/").partition("?")[0].partition("@")
+    account, _, after = host.partition(".")
+    path = after.partition("/")[2]
+    if not at:
+        return "abfss://container@account.dfs.core.windows.net/path"
+    return f"abfss://{container}@{account}.dfs.core.windows.net/{path}".rstrip("/")
+
+
+def _of_web(rest: str) -> str:
+    """The same place as an address of its cloud, for the hosts of the three clouds."""
+    try:
+        parts = urlsplit(f"https:{rest}")
+        host = (parts.hostname or "").lower()
+    except ValueError:
+        return _ANY_FORM
+    first, _, below = parts.path.strip("/").partition("/")
+    name, _, domain = host.partition(".")
+    if domain.startswith(("dfs.", "blob.")) and first:
+        service = domain.replace("blob.", "dfs.", 1) if domain.startswith("blob.") else domain
+        return f"use abfss://{first}@{name}.{service}/{below}".rstrip("/")
+    if host.endswith(".amazonaws.com") or host.endswith(".amazonaws.com.cn"):
+        bucket, dot, _ = host.partition(".s3")
+        return f"use s3://{parts.path.strip('/') if not dot else bucket + parts.path}".rstrip("/")
+    if host in ("storage.googleapis.com", "storage.cloud.google.com"):
+        return f"use gs://{parts.path.strip('/')}"
+    return _ANY_FORM
+
+
+_ANY_FORM = (
+    "use s3://, gs:// or abfss:// with the name of the bucket or container, and the server's address as the storage"
+    " option endpoint_url"
+)
+
+
 def split_uri(uri: str) -> SplitResult:
     """The parts of a URI. Raises InvalidInputError, which does not repeat it."""
     try:

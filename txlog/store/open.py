@@ -46,6 +46,10 @@ def open_store(
         raise invalid("table location", text, "a string that UTF-8 can encode") from None
     if "_delta_log" in text.split("/"):
         raise InvalidInputError("a table's location is the folder that contains _delta_log, not _delta_log itself")
+    if ":" in text or "\\" in text:
+        from txlog.store.locations import refuse_other_form
+
+        refuse_other_form(text)
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
     if scheme == "file" and storage_options is None:  # as in most calls: the options module is slow to import
@@ -65,8 +69,8 @@ def open_store(
 
 
 def _from_home(path: str) -> str:
-    """Expand ``~/t`` to a path below the home directory; ``./~`` is a folder named ``~``."""
-    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+    """Expand ``~/t`` and ``~user/t`` to a path below a home directory; ``./~`` is a folder named ``~``."""
+    return os.path.expanduser(path)
 
 
 def _local_path(uri: str) -> str:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of, flags_of, from_flags
 from txlog.arrow.taken import taken_column
-from txlog.protocol.paths import is_hidden, is_in_progress
+from txlog.protocol.paths import is_folder_marker, is_hidden, is_in_progress
 from txlog.store.base import FileStore, ObjectMeta, OnLink
 from txlog.tasks.task_table import TaskStore
 
@@ -31,6 +31,7 @@ __all__ = [
     "listed_batch",
     "ranges_of",
     "without_hidden",
+    "without_markers",
 ]
 
 LISTED = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
@@ -86,7 +87,9 @@ def listed(
             waiting += page if until is None else [meta for meta in page if meta.name <= until]
             is_last = until is not None and bool(page) and page[-1].name > until
         if waiting and (is_last or len(waiting) >= _BATCH_FILES):
-            yield listed_batch(*zip(*waiting, strict=True), partition_columns=folders.partition_columns)
+            yield without_markers(
+                listed_batch(*zip(*waiting, strict=True), partition_columns=folders.partition_columns)
+            )
             waiting = []
         if is_last:
             return
@@ -109,6 +112,17 @@ def without_hidden(found: pa.RecordBatch, partition_columns: Sequence[str]) -> p
     for row in np.flatnonzero(suspects).tolist():
         path = found["path"][row].as_py()
         keep[row] = not is_hidden(path, partition_columns) or is_in_progress(path, partition_columns)
+    return found.filter(from_flags(keep))
+
+
+def without_markers(found: pa.RecordBatch) -> pa.RecordBatch:
+    """Without the empty objects that only mark a folder: see `protocol.paths.is_folder_marker`."""
+    is_empty = flags_of(pc.equal(found["size_bytes"], array_of([0], pa.int64())[0]))
+    if not is_empty.any():
+        return found
+    keep = ~is_empty
+    for row in np.flatnonzero(is_empty).tolist():
+        keep[row] = not is_folder_marker(found["path"][row].as_py(), 0)
     return found.filter(from_flags(keep))
 
 

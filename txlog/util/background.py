@@ -72,14 +72,17 @@ class Background:
                 if waits:
                     self._waiting = piece
                 return False
-            self._thread = threading.Thread(target=self._run, args=(piece,), name=self.name, daemon=True)
-            self._running = piece
-            _given_up.discard(self)
             try:
+                self._thread = threading.Thread(target=self._run, args=(piece,), name=self.name, daemon=True)
+                self._running = piece
+                _given_up.discard(self)
                 self._thread.start()
                 return True
             except RuntimeError:  # the interpreter is ending and no longer starts threads
                 self._thread, self._running = None, None
+            except BaseException:  # Ctrl-C: the thread may run or not, and finds that it is not wanted
+                self._thread, self._running = None, None
+                raise
         piece.work()
         return True
 
@@ -103,6 +106,9 @@ class Background:
         self._thread = self._running = self._waiting = None
 
     def _run(self, piece: _Piece) -> None:
+        with self._lock:
+            if self._thread is not threading.current_thread():
+                return
         current: _Piece | None = piece
         while current is not None:
             try:

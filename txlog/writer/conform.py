@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from msgspec.structs import replace
 
 from txlog.arrow.arrays import absent
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.protocol.schema import DataType, Struct, fold_name, to_arrow
+from txlog.protocol.schema import DataType, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.writer.convert import BadRow, Convert, Difference, conversion, match_fields, required
+from txlog.writer.input import DataStream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +30,16 @@ if TYPE_CHECKING:
     from txlog.protocol.identity import IdentityColumn
     from txlog.writer.generated_columns import ComputedColumns
 
-__all__ = ["Completer", "Conformer", "completed", "completer_for", "conformer_for", "nullable"]
+__all__ = [
+    "Completer",
+    "Conformer",
+    "completed",
+    "completer_for",
+    "conformer_for",
+    "fitting_stream",
+    "idle_as_null",
+    "nullable",
+]
 
 
 def conformer_for(
@@ -119,6 +130,57 @@ def _refused(bad: BadRow, first_row: int, table: str | None) -> InvalidInputErro
     )
 
 
+# --- columns without a value ---------------------------------------------------------------------------------------
+
+
+def idle_as_null(schema: Struct, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, in which a column that does not fit the table's, and is null throughout, has the table's type.
+
+    Such a type says nothing: pandas gives a chunk of missing values as floats. Members of structs are treated alike.
+    """
+    columns = [
+        _idle_as_null(_type_of(schema, field.name), values)
+        for field, values in zip(batch.schema, batch.columns, strict=True)
+    ]
+    if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
+        return batch
+    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _idle_as_null(target: DataType | None, values: pa.Array) -> pa.Array:
+    if target is None or _fits(target, values.type):
+        return values
+    if values.null_count == len(values) > 0:
+        return absent(len(values), type_to_arrow(target, ""))
+    if not isinstance(target, Struct) or not pa.types.is_struct(values.type):
+        return values
+    names = [member.name for member in values.type]
+    visible = [_idle_as_null(_type_of(target, name), each) for name, each in zip(names, values.flatten(), strict=True)]
+    members = [member.with_type(each.type) for member, each in zip(values.type, visible, strict=True)]
+    return pa.StructArray.from_arrays(visible, fields=members, mask=values.is_null())
+
+
+def _fits(target: DataType, source: pa.DataType) -> bool:
+    found: list[Difference] = []
+    conversion(target, source, "", found)
+    return not found
+
+
+def _type_of(struct: Struct, name: str) -> DataType | None:
+    field = struct.find(name)
+    return None if field is None else field.type
+
+
+def fitting_stream(schema: Struct, stream: DataStream) -> DataStream:
+    """The stream with its first batch as `idle_as_null` returns it. It requests that batch."""
+    first = next(stream.batches, None)
+    if first is None:
+        return stream
+    first = idle_as_null(schema, first)
+    return DataStream(first.schema, itertools.chain((first,), stream.batches))
+
+
 def nullable(schema: Struct) -> Struct:
     """The same columns, where neither columns nor struct fields are required."""
     return Struct(tuple(replace(field, nullable=True, type=_nullable_type(field.type)) for field in schema.fields))
@@ -168,9 +230,14 @@ def completed(
     are_new: NDArray[np.bool_] | None = None,
 ) -> pa.RecordBatch:
     """One batch with all columns of ``schema``; arguments and errors as for `Completer`."""
-    if computed is None:
-        return conformer_for(schema, batch.schema, table).conform(batch, first_row)
-    return Completer(schema, batch.schema, computed, table).conform(batch, first_row, are_new)
+    try:
+        completer = completer_for(schema, batch.schema, computed, table)
+    except SchemaMismatchError:
+        batch = idle_as_null(schema, batch)
+        completer = completer_for(schema, batch.schema, computed, table)
+    if isinstance(completer, Conformer):
+        return completer.conform(batch, first_row)
+    return completer.conform(batch, first_row, are_new)
 
 
 class Completer:

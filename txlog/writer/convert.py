@@ -92,6 +92,8 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
 
         if is_uuid(source):
             return uuid_strings
+    if target == BOOLEAN and getattr(source, "extension_name", "") == "arrow.bool8":
+        return _from_bool8
     unwrapped, unwrap = _unwrapped(source)
     if pa.types.is_null(unwrapped):
         arrow = type_to_arrow(target, column)
@@ -188,6 +190,11 @@ def _unwrapped(source: pa.DataType) -> tuple[pa.DataType, Convert | None]:
         inner, unwrap = _unwrapped(source.value_type)
         return inner, _chain(_decode_run_ends, unwrap)
     return source, None
+
+
+def _from_bool8(array: pa.Array) -> pa.Array:
+    """Arrow's canonical extension type with a byte a value: zero is false, every other number true."""
+    return array.storage.cast(pa.bool_())
 
 
 def _storage(array: pa.Array) -> pa.Array:

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_numbers, numbers_of
-from txlog.errors import InvalidInputError, TxlogError
+from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.column_mapping import file_schema, is_mapped
 from txlog.protocol.partition_values import encode_array
 from txlog.protocol.paths import partition_directory
@@ -35,7 +35,7 @@ from txlog.protocol.schema import VOID, Decimal, Field, Primitive, Struct, fold_
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
-from txlog.writer.conform import Completer, Conformer, completer_for
+from txlog.writer.conform import Completer, Conformer, completer_for, fitting_stream, idle_as_null
 from txlog.writer.data_file import SAMPLE_ROWS_MIN, FileFormat, ParquetSettings, WriterOptions, dictionary_columns
 from txlog.writer.input import open_data
 from txlog.writer.partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
@@ -121,7 +121,11 @@ class TaskWriter:
         self._check_open()
         try:
             stream = open_data(data)
-            if len(stream.schema):
+            try:
+                if len(stream.schema):
+                    self._conform_to(stream.schema)
+            except SchemaMismatchError:
+                stream = fitting_stream(self._plan.schema, stream)
                 self._conform_to(stream.schema)
             for batch in stream.batches:
                 self._take(batch)
@@ -200,7 +204,11 @@ class TaskWriter:
         return self._conformer
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        conformer = self._conform_to(batch.schema)
+        try:
+            conformer = self._conform_to(batch.schema)
+        except SchemaMismatchError:
+            batch = idle_as_null(self._plan.schema, batch)
+            conformer = self._conform_to(batch.schema)
         size_bytes = held_bytes(batch)
         step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(size_bytes, 1)))
         for start in range(0, batch.num_rows, step):

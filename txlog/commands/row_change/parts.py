@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.arrow.spill import temporary_folder
 from txlog.commands.row_change.change import RowChange, RowsReplaced
 from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions, uses_vectors
@@ -301,8 +301,9 @@ class TasksInParts:
         if few is None or is_small or not self._workers.crosses:
             yield few
         elif self._workers.shares_disk:
-            with TemporaryDirectory(prefix="txlog-") as folder:
+            with contextlib.ExitStack() as until_done:
                 try:
+                    folder = until_done.enter_context(temporary_folder())
                     source = SourceFile.written(few.rows, f"{folder}/source.arrow")
                 except OSError as error:
                     message = f"the source could not be written to a temporary file: {error}"

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.arrow.spill import SpillError
 from txlog.arrow.spill import held as held_rows
 from txlog.arrow.taken import taken_rows
 from txlog.arrow.wide_years import python_value
@@ -117,7 +118,7 @@ def _source(
     wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64()), ("task", pa.int64())])
     try:
         found = held_rows(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
-    except OSError as error:
+    except SpillError as error:
         raise StorageError(
             f"the changes could not be written to a temporary file: {error}", table=open_table.uri
         ) from error

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import flags_of, joined_chunks
+from txlog.arrow.arrays import absent, flags_of, joined_chunks
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.arrow.wide_years import is_beyond_python
 from txlog.errors import InvalidInputError
@@ -35,6 +35,7 @@ from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, 
 from txlog.tasks.operations.upsert_source import conformed, stored_rows
 from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
+from txlog.writer.conform import idle_as_null
 from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, compared_as, key_text
 
@@ -316,6 +317,9 @@ def read_merge_source(
     schema = from_arrow(stream.schema)
     parts = merge_join(condition, target, schema, now, source_alias, target_alias)
     rows = stored_rows(conformed(stream, schema, table), to_arrow(schema), table)
+    if (fitted := _idle_as_null(target.schema, rows)) is not rows:
+        rows, schema = fitted, from_arrow(fitted.schema)
+        parts = merge_join(condition, target, schema, now, source_alias, target_alias)
     indexed, given = np.arange(rows.num_rows), rows
     if parts.source is not None:
         is_joined = np.concatenate(
@@ -351,6 +355,21 @@ def read_merge_source(
             len(indexed),
         )
     return found
+
+
+def _idle_as_null(target: Struct, rows: pa.Table) -> pa.Table:
+    """The rows, with columns without a value in the types of the table's columns of those names."""
+    idle = [
+        name for name, column in zip(rows.schema.names, rows.columns, strict=True) if column.null_count == len(column)
+    ]
+    if not idle:
+        return rows
+    one = [absent(1, rows.schema.field(name).type) for name in idle]
+    for field in idle_as_null(target, pa.RecordBatch.from_arrays(one, idle)).schema:
+        if rows.schema.field(field.name).type != field.type:
+            at = rows.schema.get_field_index(field.name)
+            rows = rows.set_column(at, field, absent(rows.num_rows, field.type))
+    return rows
 
 
 def merge_join(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.spill import held
+from txlog.arrow.spill import SpillError, held
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
@@ -146,10 +146,11 @@ def conformed(
 
 
 def stored_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, table: str | None) -> pa.Table:
-    """The rows of a source, in memory or in a temporary file. Raises ``StorageError`` if there is no space for them."""
+    """The rows of a source, in memory or in a temporary file. Raises ``StorageError`` if there is no space for them,
+    and unchanged what the caller's own iterator raises."""
     try:
         return held(batches, schema, memory_max_bytes=MEMORY_MAX_BYTES)
-    except OSError as error:
+    except SpillError as error:
         raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
 
 
