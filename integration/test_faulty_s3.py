@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.errors import AccessError, NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.store.base import PutOutcome
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
@@ -49,7 +49,7 @@ PUTS: dict[Fault, tuple[PutOutcome | type[StorageError], bool]] = {
     Fault.CONFLICT_409: (PutOutcome.ALREADY_EXISTS, False),
     Fault.ERROR_500: (PutOutcome.UNKNOWN, False),
     Fault.SLOW_DOWN_503: (PutOutcome.UNKNOWN, False),
-    Fault.FORBIDDEN_403: (StorageError, False),
+    Fault.FORBIDDEN_403: (AccessError, False),
     Fault.DROP: (PutOutcome.UNKNOWN, False),
     Fault.IGNORE_CONDITION: (PutOutcome.WRITTEN, True),
 }

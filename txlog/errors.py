@@ -10,7 +10,7 @@ what to do next. Errors can be pickled without loss, since Spark moves them betw
     |- CommitRetriesExhaustedError    nothing landed: run again, or later
     |- CommitStateUnknownError        do not rerun blindly: look for txn_id
     |- StorageError                   retry later
-    |  |- AccessError                 a catalog refuses the token, or the right is missing: ``reason`` says which
+    |  |- AccessError                 a store or a catalog refuses the credentials: ``reason`` says why
     |- NotFoundError (LookupError)    TableNotFoundError, or a version or file is absent
     |- TableExistsError
     |- UnsupportedFeatureError        upgrade or stop
@@ -244,10 +244,10 @@ class StorageError(TxlogError):
 
 
 class AccessError(StorageError):
-    """A catalog does not let this caller do that. Nothing happened; the message says what to do.
+    """A store or a catalog does not let this caller do that. Nothing happened; the message says what to do.
 
-    ``reason`` is "missing" (no token), "wrong" (a token that the catalog does not know), "expired" (the token's time is
-    over) or "forbidden" (the token lacks the right).
+    ``reason`` is "missing" (no credentials), "wrong" (credentials that it does not know), "expired" (their time is
+    over) or "forbidden" (they lack the right).
     """
 
     reason: str = ""

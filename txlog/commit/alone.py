@@ -44,7 +44,7 @@ from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import FRESH_MAX_S, DeltaLog
 from txlog.protocol.commit_file import Commit
 from txlog.result import Outcome, counted
-from txlog.store.base import PutOutcome
+from txlog.store.base import PutOutcome, last_answer
 from txlog.store.commit_queue import Turn
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt
@@ -227,6 +227,8 @@ class CommitRun:
         self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
         self.doubt = ""  # why the outcome is unknown
+        self.last_words = ""  # what the store said last, to a put or a read that settled nothing
+        self.has_warned = False  # that the store does not settle it
         self.read_version = proposal.base_version  # up to here it is known that the proposal has not landed
         self.attempts, self.lost_races, self.waited_s = 0, 0, 0.0
         self.lost_to: dict[str, int] = {}
@@ -515,13 +517,26 @@ class CommitRun:
                 self._require_predecessor()
             if not self.uncertain:
                 return seen
+            self._warn_of_retries()
             if not self._pause():
-                raise self._unknown("no readable answer came before the retry policy ended")
+                raise self._unknown(f"no readable answer came before the retry policy ended{self._said()}")
 
     def _wait_for_room(self) -> None:
         """Nothing of the last put landed. What an earlier one became stays as unknown as it was."""
+        self._warn_of_retries()
         if not self._pause(bounded_by_count=False):
-            raise self._unknown("the retry policy ended") if self.uncertain else self._exhausted()
+            raise self._unknown(f"the retry policy ended{self._said()}") if self.uncertain else self._exhausted()
+
+    def _warn_of_retries(self) -> None:
+        """Once in a commit: its writer waits for the store, and should know why."""
+        if not self.has_warned:
+            self.has_warned = True
+            last_s = self.committer.retry.total_timeout - self.pacing.elapsed_s()
+            where = self.log.uri, self.target, max(0.0, last_s), self._said()
+            logger.warning("%s: the store does not take v%d; it is tried again for up to %.0f s%s", *where)
+
+    def _said(self) -> str:
+        return f"; the store's last answer: {self.last_words}" if self.last_words else ""
 
     def _require_kept_files(self, state: TableState | None) -> None:
         """Look for files that were written long ago, as long as nothing that names them can have landed."""
@@ -534,8 +549,11 @@ class CommitRun:
         self.sent, self.sent_at = self.target, ambient.instant()
         if self.unsent is not None:
             self.unsent.mark_sent()
+        last_answer.words = ""
         try:
-            return self.versions.put(attempt)
+            outcome = self.versions.put(attempt)
+            self.last_words = last_answer.words or self.last_words
+            return outcome
         except TxlogError as error:
             if self.uncertain:
                 # An earlier put may have landed, and a definite failure of this one does not change that.
@@ -547,7 +565,10 @@ class CommitRun:
         """Whose commit is at ``target``. If it cannot be read, nothing is known, and the caller sends again."""
         try:
             found = self.versions.read(self.target)
-        except (NotFoundError, StorageError):
+        except NotFoundError:
+            return _Seen.NOTHING
+        except StorageError as error:
+            self.last_words = error.message
             return _Seen.NOTHING
         if found == attempt.body:
             return _Seen.MINE
@@ -684,7 +705,7 @@ class CommitRun:
             return self._unknown("the retry policy ended, and other writers may still commit it")
         return CommitRetriesExhaustedError(
             f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
-            " ended. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
+            f" ended{self._said()}. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
             table=self.log.uri,
             version=self.target,
             attempts=self.attempts,

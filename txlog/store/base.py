@@ -9,6 +9,7 @@ and paths are relative, '/'-separated and decoded.
 from __future__ import annotations
 
 import enum
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -37,6 +38,7 @@ __all__ = [
     "SkipFolder",
     "TableFiles",
     "folders_above",
+    "last_answer",
 ]
 
 STAGING = "_txlog/staging"
@@ -77,6 +79,15 @@ class PutOutcome(enum.Enum):
 
     Final: reading the name back proves nothing about the disk, so the commit's state stays unknown.
     """
+
+
+class _LastAnswer(threading.local):
+    words = ""
+
+
+last_answer = _LastAnswer()
+"""``words`` is what a store said, in this thread, to its last put that was neither written nor refused for good. It is
+for messages: what is known about the put is its `PutOutcome`."""
 
 
 class ObjectMeta(NamedTuple):

@@ -11,17 +11,20 @@ import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import obstore.store
 
-from txlog.errors import InvalidInputError, NotFoundError, StorageError
+from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError
 from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
 from txlog.store.retry import read_again
 from txlog.util.wording import advice
 
-__all__ = ["Location", "ObjectClient"]
+if TYPE_CHECKING:
+    from txlog.store.refusals import Answer
+
+__all__ = ["Location", "ObjectClient", "answer_of", "is_panic"]
 
 _READ_RETRIES = 5
 _OWN_CREDENTIALS = "pass them in the environment or in storage_options (docs/storage.md), or pass a credential_provider"
@@ -84,7 +87,7 @@ class ObjectClient:
     def run(self, action: str, path: str, request: Callable[[Any], T]) -> T:
         """Run ``request`` with the client's own retries, and retry it here if an answer breaks off.
 
-        Raises NotFoundError, StorageError.
+        Raises NotFoundError, AccessError, StorageError.
         """
         store = self._enter(repeats=True)
         try:
@@ -105,7 +108,7 @@ class ObjectClient:
         try:
             return request()
         except Exception as error:
-            if renew is None or type(error).__name__ not in ("PermissionDeniedError", "UnauthenticatedError"):
+            if renew is None or not _is_about_access(error):
                 raise
         renew()
         return request()
@@ -120,32 +123,43 @@ class ObjectClient:
             return error
         if isinstance(error, FileNotFoundError) and action != "write":
             return NotFoundError(f"{path} does not exist", table=self.location.uri, path=path)
-        return StorageError(
-            f"could not {action} {path}: {self.shown(error)}{self._hint(error)}", table=self.location.uri, path=path
-        )
+        answer = answer_of(error)
+        refused = answer is not None and answer.meaning == "refused"
+        message = f"could not {action} {path}: {self.shown(error)}"
+        if refused and action == "write":
+            message += ". Nothing was written"
+        message += self._hint(error, answer)
+        reason = (answer.reason if answer is not None else "") or ("wrong" if _lacks_credentials(error) else "")
+        if reason:
+            return AccessError(message, table=self.location.uri, path=path, reason=reason)
+        return StorageError(message, table=self.location.uri, path=path)
 
     def shown(self, error: BaseException) -> str:
         """The first line of the client's message without secrets, with the code and message from the server's answer.
 
         S3 repeats a bad token in its answer, and Azure everything that a bad signature signed.
         """
-        text = _ERROR_BODY.sub(_code_and_message, str(error).split("\n\nDebug source", 1)[0].strip())
+        from txlog.store.refusals import words_of
+
+        text = words_of(_text_of(error))
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
         return redact(first, (*self._options.secrets(), *environment_secrets()))[:500]
 
-    def _hint(self, error: BaseException) -> str:
+    def _hint(self, error: BaseException, answer: Answer | None) -> str:
         if self._left_behind:
             return (
                 f". {', '.join(self._left_behind)} was not sent with this table to another process, since secrets are "
                 "never pickled. Give that process its own credentials (environment variables or an instance role)."
             )
-        if type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError"):
-            return ". Check the credentials and their permissions, then run it again."
         if _INSTANCE_ROLE.search(str(error)):
             return (
                 ". There are no credentials, and the machine has none of its own:"
                 f" {advice('own credentials', _OWN_CREDENTIALS)}."
             )
+        if answer is not None:
+            return f". {answer.advice}"
+        if _lacks_credentials(error):
+            return ". Check the credentials and their permissions, then run it again."
         if "builder error" in str(error) or "InvalidUri" in str(error):
             return (
                 ". The endpoint URL is not allowed: it must begin with https://, or with http:// if the storage option"
@@ -216,13 +230,14 @@ class ObjectClient:
         }
 
 
-_ERROR_BODY = re.compile(r"(<\?xml[^>]*>\s*)?<Error>.*?(</Error>|\Z)", re.DOTALL)
 _INSTANCE_ROLE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity|/computeMetadata/")
-_CODE = re.compile(r"<(Code|Message)>([^<]*)</\1>")
 
 
-def _code_and_message(body: re.Match[str]) -> str:
-    return ": ".join(" ".join(text.split()) for _, text in _CODE.findall(body[0]))
+def answer_of(error: BaseException) -> Answer | None:
+    """The store's answer in an error of the client; None if it did not answer."""
+    from txlog.store.refusals import answer_in
+
+    return answer_in(_text_of(error))
 
 
 def is_panic(error: BaseException) -> bool:
@@ -230,5 +245,25 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__module__ == "pyo3_runtime"
 
 
+def _text_of(error: BaseException) -> str:
+    return str(error).split("\n\nDebug source", 1)[0].strip()
+
+
+def _lacks_credentials(error: BaseException) -> bool:
+    return type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
+
+
+def _is_about_access(error: BaseException) -> bool:
+    """Whether the store refused these credentials: others may be accepted."""
+    if _lacks_credentials(error):
+        return True
+    answer = answer_of(error)
+    return answer is not None and answer.meaning == "refused" and bool(answer.reason)
+
+
 def _is_transient(error: BaseException) -> bool:
-    return type(error).__name__ in ("GenericError", "JoinError") or is_panic(error)
+    """Whether a repeat may succeed. The client calls many refusals "generic"."""
+    if type(error).__name__ not in ("GenericError", "JoinError") and not is_panic(error):
+        return False
+    answer = answer_of(error)
+    return answer is None or answer.meaning in ("busy", "unsent")

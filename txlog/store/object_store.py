@@ -32,9 +32,10 @@ from txlog.store.base import (
     RoundTrip,
     SkipFolder,
     folders_above,
+    last_answer,
 )
 from txlog.store.commit_queue import MachineCommitQueue
-from txlog.store.object_client import Location, ObjectClient, is_panic
+from txlog.store.object_client import Location, ObjectClient, answer_of, is_panic
 from txlog.store.options import Cloud, StorageOptions, parse_options
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
@@ -42,6 +43,7 @@ from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.store.elsewhere import OtherBuckets
+    from txlog.store.refusals import Answer
 
 __all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "bucket_files", "object_table_store"]
 
@@ -53,7 +55,7 @@ _UPLOAD_PART_BYTES = 8 * 1024 * 1024
 _UPLOAD_CONCURRENCY = 4
 _TAIL_BYTES = 64 << 10  # as much as Arrow first reads of a Parquet file
 
-# Refusals before the object is touched; any other failure may hide a success.
+# Refusals by the client itself, before anything is sent; any other failure without an answer may hide a success.
 _REFUSED = frozenset(
     {
         "FileNotFoundError",
@@ -105,7 +107,7 @@ class ObjectLogStore:
 
     def stat(self, name: str) -> ObjectMeta:
         path = self._path(name)
-        return self._client.run("look at", path, lambda store: _meta(name, obstore.head(store, path)))
+        return self._client.run("look at", path, lambda store: _meta(name, _head(store, path)))
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         path, payload = self._path(name), bytes(body)
@@ -141,11 +143,18 @@ class ObjectLogStore:
 
     def _outcome(self, path: str, error: BaseException) -> PutOutcome | BaseException:
         """What is known after a put that raised, or what to raise; see the module docstring."""
-        if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
-            return PutOutcome.ALREADY_EXISTS
-        if type(error).__name__ in _REFUSED or isinstance(error, (StorageError, ValueError, TypeError)):
+        if isinstance(error, StorageError) or not (isinstance(error, Exception) or is_panic(error)):
+            return error
+        answer = answer_of(error)
+        if answer is None and (type(error).__name__ in _REFUSED or isinstance(error, (ValueError, TypeError))):
             return self._client.translated("write", path, error)
-        return PutOutcome.UNKNOWN if isinstance(error, Exception) or is_panic(error) else error
+        if answer is not None and answer.meaning == "refused":
+            return self._client.translated("write", path, error)
+        last_answer.words = self._client.shown(error)
+        if answer is not None and answer.meaning == "unsent":
+            return PutOutcome.BLOCKED
+        is_taken = type(error).__name__ in ("AlreadyExistsError", "PreconditionError")
+        return PutOutcome.ALREADY_EXISTS if is_taken or _is_taken(answer) else PutOutcome.UNKNOWN
 
     def _path(self, name: str) -> str:
         if not all(map(_NAME.fullmatch, name.split("/"))):
@@ -244,7 +253,7 @@ class ObjectFileStore:
         if is_location(path):
             return self._elsewhere.stat(path)
         _checked(path)
-        return self._client.run("look at", path, lambda store: _meta(path, obstore.head(store, path)))
+        return self._client.run("look at", path, lambda store: _meta(path, _head(store, path)))
 
     def list(
         self,
@@ -468,6 +477,23 @@ def _delete(client: ObjectClient, path: str) -> None:
         client.run("delete", path, lambda store: obstore.delete(store, path))
     except NotFoundError:
         return
+
+
+def _head(store: Any, path: str) -> Any:
+    """The answer to HEAD. It has no words for a refusal, so those of GET are raised in its place."""
+    try:
+        return obstore.head(store, path)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        answer = answer_of(error)
+        if answer is not None and answer.meaning in ("refused", "exists") and not answer.code:
+            obstore.get_range(store, path, start=0, length=1)
+        raise
+
+
+def _is_taken(answer: Answer | None) -> bool:
+    return answer is not None and answer.meaning == "exists"
 
 
 def _offset_before(root: str, start: str) -> str | None:

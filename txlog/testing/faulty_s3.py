@@ -1,8 +1,9 @@
 """A small in-process S3 server that, on request, loses answers, returns wrong lists and answers slowly.
 
-In: any S3 client's requests, and fault scripts for the next conditional PUTs and list pages. Out: what S3 would answer,
-and a record of every request. One lock makes conditional creation atomic, so concurrent requests can race. The server
-does not check signatures, and listens on loopback only. docs/testing.md shows how to use it.
+In: any S3 client's requests, fault scripts for the next conditional PUTs and list pages, and a rule of what is refused.
+Out: what S3 would answer, and a record of every request. One lock makes conditional creation atomic, so concurrent
+requests can race. The server does not check signatures, and listens on loopback only. docs/testing.md shows how to use
+it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import itertools
 import socket
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -78,7 +79,7 @@ _ANSWERS: dict[enum.Enum, tuple[int, str]] = {
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One received request: the key without its bucket, and the injected fault."""
+    """One received request: the key without its bucket, and the injected fault. A list has the key ""."""
 
     method: str
     key: str
@@ -108,6 +109,8 @@ class FaultyS3:
 
     Attributes:
         requests: All received requests.
+        refuse: Called with each request; the status and code of a refusal, as ``(400, "ExpiredToken")``, or None to
+            serve it. A refused request changes nothing.
         lost_bytes: How many bytes at the end of each unconditional PUT are lost, although the answer is 200.
         delay_s: The delay of each answer after the request took effect, in seconds.
     """
@@ -115,6 +118,7 @@ class FaultyS3:
     def __init__(self, page_size: int = 1000) -> None:
         self.requests: list[Request] = []
         self.page_size = page_size
+        self.refuse: Callable[[Request], tuple[int, str] | None] = lambda request: None
         self.lost_bytes = 0
         self.delay_s = 0.0
         self.bucket = _Bucket()
@@ -207,7 +211,18 @@ class _Handler(BaseHTTPRequestHandler):
             url = urllib.parse.urlsplit(self.path)
             self.key = urllib.parse.unquote(url.path).lstrip("/")
             self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
-        return is_valid
+        return is_valid and not self._is_refused()
+
+    def _is_refused(self) -> bool:
+        is_conditional = self.headers.get("If-None-Match") == "*"
+        request = Request(self.command, self.key.partition("/")[2], is_conditional, Fault.NONE)
+        refusal = self.service.refuse(request)
+        if refusal is None:
+            return False
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self._record(is_conditional)
+        self._fail(*refusal)
+        return True
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
