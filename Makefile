@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Spark's workers must run this environment's Python, and its JVM may have to come from it too.
-SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
+# Spark's workers must run the environment's Python, and its JVM may have to come from it too.
+spark_env = JAVA_HOME="$$($(1)/python integration/java_home.py)" PYSPARK_PYTHON="$(1)/python" PATH="$(1):$$PATH"
+SPARK_ENV = $(call spark_env,$(BIN))
 
 # How an environment gets its PACKAGES: by uv, which needs a third of pip's time. Where uv fails, pip installs them: uv
 # does not read pip's configuration, which may name another index.
@@ -29,13 +30,15 @@ ICEBERG := build/iceberg
 SPARK := build/spark
 DEMO := build/demo
 INTEGRATIONS := $(addprefix build/,integrations daft schedulers airflow)
+NEWEST := build/newest
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/reading tests/skipping \
 	tests/table tests/writer tests/test_column_mapping.py tests/test_snapshot.py
 
 STATIC = $(BIN)/lint-imports --no-cache && $(BIN)/mypy
-UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
+UNIT_TESTS = $(CURDIR)/$(NEWEST)/bin/python -m pytest tests -n auto --dist worksteal
+INTEGRATION_TESTS = -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
 
 # The caller's Python settings stay outside: another program's modules would hide ours, and each of the thousands of
 # processes that the tests start would compile them again.
@@ -47,7 +50,7 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs format integration lowest hunt bench wheel release clean
+.PHONY: help install demo test check docs format integration lowest newest hunt bench wheel release clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -75,7 +78,7 @@ test: check  ## what CI runs: check, docs and integration
 	wait $$docs; site=$$?; echo "docs: $$(cat $(VENV)/docs.txt)"; \
 	exit $$((tests | site))
 
-check: $(INSTALLED)  ## format, lint, types, layers and unit tests
+check: $(INSTALLED) $(NEWEST)/.installed  ## format, lint, types, layers and unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@echo "$(STATIC), whose result follows the tests, and $(UNIT_TESTS)"; \
@@ -85,13 +88,21 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 	exit $$((tests | result))
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
-	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
+	$(SPARK_ENV) $(BIN)/python $(INTEGRATION_TESTS)
 
 hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races large" SECONDS=600
 	$(SPARK_ENV) $(BIN)/python integration/hunt.py --seconds $(SECONDS) $(PART) $(if $(ARGS),-- $(ARGS))
 
 lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with the lowest versions that txlog allows
 	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
+
+# The unit tests of `make check` run here too. Spark's own Delta and DuckDB's Iceberg reader are for older versions.
+newest: $(NEWEST)/.installed  ## unit and integration tests with the newest versions of all packages
+	$(UNIT_TESTS); tests=$$?; \
+	$(call spark_env,$(CURDIR)/$(NEWEST)/bin) $(NEWEST)/bin/python $(INTEGRATION_TESTS); \
+	exit $$((tests | $$?))
+
+$(NEWEST)/.installed: PACKAGES = --editable '.[test]'
 
 $(LOWEST)/.installed: PACKAGES = --constraint $(LOWEST)/constraints.txt --editable '.[cli]' deltalake duckdb pandas \
 	polars zstandard $(PYTEST) pytest-xdist hypothesis
@@ -111,7 +122,7 @@ build/schedulers/.installed: PACKAGES = --editable . 'prefect>=3.9' 'dbt-duckdb>
 	'dbt-core<1.12'  # 1.12 is built from a download
 build/airflow/.installed: PACKAGES = --editable . 'apache-airflow>=3.3' deltalake $(PYTEST)
 
-$(addsuffix /.installed,$(DEMO) $(ICEBERG) $(SPARK) $(INTEGRATIONS)): pyproject.toml
+$(addsuffix /.installed,$(NEWEST) $(DEMO) $(ICEBERG) $(SPARK) $(INTEGRATIONS)): pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL)
 

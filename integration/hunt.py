@@ -167,6 +167,12 @@ PARTS: dict[str, Part] = {
         elsewhere(ICEBERG, "integration/check_iceberg_spark.py"),
         of_spark(ICEBERG),
     ),
+    "newest": Part(
+        "what fails with the newest versions of Spark and all other packages",
+        3600,
+        [("make", "--silent", "newest")],
+        is_parallel=True,
+    ),
     "lowest": Part(
         "what fails with the lowest versions that txlog allows",
         900,

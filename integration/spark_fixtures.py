@@ -6,6 +6,7 @@ with CI=true they fail.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+DELTA_SPARK = "4.2"
+"""The Spark that this Delta is for. There is none for a newer one."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM: code that runs once is not worth optimizing. Much less CPU for short jobs."""
 OF_MANY_QUERIES = f"{SHORT_LIVED} -XX:ReservedCodeCacheSize=256m -XX:NewSize=400m"
@@ -41,10 +44,13 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "integration" / "spark_workers"), prepend=os.pathsep)
+        installed = importlib.metadata.version("pyspark")
+        if not installed.startswith(f"{DELTA_SPARK}."):
+            _missing["reason"] = f"it is for Spark {DELTA_SPARK}, and {installed} is installed"
         try:
-            session = start_session(_builder(folder, with_delta=True))
+            session = start_session(_builder(folder, with_delta=not _missing))
         except Exception as error:  # Spark's launcher reports an unresolved package only as a dead JVM
-            if os.environ.get("CI") == "true":
+            if _missing or os.environ.get("CI") == "true":
                 raise
             _missing["reason"] = str(error).splitlines()[0]
             session = _builder(folder, with_delta=False).getOrCreate()

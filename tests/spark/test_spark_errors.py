@@ -83,6 +83,8 @@ def test_the_message_comes_before_the_traceback(is_short: bool) -> None:
     [
         ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: {}. Make sure", "initializer=txlog.spark.register"),
         ("{} is not a valid Spark SQL Data Source.", "df.write.format('txlog').save(path)"),
+        ("ModuleNotFoundError: No module named '{}'", "PYSPARK_PYTHON"),
+        ("ModuleNotFoundError: No module named '{}.tasks'", "PYSPARK_PYTHON"),
     ],
 )
 def test_spark_errors_about_the_data_source_become_errors_that_say_what_to_do(spark_says: str, advice: str) -> None:
@@ -90,6 +92,17 @@ def test_spark_errors_about_the_data_source_become_errors_that_say_what_to_do(sp
     assert isinstance(found, InvalidInputError)
     assert advice in found.message
     assert error_from(RuntimeError(spark_says.format("delta"))) is None
+
+
+def test_an_executor_without_a_package_and_a_driver_without_pandas_become_errors_that_say_what_to_install() -> None:
+    lacking = error_from(RuntimeError("ModuleNotFoundError: No module named 'msgspec'"))
+    assert isinstance(lacking, InvalidInputError)
+    assert "PYSPARK_PYTHON" in lacking.message
+    no_pandas = error_from(
+        RuntimeError("[PACKAGE_NOT_INSTALLED] Pandas >= 2.2.0 must be installed; however, it was not found.")
+    )
+    assert isinstance(no_pandas, InvalidInputError)
+    assert ".[spark]" in no_pandas.message
 
 
 def test_the_fields_of_an_error_come_back_with_their_types() -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.spark.wording import in_spark
+from txlog.util.extras import how_to_install
 from txlog.util.logs import logger
 from txlog.util.wording import spelled
 
@@ -38,6 +39,14 @@ NOT_FOUND_ADVICE = (
     " the one that has txlog installed"
 )
 _SPARK_MESSAGES = {
+    re.compile(r"No module named '(?:(?:pyspark_)?txlog|pyarrow|msgspec|orjson|obstore|pyroaring|sqlglot)\b"): (
+        "Spark's executors run a Python that has not txlog and all its packages: install txlog in the Python of every"
+        " machine of the cluster, or send a packed environment with the job, and name its Python in PYSPARK_PYTHON"
+        " (docs/spark-batch.md, On a cluster)"
+    ),
+    re.compile(r"Pandas >= [\d.]+ must be installed"): (
+        f"Spark needs pandas on the driver for calls that run on its executors: {how_to_install('spark')}"
+    ),
     re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*: txlog\."): NOT_FOUND_ADVICE,
     re.compile(r"\btxlog is not a valid Spark SQL Data Source"): (
         "the session's catalog does not accept tables USING txlog: Delta's catalog (spark.sql.catalog.spark_catalog ="
