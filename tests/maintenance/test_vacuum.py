@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import mmap
 import os
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -641,6 +643,77 @@ def test_an_inventory_may_be_one_batch_with_more_text_than_a_string_column_holds
     inventory = pa.table({"path": paths, "length": [1, 1], "isDir": [False] * 2, "modificationTime": [1, 1]})
     found = pa.Table.from_batches(in_inventory("/t", inventory, Folders(())))
     assert found["path"].to_pylist() == ["a.pq", "b."]
+
+
+# --- folders of former partition columns ------------------------------------------------------------------------------
+
+
+class Elsewhere(Executor):
+    """An executor that may be other processes, as far as txlog knows: it lists the table in ranges of names."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def _repartitioned(tmp_path: Path, column: str, **properties: str) -> tuple[txlog.Table, int]:
+    """A table that was partitioned by ``column``, and is not any longer; and the version that says so."""
+    table = txlog.Table.create(tmp_path / "t", pa.schema({"id": pa.int64(), column: pa.string()}), [column], properties)
+    table.append(pa.table({"id": [1], column: ["secret"]}))
+    table.vacuum(0, force=True)  # a lite vacuum begins after it
+    removed = table.overwrite(pa.table({"id": [9]}), schema_mode="overwrite", partition_by=[]).version
+    assert removed is not None
+    return table, removed
+
+
+def _files_with(table: txlog.Table, word: str) -> list[str]:
+    found = glob.glob(f"{table.uri}/**/*.parquet", recursive=True, include_hidden=True)
+    return [path.removeprefix(f"{table.uri}/") for path in found if word in path]
+
+
+@pytest.mark.parametrize("column", ["_p", ".p", "_a:b"])
+@pytest.mark.parametrize("mode", ["full", "lite", "inventory", "workers"])
+def test_a_vacuum_deletes_the_files_of_a_former_partition_column_whose_name_looks_hidden(
+    tmp_path: Path, column: str, mode: str
+) -> None:
+    table, removed = _repartitioned(tmp_path, column)
+    (path,) = _files_with(table, "secret")
+    foreign = put(table.uri, "_other=1/file.parquet")
+    promised = [each for each in table.check_deleted(removed).remains if each.path == path]
+    assert [(each.kept_by, each.until_ms is not None) for each in promised] == [("older versions", True)]
+    inventory = pa.table({"path": [path, foreign], "length": [1, 1], "isDir": [False] * 2, "modificationTime": [0, 0]})
+    done = table.vacuum(
+        0,
+        force=True,
+        lite=mode == "lite",
+        inventory=inventory if mode == "inventory" else None,
+        workers=Elsewhere() if mode == "workers" else None,
+    )
+    assert (done.paths, done.mode) == ((path,), "lite" if mode == "lite" else "full")
+    assert not _files_with(table, "secret")
+    assert not [each for each in table.check_deleted(removed).remains if each.path == path]
+    assert Path(table.uri, foreign).exists(), "no version of the table has had this partition column"
+
+
+def test_files_that_no_commit_names_in_a_former_partition_folder_are_deleted_as_long_as_the_log_has_the_version(
+    tmp_path: Path,
+) -> None:
+    table, removed = _repartitioned(tmp_path, "_p", **{"delta.enableChangeDataFeed": "true"})
+    orphans = [put(table.uri, "_p=b/orphan.parquet"), put(table.uri, "_change_data/_p=b/cdc.parquet")]
+    told = {each.path: each.until_ms for each in table.check_deleted(removed).remains}
+    assert all(told[orphan] is not None for orphan in orphans)
+    assert set(orphans) <= set(table.vacuum(0, force=True).paths)
+
+
+def test_what_no_vacuum_deletes_is_not_promised_away(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    table.delete()
+    foreign = put(table.uri, "_other=1/file.parquet")
+    (told,) = [each for each in table.check_deleted(table.version).remains if each.path == foreign]
+    assert (told.kept_by, told.until_ms) == ("no version", None)
+    assert foreign not in table.vacuum(0, force=True).paths
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

@@ -343,6 +343,8 @@ def write_partitioned_table(root: Path, values: pa.Array) -> None:
         ("_delta_index/bloom", False),
         ("metadata/v1.metadata.json", True),
         ("_day=1/part-0.parquet", False),
+        ("_day%3D=1/part-0.parquet", True),
+        ("%5Fday=1/part-0.parquet", False),
         ("_other=1/part-0.parquet", True),
         ("_day=1/.crc", True),
     ],

@@ -36,6 +36,7 @@ from txlog.log.intents import named_intent
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
 from txlog.log_files.listing import list_log
+from txlog.maintenance.former_partitions import former_partition_columns
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.named_versions import (
     UNNAMED_STAY_MS,
@@ -54,8 +55,6 @@ from txlog.protocol.paths import (
     canonical_path,
     canonical_paths,
     encode_path,
-    is_hidden,
-    is_in_progress,
     path_below,
     resolve_data_path,
 )
@@ -63,6 +62,7 @@ from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
 from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
+from txlog.tasks.list_files import Folders
 from txlog.util.values import repr_without
 
 __all__ = ["DeletionCheck", "Remnant", "check_deleted"]
@@ -304,8 +304,11 @@ class _Check:
         removed_ms = _removed_ms(suspects, tombstones)
         retention_ms = self._newest.properties.deleted_file_retention_ms
         columns = physical_names(self._newest.schema, self._newest.partition_columns)
+        folders = Folders(columns, former=lambda: former_partition_columns(self._log, self._newest))
         for name, meta in suspects.items():
-            until_ms = max(meta.modified_ms, removed_ms.get(name, 0)) + retention_ms
+            until_ms = None  # what no vacuum deletes
+            if not folders.hides(name):
+                until_ms = max(meta.modified_ms, removed_ms.get(name, 0)) + retention_ms
             if name in live_names:
                 yield Remnant(name, meta.size, "the newest version")
             elif name in staged:
@@ -317,8 +320,7 @@ class _Check:
             elif name.startswith("_change_data/"):
                 yield Remnant(name, meta.size, "change data", None, until_ms)
             elif meta.modified_ms < self._given_up_until_ms:
-                is_left = is_hidden(name, columns) and not is_in_progress(name, columns)  # no vacuum deletes it
-                yield Remnant(name, meta.size, "no version", None, None if is_left else until_ms)
+                yield Remnant(name, meta.size, "no version", None, until_ms)
 
     def _times_ms(self) -> tuple[int, int]:
         """When the version before and the version itself were committed, by the store's clock, which also dates the

@@ -32,6 +32,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
+from txlog.maintenance.former_partitions import former_partition_columns
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
 from txlog.maintenance.named_versions import delete_unnamed
 from txlog.maintenance.needed_files import NeededFiles
@@ -43,7 +44,7 @@ from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.tasks.check_files import DeleteFiles
-from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of
+from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
 from txlog.util import ambient
 from txlog.util.arguments import invalid
 from txlog.util.parallel import begin
@@ -124,7 +125,8 @@ class _Vacuum:
         """Where symbolic links in the table lead. The log may name files through the links, so they all stay."""
         self._looked_at = 0
         state = self._needed.state
-        self._folders = Folders(physical_names(state.schema, state.partition_columns))
+        columns = physical_names(state.schema, state.partition_columns)
+        self._folders = Folders(columns, former=lambda: former_partition_columns(open_table.log, state))
 
     def run(self) -> VacuumResult:
         expired_version = self._needed.version_at_cutoff
@@ -209,7 +211,7 @@ class _Vacuum:
             self._folders.seen.update(found.folders)
             self._linked += found.links
             self._looked_at += found.num_files - found.files.num_rows
-            yield from found.files.to_batches()
+            yield from (without_hidden(batch, self._folders) for batch in found.files.to_batches())
 
     def _has_commits(self, first: int, last: int | None) -> bool:
         """Whether the log still has these versions; the log cleanup removes the oldest first."""

@@ -55,7 +55,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
         for folder in _folders_of(found["path"]):
             folders(folder)
         if found.num_rows:
-            yield without_hidden(without_markers(found), folders.partition_columns)
+            yield without_hidden(without_markers(found), folders)
 
 
 def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,7 @@ def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterato
                     _note(found, uri, vector_path(action.deletion_vector), 0, removed_ms)
         if found:
             sizes, times = zip(*found.values(), strict=True)
-            yield listed_batch(tuple(found), sizes, times, partition_columns=folders.partition_columns)
+            yield listed_batch(tuple(found), sizes, times, folders=folders)
 
 
 def _note(found: dict[str, tuple[int, int]], uri: str, at: DataPath | None, size_bytes: int, removed_ms: int) -> None:

@@ -8,9 +8,9 @@ reading decodes once. PROTOCOL.md, "Add File and Remove File", "Action Reconcili
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +25,7 @@ __all__ = [
     "canonical_path",
     "canonical_paths",
     "encode_path",
+    "hidden_columns",
     "is_folder_marker",
     "is_hidden",
     "is_in_progress",
@@ -80,18 +81,29 @@ _CONTROL = pattern("[\x00-\x1f\x7f\ud800-\udfff]")
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
-def is_hidden(path: str, partition_columns: Iterable[str] = ()) -> bool:
+def is_hidden(path: str, partition_columns: Collection[str] = ()) -> bool:
     """Whether a vacuum skips a path, as Delta's does: the log, staging, files in progress, Iceberg metadata.
 
     A path is hidden if one of its segments begins with ``_`` or ``.``, or is ``metadata``. Change data, bloom filter
     indexes, and directories of partition columns whose (physical) names begin this way are not hidden.
     """
-    columns = tuple(f"{name}=" for name in partition_columns)
     return any(
-        segment == "metadata"
-        or (segment[:1] in ("_", ".") and not segment.startswith(("_change_data", "_delta_index", *columns)))
+        segment == "metadata" or (segment[:1] in ("_", ".") and not _is_of_the_table(segment, partition_columns))
         for segment in path.split("/")
     )
+
+
+def _is_of_the_table(segment: str, partition_columns: Collection[str]) -> bool:
+    if segment.startswith(("_change_data", "_delta_index")):
+        return True
+    column, equals, _ = segment.partition("=")
+    return bool(equals) and unquote(column) in partition_columns
+
+
+def hidden_columns(path: str) -> set[str]:
+    """The names ``_x`` of the folders ``_x=...`` above a file, which is hidden unless they are partition columns."""
+    folders = (segment.partition("=") for segment in path.split("/")[:-1] if segment[:1] in ("_", "."))
+    return {unquote(name) for name, equals, _ in folders if equals}
 
 
 def is_plain_path(path: str) -> bool:
@@ -113,7 +125,7 @@ def is_folder_marker(path: str, size_bytes: int) -> bool:
     return path.endswith(("/", "_$folder$")) or "." not in name or "=" in name
 
 
-def is_in_progress(path: str, partition_columns: Iterable[str] = ()) -> bool:
+def is_in_progress(path: str, partition_columns: Collection[str] = ()) -> bool:
     """Whether a path is the hidden name under which txlog writes a data file: an old one was left by a crash."""
     folder, _, name = path.rpartition("/")
     return name[:1] == "." and name.endswith(IN_PROGRESS) and not (folder and is_hidden(folder, partition_columns))

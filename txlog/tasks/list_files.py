@@ -7,7 +7,7 @@ files and folders are left out. Names sort by their bytes, so ranges split a fla
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of, flags_of, from_flags
 from txlog.arrow.taken import taken_column
-from txlog.protocol.paths import is_folder_marker, is_hidden, is_in_progress
+from txlog.protocol.paths import hidden_columns, is_folder_marker, is_hidden, is_in_progress
 from txlog.store.base import FileStore, ObjectMeta, OnLink
 from txlog.tasks.task_table import TaskStore
 
@@ -54,16 +54,30 @@ class NameRange(NamedTuple):
 
 
 class Folders:
-    """Decides which folders of a table are listed, and counts them. ``within`` leaves out folders that hold none."""
+    """Decides which folders and files of a table are looked at, and counts the folders.
 
-    def __init__(self, partition_columns: Iterable[str], within: NameRange | None = None) -> None:
+    ``within`` leaves out folders that hold none. Everything in a folder such as ``_p=1`` is hidden unless ``_p`` is a
+    partition column. At the first such folder, ``former`` is called for those of older versions. With
+    ``shows_doubted``, all of them are looked at, and the caller sorts them out.
+    """
+
+    def __init__(
+        self,
+        partition_columns: Iterable[str],
+        within: NameRange | None = None,
+        *,
+        former: Callable[[], Iterable[str]] | None = None,
+        shows_doubted: bool = False,
+    ) -> None:
         self.partition_columns = tuple(partition_columns)
         self._within = within
+        self._former = former
+        self._shows_doubted = shows_doubted
         self.seen: set[str] = set()
 
     def __call__(self, folder: str) -> bool:
         """Whether everything in ``folder`` is left out. For `FileStore.list`."""
-        if is_hidden(folder, self.partition_columns) or (self._within is not None and self._within.has_none_in(folder)):
+        if self.hides(f"{folder}/") or (self._within is not None and self._within.has_none_in(folder)):
             return True
         self.seen.add(folder)
         return False
@@ -71,6 +85,20 @@ class Folders:
     def __len__(self) -> int:
         """The number of folders, including the table's root."""
         return 1 + len(self.seen)
+
+    def hides(self, path: str) -> bool:
+        """Whether a path is left out. Includes temporary files left by a crash."""
+        if not is_hidden(path, self.partition_columns) or is_in_progress(path, self.partition_columns):
+            return False
+        doubted = hidden_columns(path).difference(self.partition_columns)
+        if doubted and self._shows_doubted:
+            columns = (*self.partition_columns, *doubted)
+            return is_hidden(path, columns) and not is_in_progress(path, columns)
+        if doubted and self._former is not None:
+            former, self._former = self._former, None
+            self.partition_columns = tuple(dict.fromkeys((*self.partition_columns, *former())))
+            return self.hides(path)
+        return True
 
 
 def listed(
@@ -87,31 +115,28 @@ def listed(
             waiting += page if until is None else [meta for meta in page if meta.name <= until]
             is_last = until is not None and bool(page) and page[-1].name > until
         if waiting and (is_last or len(waiting) >= _BATCH_FILES):
-            yield without_markers(
-                listed_batch(*zip(*waiting, strict=True), partition_columns=folders.partition_columns)
-            )
+            yield without_markers(listed_batch(*zip(*waiting, strict=True), folders=folders))
             waiting = []
         if is_last:
             return
 
 
 def listed_batch(
-    paths: Sequence[str], sizes: Sequence[int], times: Sequence[int], *, partition_columns: Sequence[str]
+    paths: Sequence[str], sizes: Sequence[int], times: Sequence[int], *, folders: Folders
 ) -> pa.RecordBatch:
     """These files, without hidden ones."""
     columns = [array_of(values, field.type) for values, field in zip((paths, sizes, times), LISTED, strict=True)]
-    return without_hidden(pa.RecordBatch.from_arrays(columns, schema=LISTED), partition_columns)
+    return without_hidden(pa.RecordBatch.from_arrays(columns, schema=LISTED), folders)
 
 
-def without_hidden(found: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
-    """The files that a vacuum may look at: see `protocol.paths.is_hidden`. Includes temporary files left by a crash."""
+def without_hidden(found: pa.RecordBatch, folders: Folders) -> pa.RecordBatch:
+    """The files that a vacuum may look at: see `protocol.paths.is_hidden`."""
     suspects = flags_of(pc.match_substring_regex(found["path"], _MAYBE_HIDDEN))
     if not suspects.any():
         return found
     keep = np.ones(len(suspects), bool)
     for row in np.flatnonzero(suspects).tolist():
-        path = found["path"][row].as_py()
-        keep[row] = not is_hidden(path, partition_columns) or is_in_progress(path, partition_columns)
+        keep[row] = not folders.hides(found["path"][row].as_py())
     return found.filter(from_flags(keep))
 
 
@@ -144,7 +169,9 @@ class FoundFiles(NamedTuple):
 
 
 class ListFiles(msgspec.Struct, frozen=True):
-    """The work of a task: list a range of names. ``before_ms`` leaves out files that are not older; None: none."""
+    """The work of a task: list a range of names, with everything that may be in a folder of a former partition column.
+
+    ``before_ms`` leaves out files that are not older; None: none."""
 
     store: TaskStore
     partition_columns: tuple[str, ...]
@@ -152,7 +179,7 @@ class ListFiles(msgspec.Struct, frozen=True):
 
     def __call__(self, within: NameRange) -> FoundFiles:
         """Raises ``StorageError``."""
-        folders, links = Folders(self.partition_columns, within), list[str]()
+        folders, links = Folders(self.partition_columns, within, shows_doubted=True), list[str]()
         kept, num_files = [], 0
         for batch in listed(self.store.files.files, folders, links.append, within):
             num_files += batch.num_rows
