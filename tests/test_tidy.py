@@ -20,7 +20,7 @@ FACES = {
     "transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
-EXPORTED_NAMES_MAX = 34
+EXPORTED_NAMES_MAX = 35
 APPEND_MODULES_MAX = 80
 """Modules of txlog that a fresh process loads for one append: each costs it a third of a millisecond."""
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TxlogError,
         UnsupportedFeatureError,
     )
+    from txlog.expressions.build import lit
     from txlog.expressions.predicates import col
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
@@ -72,6 +73,7 @@ _HOME = {
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
     "col": "txlog.expressions.predicates",
+    "lit": "txlog.expressions.build",
     "probe_store": "txlog.store.probe",
     "resolve": "txlog.table",
     "sql": "txlog.statements.sql",
@@ -128,6 +130,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteResult",
     "col",
+    "lit",
     "probe_store",
     "resolve",
     "sql",

@@ -51,6 +51,7 @@ IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be gi
         "path",
         "paths",
         "retry",
+        "prefix",
         "size",
     ),
     *(

@@ -60,6 +60,8 @@ from txlog.protocol.schema import (
     Struct,
     type_name,
 )
+from txlog.util.arguments import described
+from txlog.util.scalars import plain
 
 __all__ = [
     "arithmetic",
@@ -74,6 +76,7 @@ __all__ = [
     "is_null",
     "like",
     "like_any_case",
+    "lit",
     "literal",
     "member",
 ]
@@ -85,7 +88,11 @@ _ONE_ROW = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.ar
 
 
 def literal(value: Any) -> Value:
-    """A Python value as a literal, of the type that Spark gives the same literal."""
+    """A Python value, or one of numpy, pandas or pyarrow, as a literal of the type that Spark gives the same literal.
+
+    Raises ``ValueError``.
+    """
+    value = plain(value)
     if value is None:
         return Value(None, VOID)
     if isinstance(value, bool):
@@ -111,6 +118,25 @@ def literal(value: Any) -> Value:
         if isinstance(value, kind):
             return Value(fit(value, data_type).value, data_type, value)
     raise ValueError(f"{type(value).__name__} is not a literal type")
+
+
+def lit(value: Any) -> Expression:
+    """A value as it is, where a string would be SQL: ``table.update({"status": txlog.lit("it's done")})``.
+
+    Args:
+        value: None, a bool, int, float, ``Decimal``, string, bytes, date or datetime, or the same as a scalar of numpy,
+            pandas or pyarrow; NaT and NA are null.
+
+    Returns:
+        The literal, for ``update``, ``merge`` and comparisons with ``col``.
+
+    Raises:
+        InvalidInputError: No column can hold the value.
+    """
+    try:
+        return literal(value)
+    except ValueError as error:
+        raise InvalidInputError(f"{described(value)} cannot be the value of a column: {error}") from None
 
 
 _KINDS: dict[type, DataType] = {

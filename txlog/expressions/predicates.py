@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of
+from txlog.expressions.tree import Call, Expression, Path, Reference, Value, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
 from txlog.util import api_hints
+from txlog.util.arguments import described, invalid
+from txlog.util.scalars import plain
 
 __all__ = [
     "And",
@@ -262,8 +264,11 @@ class Column:
 
         Returns:
             The condition.
+
+        Raises:
+            InvalidInputError: One of them is not a value of a column, such as a duration.
         """
-        given = list(values)
+        given = [_plain(value, self.path) for value in values]
         kept = tuple(value for value in given if value is not None)
         return In(self.path, kept, has_null=len(kept) < len(given))
 
@@ -290,15 +295,34 @@ class Column:
 
         Returns:
             The condition.
+
+        Raises:
+            InvalidInputError: It is not a string.
         """
-        return StartsWith(self.path, prefix)
+        found = _plain(prefix, self.path)
+        if not isinstance(found, str):
+            raise invalid("prefix", prefix, "a string")
+        return StartsWith(self.path, found)
 
     def _compare(self, operator: str, value: Literal | None) -> Predicate:
-        if value is None:
+        found = _plain(value, self.path)
+        if found is None:
             raise InvalidInputError(
-                f"a comparison of {path_text(self.path)} with None is never true: use is_null() or is_not_null()"
+                f"a comparison of {path_text(self.path)} with {value} is never true: use is_null() or is_not_null()"
             )
-        return Comparison(self.path, operator, value)
+        return Comparison(self.path, operator, found)
+
+
+def _plain(value: Any, path: Path) -> Any:
+    """A value to compare a column with, as Python's own. Raises ``InvalidInputError``."""
+    if isinstance(value, Value):
+        return value.written if value.written is not None else value.value
+    try:
+        return plain(value)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"column {path_text(path)} cannot be compared with {described(value)}: {error}"
+        ) from None
 
 
 def col(*path: str) -> Column:

@@ -27,13 +27,12 @@ from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
-from txlog.expressions.build import assigned, literal
+from txlog.expressions.build import assigned, lit
 from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import NullSafeEQ, Reader, Scope, line_and_column
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import is_numeric
 from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
-from txlog.util.arguments import described
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -158,7 +157,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
 
     Args:
         value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` that has an SQL
-            equivalent, a Python value or a ``pyarrow.Scalar``.
+            equivalent, or a value that `lit` takes.
         schema: Columns of the target, with the names that users know.
         context: What else an SQL text may name: see `Context`.
 
@@ -166,6 +165,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
         InvalidInputError: What `parse` raises. For a word that is not a column, it shows how to write the string.
     """
     if isinstance(value, str):
+        value = str.__str__(value)  # numpy's strings too
         try:
             return parse(value, schema, **context)
         except InvalidInputError as error:
@@ -181,10 +181,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
         return bind(value, schema)
     if isinstance(value, Expression):
         return value
-    try:
-        return literal(value.as_py() if hasattr(value, "as_py") else value)
-    except ValueError as error:
-        raise InvalidInputError(f"{described(value)} cannot be the value of a column: {error}") from None
+    return lit(value)
 
 
 def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]) -> Expression:

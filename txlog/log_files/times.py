@@ -25,6 +25,7 @@ from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit
 from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, whole_number
+from txlog.util.scalars import plain
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 
@@ -206,6 +207,10 @@ def milliseconds(timestamp: Any) -> int:
     An integer means ms since the epoch. Raises InvalidInputError for anything else, and for an integer that must be in
     seconds, microseconds or nanoseconds.
     """
+    try:
+        timestamp = plain(timestamp)
+    except ValueError as error:
+        raise invalid("timestamp", timestamp, f"a moment in milliseconds ({error})") from None
     if isinstance(timestamp, str):
         try:
             # Python 3.10 reads no "Z".

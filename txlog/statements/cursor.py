@@ -20,8 +20,9 @@ from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
-from txlog.util.arguments import invalid
+from txlog.util.arguments import described, invalid
 from txlog.util.lazy import cached_property, pattern
+from txlog.util.scalars import plain
 
 __all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 
@@ -92,7 +93,7 @@ class _Script:
         if not isinstance(parameters, Mapping):
             raise invalid("parameters", parameters, 'values by name, such as {"id": 7} for :id')
         self.text = text
-        self.parameters = {str(name): value for name, value in parameters.items()}
+        self.parameters = {str(name): _plain(value, f":{name}") for name, value in parameters.items()}
         self.literals = {name: quoted(value, f":{name}") for name, value in self.parameters.items()}
 
     def line_and_column(self, at: int) -> str:
@@ -473,7 +474,9 @@ class Cursor:
 
 
 def quoted(value: object, what: str = "a value") -> str:
-    """A Python value as a literal of SQL. Raises InvalidInputError for one that has none."""
+    """A Python value, or one of numpy, pandas or pyarrow, as a literal of SQL. Raises InvalidInputError if it has
+    none."""
+    value = _plain(value, what)
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -494,6 +497,13 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def _plain(value: object, what: str) -> object:
+    try:
+        return plain(value)
+    except ValueError as error:
+        raise InvalidInputError(f"{described(value)} cannot be {what}: {error}") from None
 
 
 def _common_query(cursor: Cursor) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import literal, struct_of
+from txlog.expressions.build import struct_of
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import Context, assign
 from txlog.expressions.tree import Expression, Reference, columns_of
@@ -166,8 +166,7 @@ def _expression(path: ColumnPath, field: Field, parts: list[_Part], schema: Stru
     if whole and len(parts) > 1:
         raise InvalidInputError(f"column {name} is set twice")
     if whole:
-        value = whole[0] if isinstance(whole[0], str | Expression) else _literal(whole[0], name)
-        return assign(value, replace(field, name=name), schema, **context)
+        return assign(whole[0], replace(field, name=name), schema, **context)
     if not isinstance(field.type, Struct):
         raise InvalidInputError(f"column {name} is {type_name(field.type)}, which is set as a whole")
     members = []
@@ -176,10 +175,3 @@ def _expression(path: ColumnPath, field: Field, parts: list[_Part], schema: Stru
         here = (*path, member.name)
         members.append(_expression(here, member, below, schema, context) if below else Reference(here, member.type))
     return struct_of(field.type, members)
-
-
-def _literal(value: Any, name: str) -> Expression:
-    try:
-        return literal(value)
-    except (InvalidInputError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"column {name} cannot be set to {described(value)}: {error}") from None
