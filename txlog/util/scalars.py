@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,6 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (bytearray, bytes),
     (memoryview, bytes),
     (decimal.Decimal, decimal.Decimal),
-    (uuid.UUID, str),
 )
 
 
@@ -45,6 +43,8 @@ def plain(value: Any) -> Any:
         return _of_numpy(value)
     if package == "pandas":
         return _of_pandas(value)
+    if package == "uuid" and type(value).__name__ == "UUID":
+        return str(value)
     if package == "pyarrow" and hasattr(value, "as_py"):
         return _of_arrow(value)
     if isinstance(value, datetime.datetime | datetime.date):
