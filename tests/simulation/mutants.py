@@ -362,7 +362,7 @@ def cleans_up_beyond_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
 def cleans_what_is_about_to_be_sealed(patch: pytest.MonkeyPatch) -> None:
     """The place of the seal is left free while what it would name is removed."""
 
-    def give_up(self: Staging, staged: Any) -> bool:
+    def give_up(self: Staging, staged: Any, **how: Any) -> bool:
         self.remove(staged.names)
         return True
 
@@ -371,7 +371,7 @@ def cleans_what_is_about_to_be_sealed(patch: pytest.MonkeyPatch) -> None:
 
 def seals_what_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
     """What was read before the seal is taken to be there after it."""
-    patch.setattr(Staging, "check_sealed", lambda self, manifest: None)
+    patch.setattr(Staging, "check_sealed", lambda self, manifest, in_round=0: None)
 
 
 def numbers_rows_from_where_it_was_planned(patch: pytest.MonkeyPatch) -> None:

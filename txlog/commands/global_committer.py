@@ -101,6 +101,7 @@ class GlobalCommitter:
         replayed = self._replay(job, state)
         if replayed is not None:
             return replayed
+        self._require_not_void(job, state)
         if job.intent.kind == "upsert":
             from txlog.commands.upsert.staged_changes import commit_staged_changes
 
@@ -237,6 +238,14 @@ class GlobalCommitter:
                 "MetadataChangedError",
                 state,
                 "changed the table's schema, partitioning or properties",
+            )
+
+    def _require_not_void(self, job: WriteJob, state: TableState) -> None:
+        app_id, number = job.commit.void_from or ("", 0)
+        reached = state.transaction_version(app_id) if app_id else None
+        if reached is not None and reached >= number:
+            raise_conflict_since(
+                self._open_table, "ConcurrentTransactionError", state, "says that this checkpoint was given up"
             )
 
     def _replay(self, job: WriteJob, state: TableState, *, quietly: bool = False) -> WriteResult | None:
@@ -386,6 +395,8 @@ class WriteExecution:
             builder.set_domain(domain)
         if job.commit.transaction is not None:
             builder.set_transaction(*job.commit.transaction)
+        if job.commit.void_from is not None:
+            builder.read_application(job.commit.void_from[0])
         if self._change_files is not None:
             self._change_files.begin()
         self._replaced = self._replace(builder, state)

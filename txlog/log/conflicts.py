@@ -161,9 +161,14 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
         reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
     transactions = proposal.set_transactions
     seen = {mine.app_id: after.transaction_version(mine.app_id) for mine in transactions}
-    moved = [each for each in seen if before is not None and seen[each] != before.transaction_version(each)]
+    asked = [*seen, *proposal.read_set.app_ids]
+    moved = [
+        each
+        for each in asked
+        if before is not None and after.transaction_version(each) != before.transaction_version(each)
+    ]
     is_same_work = proposal.fingerprint is None and not proposal.members
-    if moved and is_same_work and all(seen[mine.app_id] == mine.version for mine in transactions):
+    if moved and is_same_work and seen and all(seen[mine.app_id] == mine.version for mine in transactions):
         return AlreadyCommitted(None)
     reasons += [("ConcurrentTransactionError", f"or a later commit moved app_id {each!r}") for each in moved]
     if reasons:

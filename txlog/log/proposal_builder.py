@@ -65,6 +65,7 @@ class ProposalBuilder:
         self._metadata: Metadata | None = None
         self._domains: list[DomainMetadata] = []
         self._transactions: list[SetTransaction] = []
+        self._applications_read: set[str] = set()
         self._files: dict[str, _File] = {}
         self._changes: list[AddCDCFile] = []
         self._adds_are_new = True
@@ -94,6 +95,10 @@ class ProposalBuilder:
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application: the commit then happens at most once."""
         self._transactions.append(SetTransaction(app_id, version))
+
+    def read_application(self, app_id: str) -> None:
+        """Depend on the last version of an application that the commit does not set."""
+        self._applications_read.add(app_id)
 
     def add(self, *files: AddFile, are_new: bool = True) -> None:
         """Add files. ``are_new`` False: another program wrote them, so one may already be in the table."""
@@ -300,6 +305,7 @@ class ProposalBuilder:
             predicates=tuple(self._predicates),
             files=frozenset(self._read_files) if self._lists_files else None,
             partitions=None if self._partitions is None else frozenset(self._partitions),
+            app_ids=frozenset(self._applications_read),
             domains=frozenset(self._domains_read),
             source=self._source,
         )

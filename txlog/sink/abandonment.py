@@ -7,27 +7,30 @@ second, and a recovery finds it in the table. No file is deleted, since such a c
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import operation_parameters
 from txlog.result import WriteResult, counted
-from txlog.sink.checkpoint_commits import CheckpointCommits
+from txlog.sink.checkpoint_commits import CheckpointCommits, void_of
 from txlog.sink.recovery import stale
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.values import repr_without
 
 if TYPE_CHECKING:
-    from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint, Staging
+    from txlog.log.proposal import Proposal
+    from txlog.log.state import TableState
+    from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
     from txlog.writer.committable import Committable
 
-__all__ = ["Abandoned", "abandon"]
+__all__ = ["Abandoned", "abandon", "give_up_in_log"]
 
 _UNREADABLE = (NotFoundError, InvalidInputError, UnsupportedFeatureError)
 
@@ -72,8 +75,12 @@ def abandon(
     checkpoint_id: int,
     user_metadata: str | None,
     together: tuple[str, ...] = (),
+    *,
+    is_first: bool = False,
 ) -> Abandoned:
-    """See ``Sink.abandon``. ``together``: the tables of the caller's group."""
+    """See ``Sink.abandon``. ``together``: the tables of the caller's group; ``is_first``: this table would get the
+    rows first, so the same commit says that no other one gets them; what it staged stays, to tell the others.
+    """
     staged = commits.staging.checkpoints(app_id)
     commits.require_earlier_committed(staged, checkpoint_id)
     mine = next((each for each in staged if each.checkpoint_id == checkpoint_id), None)
@@ -81,12 +88,11 @@ def abandon(
     if manifest is not None:
         commits.require_together(manifest, together)
     work = {} if mine is None else _staged_work(commits, mine, manifest)
-    # While the deciding table of a group has its seal, a recovery gives the others the rows that this one gives up.
-    seal = mine.names[:1] if together and mine is not None and mine.is_sealed else ()
-    result = _commit(open_table, commits.staging, seal, app_id, checkpoint_id, manifest, work, user_metadata)
+    void = (void_of(app_id, checkpoint_id), mine.round) if is_first and mine is not None else None
+    result = _commit(open_table, app_id, checkpoint_id, manifest, work, user_metadata, void)
     found = Abandoned(checkpoint_id, result, **(work if result.outcome == "committed" else {}))
-    past = stale(staged, checkpoint_id)
-    commits.staging.remove_quietly(name for each in staged if each is mine or each in past for name in each.names)
+    past = [each for each in staged if (each is mine and not is_first) or each in stale(staged, checkpoint_id)]
+    commits.staging.remove_quietly(name for each in past for name in each.names)
     logger.warning("%s: %r: %s", open_table.uri, app_id, found)
     return found
 
@@ -124,34 +130,75 @@ def _staged_work(commits: CheckpointCommits, mine: StagedCheckpoint, manifest: M
 
 def _commit(
     open_table: OpenTable,
-    staging: Staging,
-    seal: Sequence[str],
     app_id: str,
     checkpoint_id: int,
     manifest: Manifest | None,
     work: Mapping[str, Any],
     user_metadata: str | None,
+    void: tuple[str, int] | None,
 ) -> WriteResult:
-    """Only the ``txn`` action, unless the checkpoint is in the table. ``seal`` is removed before."""
+    """Only the ``txn`` action, and ``void``'s, unless the checkpoint is in the table."""
     fingerprint = None if manifest is None else manifest.fingerprint
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     found = open_table.replay_of(state, app_id, checkpoint_id, fingerprint, is_sealed=manifest is not None)
-    if seal:
-        staging.remove(seal)
     if found is not None:
         return WriteResult(found.version, "already_committed", 0, "")
     builder = ProposalBuilder(state)
     builder.set_transaction(app_id, checkpoint_id)
-    proposal = builder.build(
+    if void is not None:
+        builder.set_transaction(*void)
+    parameters = operation_parameters(
+        appId=app_id, checkpointId=checkpoint_id, rows=work.get("rows", 0), keys=work.get("keys", 0)
+    )
+    notes = user_metadata, fingerprint
+    try:
+        return open_table.commit(_proposal(open_table, builder, state, "ABANDON CHECKPOINT", parameters, *notes), state)
+    except ConcurrentTransactionError:
+        found = open_table.replay_of(open_table.log.newest_state(), app_id, checkpoint_id, fingerprint)
+        if found is None:
+            raise
+        return WriteResult(found.version, "already_committed", 0, "")
+
+
+def give_up_in_log(open_table: OpenTable, app_id: str, checkpoint_id: int, in_round: int) -> bool:
+    """Commit that a round of a group's checkpoint never lands in this table; False if the table has the checkpoint.
+
+    A put of the checkpoint that is under way either lands before this commit, or never does.
+    """
+    void = void_of(app_id, checkpoint_id), in_round
+    while True:
+        state = open_table.log.newest_state()
+        open_table.check_maintainable(state)
+        last, given_up = state.transaction_version(app_id), state.transaction_version(void[0])
+        if last is not None and last >= checkpoint_id:
+            return False
+        if given_up is not None and given_up >= in_round:
+            return True
+        builder = ProposalBuilder(state)
+        builder.set_transaction(*void)
+        builder.read_application(app_id)
+        parameters = operation_parameters(appId=app_id, checkpointId=checkpoint_id)
+        with contextlib.suppress(ConcurrentTransactionError):
+            open_table.commit(_proposal(open_table, builder, state, "DISCARD CHECKPOINT", parameters), state)
+            return True
+
+
+def _proposal(
+    open_table: OpenTable,
+    builder: ProposalBuilder,
+    state: TableState,
+    operation: str,
+    parameters: Mapping[str, str],
+    user_metadata: str | None = None,
+    fingerprint: str | None = None,
+) -> Proposal:
+    return builder.build(
         txn_id=ambient.uuid4(),
         now_ms=ambient.now_ms(),
         isolation=open_table.isolation(state),
-        operation="ABANDON CHECKPOINT",
-        parameters=operation_parameters(
-            appId=app_id, checkpointId=checkpoint_id, rows=work.get("rows", 0), keys=work.get("keys", 0)
-        ),
+        operation=operation,
+        parameters=parameters,
         user_metadata=user_metadata,
         fingerprint=fingerprint,
     )
-    return open_table.commit(proposal, state)

@@ -14,7 +14,7 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError
+from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
@@ -25,10 +25,17 @@ from txlog.writer.committable import Committable
 from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 from txlog.writer.write_plan import WriteJob
 
-__all__ = ["FRESH_MS", "CheckpointCommits"]
+__all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "GivenUp", "void_of"]
+
+VOID = "txlog-given-up/"
+"""How the names begin under which a log says which checkpoints of groups were given up."""
 
 FRESH_MS = 60 * 60 * 1000
 """Files younger than an hour may always be committed, however short the table's retention is."""
+
+
+class GivenUp(Exception):
+    """A table's log says that the checkpoint of a group was given up. Only for its `SinkGroup`."""
 
 
 class CheckpointCommits:
@@ -119,10 +126,16 @@ class CheckpointCommits:
             self.require_together(manifest, together)
             # Asked before the job is planned: a table that has the checkpoint may have changed in any way since.
             state = self._open_table.log.newest_state()
-            replayed = self._replay_of(state, mine.checkpoint_id, manifest.fingerprint, is_sealed=True)
+            if together and self.is_void(mine, state):
+                raise GivenUp
+            replayed = self._replay_of_sealed(state, manifest)
             if replayed is not None:
                 return replayed
             job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent, state)
+            if together:
+                job = replace(
+                    job, commit=replace(job.commit, void_from=(void_of(self._app_id, mine.checkpoint_id), mine.round))
+                )
             if self.last_seal is not None and self.last_seal[0] == manifest:
                 committables = self.last_seal[1]
             elif not manifest.is_empty:
@@ -134,7 +147,17 @@ class CheckpointCommits:
             if replayed is None and self.staging.is_sealed(mine):
                 raise
             return replayed
-        return self._commit_job(job, committables, self._since_ms(staged, fresh_ms))
+        try:
+            return self._commit_job(job, committables, self._since_ms(staged, fresh_ms))
+        except ConcurrentTransactionError:
+            if together and self.is_void(mine, self._open_table.log.newest_state()):
+                raise GivenUp from None
+            raise
+
+    def is_void(self, mine: StagedCheckpoint, state: TableState) -> bool:
+        """Whether the table's log says that this round of a group's checkpoint was given up: then it never lands."""
+        given_up = state.transaction_version(void_of(self._app_id, mine.checkpoint_id))
+        return given_up is not None and given_up >= mine.round
 
     # --- the steps of a commit ----------------------------------------------------------------------------------
 
@@ -153,9 +176,11 @@ class CheckpointCommits:
         """Raise if an earlier checkpoint is sealed: once a later one is committed, it can no longer be committed."""
         for earlier in sealed_before(staged, checkpoint_id):
             try:
-                fingerprint = self.staging.manifest(earlier).fingerprint
+                manifest = self.staging.manifest(earlier)
                 state = self._open_table.log.newest_state()
-                found = self._replay_of(state, earlier.checkpoint_id, fingerprint, is_sealed=True)
+                found = self._replay_of_sealed(state, manifest)
+                if manifest.together and self.is_void(earlier, state):
+                    continue  # given up, and not removed yet
             except NotFoundError:
                 continue  # another committer has removed it meanwhile
             except InvalidInputError as error:
@@ -175,6 +200,27 @@ class CheckpointCommits:
     ) -> WriteResult | None:
         found = self._open_table.replay_of(state, self._app_id, checkpoint_id, fingerprint, is_sealed=is_sealed)
         return None if found is None else WriteResult(found.version, "already_committed", 0, "")
+
+    def _replay_of_sealed(self, state: TableState, manifest: Manifest) -> WriteResult | None:
+        """As `_replay_of`. A checkpoint without rows leaves no record in the table: once the application is past it,
+        its seal, which a suspended process may write late, is a replay."""
+        try:
+            return self._replay_of(state, manifest.checkpoint_id, manifest.fingerprint, is_sealed=True)
+        except InvalidInputError:
+            if not manifest.leaves_no_record:
+                raise
+            return WriteResult(state.version, "empty", 0, "")
+
+    def open_round(self, checkpoint_id: int, staged: StagedCheckpoint | None) -> int:
+        """The round in which a checkpoint may be sealed: none that was given up, here or in the table's log."""
+        in_round = self.staging.open_round(self._app_id, staged)
+        state = self._open_table.log.newest_state(refresh=False)
+        given_up = state.transaction_version(void_of(self._app_id, checkpoint_id))
+        if given_up is None or given_up < in_round:
+            return in_round
+        if staged is not None and staged.is_sealed:
+            raise self.staging.removed(self._app_id, checkpoint_id)
+        return given_up + 1
 
     def _require_as_sealed(
         self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
@@ -265,6 +311,11 @@ class CheckpointCommits:
     def _since_ms(self, staged: Sequence[StagedCheckpoint], at_least_ms: int) -> int:
         properties = self._open_table.log.newest_state(refresh=False).properties
         return files_must_be_since_ms(properties, staged, ambient.now_ms(), at_least_ms=at_least_ms)
+
+
+def void_of(app_id: str, checkpoint_id: int) -> str:
+    """The application in a table's log whose number is the last round of a group's checkpoint that was given up."""
+    return f"{VOID}{checkpoint_id}/{app_id}"
 
 
 def _paths(committables: Sequence[Committable]) -> frozenset[str]:

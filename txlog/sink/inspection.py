@@ -14,6 +14,7 @@ from txlog.log.joined import member_of_checkpoint
 from txlog.log.state import TableState
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
+from txlog.sink.checkpoint_commits import VOID
 from txlog.sink.staging import StagedCheckpoint, Staging
 from txlog.util import ambient
 
@@ -68,6 +69,8 @@ def applications(open_table: OpenTable) -> list[Application]:
     commits = _last_commits(open_table, state)
     found = []
     for app_id, transaction in sorted(state.transactions.items()):
+        if app_id.startswith(VOID):
+            continue
         version, rows = commits.get(app_id, (None, None))
         found.append(Application(app_id, transaction.version, transaction.last_updated, version, rows))
     return found
@@ -77,7 +80,7 @@ def staged_states(open_table: OpenTable) -> list[StagedState]:
     """Everything in the table's staging folder, by application and checkpoint_id. Raises StorageError."""
     staging = Staging(open_table.store, open_table.retry)
     state = open_table.log.newest_state()
-    found = [_state(staging, each, state) for each in staging.checkpoints()]
+    found = [_state(staging, each, state) for each in staging.checkpoints() if each.has_work]
     return sorted(found, key=lambda state: (state.app_id or "", state.staged.key, state.checkpoint_id))
 
 
@@ -94,14 +97,15 @@ def clean_staging(open_table: OpenTable, older_than_ms: int, *, dry_run: bool = 
     old = [state for state in staged_states(open_table) if state.modified_ms <= before_ms]
     gone = [state for state in old if _is_over(open_table, state)]
     if not dry_run:
-        gone = [state for state in gone if _removed(Staging(open_table.store, open_table.retry), state)]
+        staging = Staging(open_table.store, open_table.retry)
+        gone = [state for state in gone if _removed(staging, state)]
         if open_table.store.staging is not None:
             open_table.store.staging.remove_stale_temporaries()
     return gone
 
 
 def _removed(staging: Staging, state: StagedState) -> bool:
-    if state.state != "passed":
+    if state.state == "partial":
         return staging.give_up(state.staged)
     staging.remove(state.staged.names)
     return True

@@ -16,6 +16,7 @@ from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.arguments import invalid, whole_number
+from txlog.util.logs import logger
 
 __all__ = [
     "Recovery",
@@ -25,6 +26,7 @@ __all__ = [
     "seal_difference",
     "sealed_before",
     "stale",
+    "tell_sealed_meanwhile",
 ]
 
 
@@ -118,6 +120,17 @@ def stale(staged: Iterable[StagedCheckpoint], last_checkpoint_id: int | None) ->
     """The staged checkpoints that were never sealed and can no longer be committed: the application is past them."""
     last = -1 if last_checkpoint_id is None else last_checkpoint_id
     return [each for each in staged if not each.is_sealed and each.checkpoint_id <= last]
+
+
+def tell_sealed_meanwhile(table: str, app_id: str, checkpoint_id: int) -> None:
+    """Warn that a discard left a checkpoint as it is."""
+    logger.warning(
+        "%s: checkpoint %d of %r stays: another process has sealed it since this one found it partial, and will commit"
+        " it. Discard it once more if it must not be committed",
+        table,
+        checkpoint_id,
+        app_id,
+    )
 
 
 def files_must_be_since_ms(

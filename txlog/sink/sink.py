@@ -18,7 +18,14 @@ from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError,
 from txlog.result import WriteResult
 from txlog.sink.abandonment import Abandoned, abandon
 from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.recovery import Recovery, attempts_to_seal, listed_tasks, seal_difference, stale
+from txlog.sink.recovery import (
+    Recovery,
+    attempts_to_seal,
+    listed_tasks,
+    seal_difference,
+    stale,
+    tell_sealed_meanwhile,
+)
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, explains_names
@@ -148,6 +155,7 @@ class Sink:
             max_continuous_empty_commits=self._max_continuous_empty_commits,
         )
         self._staging = self._commits.staging
+        self._seen_partial: set[int] = set()
 
     @property
     def app_id(self) -> str:
@@ -373,7 +381,7 @@ class Sink:
                     results[each.checkpoint_id] = result
                     self._staging.remove_quietly(each.names)
                 elif self._staging.is_given_up(each):
-                    unsealed.append(replace(each, is_sealed=False))
+                    unsealed.append(replace(each, is_sealed=False, is_void=True))
             past = stale(unsealed, self.last_checkpoint_id())
         except TxlogError as error:
             error.recovery = Recovery(results)
@@ -381,12 +389,17 @@ class Sink:
         for each in past:
             self._staging.remove_quietly(each.names)
         unsealed.sort(key=lambda each: each.checkpoint_id)
-        recovery = Recovery(results, {each.checkpoint_id: each.attempts for each in unsealed if each not in past})
+        left = (each for each in unsealed if each.has_work and each not in past)
+        recovery = Recovery(results, {each.checkpoint_id: each.attempts for each in left})
+        self._seen_partial = set(recovery.partial)
         logger.info("%s: %r: %s", self._open_table.uri, self._app_id, recovery)
         return recovery
 
     def discard(self, checkpoint_id: int) -> bool:
         """Give up the staging of a checkpoint, sealed or not.
+
+        What `recover` reported as partial is discarded only while it is partial: if another process has sealed it
+        since, the seal stays, and a warning says so. Discard it once more if it must not be committed.
 
         Write its rows again before a later checkpoint is committed, since afterwards no earlier one is accepted; a
         warning names a later checkpoint that is already sealed. A running commit of this checkpoint may still succeed.
@@ -396,7 +409,7 @@ class Sink:
             checkpoint_id: The checkpoint.
 
         Returns:
-            False if nothing was staged.
+            False if nothing was discarded.
 
         Raises:
             InvalidInputError: A `SinkGroup` sealed the checkpoint.
@@ -404,12 +417,17 @@ class Sink:
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         found = self._staging.checkpoints(self._app_id)
-        staged = next((each for each in found if each.checkpoint_id == checkpoint_id), None)
+        staged = next((each for each in found if each.checkpoint_id == checkpoint_id and each.has_work), None)
+        is_partial = checkpoint_id in self._seen_partial
+        self._seen_partial.discard(checkpoint_id)
         if staged is None:
             return False
-        if staged.is_sealed:
+        takes_seal = staged.is_sealed and not is_partial
+        if takes_seal:
             self._require_alone(staged)
-        self._staging.discard(staged)
+        if not self._staging.give_up(staged, sealed_too=takes_seal):
+            tell_sealed_meanwhile(self._open_table.uri, self._app_id, checkpoint_id)
+            return False
         what = "sealed" if staged.is_sealed else "not sealed"
         sealed = [each.checkpoint_id for each in found if each.is_sealed]
         if later := [str(each) for each in sealed if each > checkpoint_id]:
@@ -479,12 +497,13 @@ class Sink:
         job: WriteJob,
         tasks: Iterable[int] | Mapping[int, int] | Sequence[Committable],
         together: tuple[str, ...] = (),
-    ) -> tuple[Manifest, list[Committable]]:
-        """The seal that a checkpoint gets, checked and not written; and its committables."""
+    ) -> tuple[Manifest, list[Committable], int]:
+        """The seal that a checkpoint gets, checked and not written; its committables; and its round."""
         assert job.commit.checkpoint_id is not None
         checkpoint_id = job.commit.checkpoint_id
         wanted = self._expected(tasks)
         staged = self._staged(checkpoint_id)
+        in_round = self._commits.open_round(checkpoint_id, staged)
         with TxlogError.located(self._open_table.uri):
             attempts = attempts_to_seal(staged, wanted)
         found = self._staging.tasks(staged, attempts) if staged else []
@@ -494,11 +513,11 @@ class Sink:
         self._commits.committer.make_bases_durable(job, committables)
         sealed = tuple(task for task, _ in found)
         identity = self._app_id, checkpoint_id, job.plan.table_id, job.intent, job.commit.fingerprint
-        return Manifest(*identity, sealed, together), committables
+        return Manifest(*identity, sealed, together), committables, in_round
 
-    def _seal(self, ours: Manifest, committables: list[Committable]) -> Manifest:
-        sealed = self._staging.seal(ours)
-        self._staging.check_sealed(sealed)
+    def _seal(self, ours: Manifest, committables: list[Committable], in_round: int) -> Manifest:
+        sealed = self._staging.seal(ours, in_round)
+        self._staging.check_sealed(sealed, in_round)
         if (difference := seal_difference(ours, sealed)) is not None:
             raise InvalidInputError(
                 f"checkpoint {ours.checkpoint_id} of {self._app_id!r} is already sealed, {difference}. Only what is"

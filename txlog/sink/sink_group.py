@@ -4,12 +4,20 @@ In: a `Sink` for each table, whose tasks stage as without a group. Out: one comm
 
 This is not a transaction: no commit spans two tables, and a reader may see a checkpoint in one table before it is in
 another. What is decided at once is that it will be in all of them. Each table has a seal of its own, with the ids of
-all tables in it, and the *deciding* table, the one with the smallest id, is sealed last, committed last, and its seal
-is the first to be removed. So at any moment, for a checkpoint,
+all tables in it, and the *deciding* table, the one with the smallest id, is sealed last, and its seal is the first to
+be removed. The rows go first to the *first* table: the first one of a fixed order that has any. So at any moment, for a
+checkpoint,
 
     no seal in the deciding table, and the checkpoint in no table     undecided: no table gets it
-    a seal in the deciding table                                      decided: the others have their seals, or the rows
+    a seal in the deciding table, the first table lacks it            decided: each may still get it, or be kept from it
+    the first table has it, and the deciding table has a seal         it cannot be discarded: all others get it
     no seal in the deciding table, and the checkpoint in some table   done: what other seals are left is removed
+
+Two things exclude each other by one object each. While the checkpoint is not sealed, a seal and a discard want the same
+name in the deciding table's staging. Once it is, the rows and a discard want the same version of the first table: who
+discards commits there that this seal never lands (``void_of``), which every commit of it depends on. So a put that is
+under way to the first table either lands before the discard, which is then refused, or not at all; and nothing is sent
+to another table before the first one has its rows.
 """
 
 from __future__ import annotations
@@ -21,9 +29,9 @@ from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
-from txlog.sink.abandonment import Abandoned, abandon
-from txlog.sink.checkpoint_commits import FRESH_MS
-from txlog.sink.recovery import Recovery, listed_tasks, stale
+from txlog.sink.abandonment import Abandoned, abandon, give_up_in_log
+from txlog.sink.checkpoint_commits import FRESH_MS, GivenUp
+from txlog.sink.recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls
@@ -72,7 +80,8 @@ class SinkGroup:
         self._app_id = app_ids[0]
         self._together = tuple(sorted(by_id))
         self._deciding = by_id[self._together[0]]
-        self._in_turn = [sink for sink in sinks if sink is not self._deciding] + [self._deciding]
+        self._in_turn = [by_id[each] for each in (*self._together[1:], self._together[0])]
+        self._seen_partial: set[int] = set()
 
     # --- in the coordinator -------------------------------------------------------------------------------------
 
@@ -142,7 +151,7 @@ class SinkGroup:
         for sink in self._in_turn:
             sink._commits.require_earlier_committed(staged[sink], checkpoint_id)
         results = self._finish(checkpoint_id, staged, FRESH_MS)
-        if results is None:
+        if not results:
             found = self._of_each(lambda sink: sink.committed(checkpoint_id))
             if not any(found.values()):
                 raise InvalidInputError(
@@ -169,58 +178,65 @@ class SinkGroup:
         """
         results: dict[Sink, dict[int, WriteResult]] = {sink: {} for sink in self._sinks}
         try:
+            last = self.last_checkpoint_id()  # a later one may be in some tables only
             staged = self._staged()
             ended = {
                 checkpoint_id
                 for checkpoint_id in sorted({each.checkpoint_id for found in staged.values() for each in found})
                 if self._recovered(checkpoint_id, staged, results)
             }
-            last = self.last_checkpoint_id()
         except TxlogError as error:
             error.recovery = tuple(Recovery(results[sink]) for sink in self._sinks)
             raise
         recoveries = []
         for sink in self._sinks:
-            left = [replace(each, is_sealed=False) for each in staged[sink] if each.checkpoint_id not in ended]
+            left = [
+                replace(each, is_sealed=False, is_void=each.is_void or each.is_sealed)
+                for each in staged[sink]
+                if each.checkpoint_id not in ended
+            ]
             past = stale(left, last)
             for each in past:
                 sink._staging.remove_quietly(each.names)
-            partial = {each.checkpoint_id: each.attempts for each in left if each not in past}
+            partial = {each.checkpoint_id: each.attempts for each in left if each.has_work and each not in past}
             recoveries.append(Recovery(results[sink], partial))
             logger.info("%s: %r: %s", sink._open_table.uri, self._app_id, recoveries[-1])
+        self._seen_partial = {checkpoint_id for each in recoveries for checkpoint_id in each.partial}
         return tuple(recoveries)
 
     def discard(self, checkpoint_id: int) -> bool:
         """Give up the staging of a checkpoint in all tables, as `Sink.discard` does in one. Write it again afterwards.
 
-        Call it while no process commits the checkpoint. A commit that has begun stops, but what it has sent to a table
-        may still land there: it then raises, and names the tables that lack their rows.
+        A commit that is under way at this moment gives all tables their rows, or none: a sealed checkpoint costs a
+        version of one table (``DISCARD CHECKPOINT`` in its history), after which none of its rows can land.
 
         Args:
             checkpoint_id: The checkpoint.
 
         Returns:
-            False if nothing was staged.
+            False if nothing was discarded: nothing was staged, or what `recover` reported as partial was sealed by
+            another process since, and stays.
 
         Raises:
             InvalidInputError: A table has the checkpoint already, so the others must get it too.
             StorageError: A store failed; call again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
-        staged = self._staged()
-        found = {sink: each for sink in self._sinks if (each := _of(staged[sink], checkpoint_id)) is not None}
-        is_decided = self._deciding in found and found[self._deciding].is_sealed
-        if is_decided:
-            self._undecide(found[self._deciding])
-        elif self._deciding in found and not self._deciding._staging.give_up(found[self._deciding]):
-            raise InvalidInputError(
-                f"another process has sealed checkpoint {checkpoint_id} of {self._app_id!r} meanwhile: discard it again"
-                " if it must not be committed"
-            )
-        for sink in reversed(self._in_turn):  # nobody may seal or commit it for all, once one has lost its rows
-            if sink in found:
-                sink._staging.discard(found[sink])
-        return bool(found)
+        is_partial = checkpoint_id in self._seen_partial
+        self._seen_partial.discard(checkpoint_id)
+        found = self._found(self._staged(to_give_up=True), checkpoint_id)
+        if not any(each.has_work for each in found.values()):
+            return False
+        if self._is_decided(found) and not is_partial:
+            self._require_in_no_table(checkpoint_id)
+            for sink in self._first(self._seals(found)):
+                if not give_up_in_log(sink._open_table, self._app_id, checkpoint_id, found[sink].round):
+                    self._require_in_no_table(checkpoint_id)
+            self._give_up(found, sealed_too=True)
+        elif not self._give_up(found):
+            tell_sealed_meanwhile(self._deciding._open_table.uri, self._app_id, checkpoint_id)
+            return False
+        return True
 
     def abandon(self, checkpoint_id: int) -> tuple[Abandoned, ...]:
         """Give up a checkpoint for good in every table that lacks it, as `Sink.abandon` does in one.
@@ -238,16 +254,28 @@ class SinkGroup:
             StorageError: A store failed; call again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
-        staged = self._staged()
+        staged = self._staged(to_give_up=True)
         for sink in self._in_turn:  # before a table gives it up
             sink._commits.require_earlier_committed(staged[sink], checkpoint_id)
-        found = {
-            sink: abandon(
-                sink._open_table, sink._commits, self._app_id, checkpoint_id, sink._user_metadata, self._together
-            )
-            for sink in reversed(self._in_turn)  # while the deciding table is sealed, a recovery commits to the others
-        }
-        return tuple(found[sink] for sink in self._sinks)
+        found = self._found(staged, checkpoint_id)
+        begin = self._deciding._staging.begin_to_give_up
+        first: list[Sink] = []
+        if self._is_decided(found) or begin(found[self._deciding]) is None:  # or sealed meanwhile
+            found = self._found(self._staged(to_give_up=True), checkpoint_id)
+            first = self._first(self._seals(found))
+        given_up = {sink: self._abandon(sink, checkpoint_id, is_first=True) for sink in first}
+        if first and self._deciding not in first:
+            begin(found[self._deciding], sealed_too=True)  # from now on no other table gets its rows
+        for sink in self._in_turn:  # the deciding one last: what says that it was given up goes with it
+            if sink not in given_up:
+                given_up[sink] = self._abandon(sink, checkpoint_id)
+        for sink in first:
+            sink._staging.remove_quietly(found[sink].names)
+        return tuple(given_up[sink] for sink in self._sinks)
+
+    def _abandon(self, sink: Sink, checkpoint_id: int, *, is_first: bool = False) -> Abandoned:
+        asked = sink._open_table, sink._commits, self._app_id, checkpoint_id, sink._user_metadata, self._together
+        return abandon(*asked, is_first=is_first)
 
     def last_checkpoint_id(self) -> int | None:
         """The application's last checkpoint. After `recover`, every table has it, unless it had no rows for the table.
@@ -281,9 +309,14 @@ class SinkGroup:
             raise unknown[0]
         return found
 
-    def _staged(self) -> dict[Sink, tuple[StagedCheckpoint, ...]]:
-        """What is staged in each table; the deciding one is listed last."""
-        return {sink: sink._staging.checkpoints(self._app_id) for sink in self._in_turn}
+    def _staged(self, *, to_give_up: bool = False) -> dict[Sink, tuple[StagedCheckpoint, ...]]:
+        """What is staged in each table.
+
+        The deciding table is listed first: what it shows as sealed is sealed in the others. ``to_give_up``: it is
+        listed last, so that what the others show is not of a later round than what is given up there.
+        """
+        in_turn = self._in_turn if to_give_up else reversed(self._in_turn)
+        return {sink: sink._staging.checkpoints(self._app_id) for sink in in_turn}
 
     def _recovered(
         self,
@@ -299,15 +332,48 @@ class SinkGroup:
             results[sink][checkpoint_id] = result
         return True
 
-    def _undecide(self, deciding: StagedCheckpoint) -> None:
-        """Take the deciding seal away. Raises if a table has the checkpoint, so that all must get it; then it stays."""
-        self._require_in_no_table(deciding.checkpoint_id)
-        seal = self._deciding._staging.unseal(deciding)  # from now on, no process begins to commit it to a table
-        try:
-            self._require_in_no_table(deciding.checkpoint_id)  # one may have done so meanwhile
-        except TxlogError:
-            self._deciding._staging.seal_again(deciding, seal)
-            raise
+    def _found(
+        self, staged: Mapping[Sink, Sequence[StagedCheckpoint]], checkpoint_id: int
+    ) -> dict[Sink, StagedCheckpoint]:
+        """What is staged of a checkpoint in each table."""
+        nothing = self._deciding._staging.nothing(self._app_id, checkpoint_id)
+        return {sink: _of(staged[sink], checkpoint_id) or nothing for sink in self._in_turn}
+
+    def _is_decided(self, found: Mapping[Sink, StagedCheckpoint]) -> bool:
+        deciding = found[self._deciding]
+        return deciding.is_sealed and self._deciding._staging.is_sealed(deciding)
+
+    def _seals(self, found: Mapping[Sink, StagedCheckpoint]) -> dict[Sink, Manifest]:
+        """The seals of a checkpoint; that of the deciding table is read last."""
+        read = {sink: self._seal_of(sink, found[sink]) for sink in self._in_turn}
+        return {sink: seal for sink, seal in read.items() if seal is not None}
+
+    def _first(self, seals: Mapping[Sink, Manifest]) -> list[Sink]:
+        """The table that gets its rows before all others; and before it, those whose seal another program removed:
+        nobody knows any more whether they have rows."""
+        first = []
+        for sink in self._in_turn:
+            seal = seals.get(sink)
+            if seal is None or not seal.leaves_no_record:
+                first.append(sink)
+            if seal is not None and not seal.leaves_no_record:
+                break
+        return first
+
+    def _give_up(self, found: Mapping[Sink, StagedCheckpoint], *, sealed_too: bool = False) -> bool:
+        """Remove a checkpoint's work from all tables; False if it is sealed for all by now, unless ``sealed_too``.
+
+        Until that is done, nobody can seal it in the deciding table.
+        """
+        deciding = self._deciding._staging
+        names = deciding.begin_to_give_up(found[self._deciding], sealed_too=sealed_too)
+        if names is None:
+            return False
+        for sink, each in found.items():
+            if sink is not self._deciding and each.has_work:
+                sink._staging.give_up(each, sealed_too=sealed_too or each.is_sealed)
+        deciding.end_giving_up(found[self._deciding], names)
+        return True
 
     def _require_in_no_table(self, checkpoint_id: int) -> None:
         for sink in self._sinks:
@@ -322,25 +388,31 @@ class SinkGroup:
     def _finish(
         self, checkpoint_id: int, staged: Mapping[Sink, Sequence[StagedCheckpoint]], fresh_ms: int = 0
     ) -> dict[Sink, WriteResult] | None:
-        """Commit a decided checkpoint to each table, then remove its staging; None if it is not decided, or done."""
-        deciding = _of(staged[self._deciding], checkpoint_id)
+        """Commit a decided checkpoint to each table, then remove its staging; None if it is not decided, or done.
+        Nothing of it lands, and its staging is removed, if it was given up."""
+        found = self._found(staged, checkpoint_id)
+        deciding = found[self._deciding]
         # All are read before a table gets its rows, and even if it is not decided: a seal of other tables is an error.
-        found_seals = {sink: self._seal_of(sink, _of(staged[sink], checkpoint_id)) for sink in reversed(self._in_turn)}
-        seals = {sink: seal for sink, seal in found_seals.items() if seal is not None}
-        if deciding is None or self._deciding not in seals:
+        seals = self._seals(found)
+        # If its seal is in force still, those of the others are of the same round.
+        if self._deciding not in seals or not self._deciding._staging.is_sealed(deciding):
             return None
+        first = self._first(seals)
         results: dict[Sink, WriteResult] = {}
-        for sink in self._in_turn:
+        for sink in (*first, *(each for each in self._in_turn if each not in first)):
             if results and not self._deciding._staging.is_sealed(deciding):
                 self._require_ended(checkpoint_id, seals)
                 return None
-            mine = _of(staged[sink], checkpoint_id)
-            found = None
-            if mine is not None and mine.is_sealed:
-                found = sink._commits.commit_sealed(mine, staged[sink], fresh_ms, self._together)
-            if found is None:
-                found = sink.committed(checkpoint_id)
-            if found is None:
+            result = None
+            if found[sink].is_sealed:
+                try:
+                    result = sink._commits.commit_sealed(found[sink], staged[sink], fresh_ms, self._together)
+                except GivenUp:
+                    self._give_up(found, sealed_too=True)
+                    return {}
+            if result is None:
+                result = sink.committed(checkpoint_id)
+            if result is None:
                 if not self._deciding._staging.is_sealed(deciding):
                     self._require_ended(checkpoint_id, seals)
                     return None
@@ -350,7 +422,7 @@ class SinkGroup:
                     f" without its rows; group.discard({checkpoint_id}), if no table has it, to write it again",
                     table=sink._open_table.uri,
                 )
-            results[sink] = found
+            results[sink] = result
         for sink in reversed(self._in_turn):
             past = stale(staged[sink], None if results[sink].outcome == "empty" else checkpoint_id)
             own = [each for each in staged[sink] if each.checkpoint_id == checkpoint_id]

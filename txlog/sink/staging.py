@@ -7,6 +7,9 @@ Layout. One flat folder next to the log, hidden from every vacuum by its undersc
 
     _txlog/staging/<app>.<checkpoint>.task.<task>.<attempt>     the committable of one attempt of one task
     _txlog/staging/<app>.<checkpoint>.manifest                  the seal of the checkpoint
+    _txlog/staging/<app>.<checkpoint>.<round>.manifest          the same after it was given up, from round 1
+    _txlog/staging/<app>.<checkpoint>.<round>.void              the seal of this round is void
+    _txlog/staging/<app>.<checkpoint>.<round>.over              the work that this round gave up is removed
 
 ``<app>`` is the readable start of the app_id and a hash of all of it, ``<checkpoint>`` its id in 20 digits. An object
 is written once, by put-if-absent, durable when that returns (on a disk: synced, linked, its directory synced), and
@@ -28,10 +31,14 @@ What a crash leaves, and what `Sink.recover` does about it:
     while staging is deleted          leftovers of a checkpoint that the ``txn`` covers: deleted
 
 If two processes seal one checkpoint, put-if-absent accepts one manifest, and the other process reads it. If two commit
-it, the ``txn`` action lets one win, and the other finds that it is committed. A process that removes an unsealed
-checkpoint first puts a placeholder under the manifest's name, and deletes it last. A concurrent seal is then refused,
-or finds that what it names was deleted and undoes itself. If the remover dies, the placeholder stays, and the next
-remover finishes the work.
+it, the ``txn`` action lets one win, and the other finds that it is committed.
+
+Who gives up a checkpoint that is not sealed puts a placeholder under the manifest's name, so either it is given up or
+it is sealed; who gives up a sealed one puts ``void`` beside the seal. Both name the work that goes. It is deleted, then
+``over`` is put, and from then on the checkpoint may be written and sealed again, under the names of the next round. If
+the remover dies, the next one deletes what was named, and nothing else. What says that a round is over stays until the
+application is past the checkpoint. So no name is used twice, and neither a remover nor a put that is late can meet the
+seal of a later round.
 """
 
 from __future__ import annotations
@@ -59,10 +66,13 @@ from txlog.writer.write_intent import WriteIntent, read_intent
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 
 _REQUESTS_AT_ONCE = 16
-_MANIFEST = ".manifest"
+_MANIFEST, _VOID, _OVER = "manifest", "void", "over"
 _GIVEN_UP = b"txlog-given-up 1\n"
+_IS_OVER = b"txlog-over 1\n"
 _READABLE_KEY_CHARACTERS = 40
-_NAME = re.compile(r"([A-Za-z0-9-]+)\.([0-9]{20})\.(?:manifest|task\.([0-9]{1,19})\.([0-9]{1,19}))")
+_NAME = re.compile(
+    r"([A-Za-z0-9-]+)\.([0-9]{20})\.(?:task\.([0-9]{1,19})\.([0-9]{1,19})|(?:([0-9]{1,9})\.)?(manifest|void|over))"
+)
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -118,6 +128,11 @@ class Manifest(msgspec.Struct, frozen=True):
         return not any(task.num_files or task.num_keys for task in self.tasks)
 
     @property
+    def leaves_no_record(self) -> bool:
+        """Whether its commit may make no version: it has no rows, and replaces none."""
+        return self.is_empty and self.intent.kind in ("append", "upsert")
+
+    @property
     def num_rows(self) -> int:
         return sum(task.num_rows for task in self.tasks)
 
@@ -150,7 +165,8 @@ class StagedCheckpoint(msgspec.Struct, frozen=True):
     """What a listing shows of one checkpoint of one application.
 
     ``attempts`` are the staged ones, ascending, by task_id; ``modified_ms`` is the newest object's time, by the store's
-    clock. ``names`` are all objects in the order of deletion: the manifest first.
+    clock. ``names`` are all objects in the order of deletion: manifests first. ``round`` is the one in which it is
+    sealed or given up next; ``is_void``: its seal was given up, and what it names may not be removed yet.
     """
 
     key: str
@@ -160,6 +176,13 @@ class StagedCheckpoint(msgspec.Struct, frozen=True):
     modified_ms: int
     size_bytes: int
     names: tuple[str, ...]
+    round: int = 0
+    is_void: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether more is left than what says that earlier rounds are over."""
+        return bool(self.attempts or self.is_sealed or self.is_void)
 
 
 class Staging:
@@ -177,33 +200,39 @@ class Staging:
         """
         self._each(self._stage, committables)
 
-    def seal(self, manifest: Manifest) -> Manifest:
-        """Write the manifest if the checkpoint has none. Returns the checkpoint's manifest.
+    def seal(self, manifest: Manifest, in_round: int = 0) -> Manifest:
+        """Write the manifest of this round if there is none. Returns the round's manifest.
 
         Raises NotFoundError if the staged work was given up, StorageError.
         """
-        name = _manifest_name(key_of(manifest.app_id), manifest.checkpoint_id)
+        name = _decision(key_of(manifest.app_id), manifest.checkpoint_id, in_round, _MANIFEST)
         body = manifest.to_bytes()
         found = self._create(name, body)
-        if found == _GIVEN_UP:
-            raise self._removed(manifest)
+        if found.startswith(_GIVEN_UP):
+            raise self.removed(manifest.app_id, manifest.checkpoint_id)
         return manifest if found == body else self._parsed(Manifest.from_bytes, found, name)
 
-    def check_sealed(self, manifest: Manifest) -> None:
-        """Undo the seal if staged work was removed after the listing. Raises NotFoundError, StorageError."""
+    def check_sealed(self, manifest: Manifest, in_round: int = 0) -> None:
+        """Make the seal void if staged work was removed after the listing. Raises NotFoundError, StorageError."""
         key = key_of(manifest.app_id)
         named = {_task_name(key, manifest.checkpoint_id, task.task_id, task.attempt) for task in manifest.tasks}
         listed = {meta.name for meta in self._required().list_from(min(named))} if named else set()
         try:
             self._each(self._required().stat, sorted(named - listed))  # a changing directory may hide a name
         except NotFoundError:
-            self._required().delete(_manifest_name(key, manifest.checkpoint_id))
-            raise self._removed(manifest) from None
+            sealed = StagedCheckpoint(key, manifest.checkpoint_id, True, {}, 0, 0, tuple(sorted(named)), in_round)
+            self.give_up(sealed, sealed_too=True)
+            raise self.removed(manifest.app_id, manifest.checkpoint_id) from None
 
-    def _removed(self, manifest: Manifest) -> NotFoundError:
+    def nothing(self, app_id: str, checkpoint_id: int) -> StagedCheckpoint:
+        """A checkpoint of which nothing is staged."""
+        return StagedCheckpoint(key_of(app_id), checkpoint_id, False, {}, 0, 0, ())
+
+    def removed(self, app_id: str, checkpoint_id: int) -> NotFoundError:
+        """The error for a checkpoint whose work goes while it is sealed."""
         return NotFoundError(
-            f"the staged work of checkpoint {manifest.checkpoint_id} of {manifest.app_id!r} was removed, or is being"
-            f" removed. Nothing was sealed: call sink.discard({manifest.checkpoint_id}) and write it again",
+            f"the staged work of checkpoint {checkpoint_id} of {app_id!r} was removed, or is being removed. Nothing was"
+            f" sealed: call sink.discard({checkpoint_id}) and write it again",
             table=self._table,
         )
 
@@ -222,9 +251,9 @@ class Staging:
 
     def manifest(self, staged: StagedCheckpoint) -> Manifest:
         """The seal of a checkpoint. Raises NotFoundError if it was deleted, InvalidInputError, StorageError."""
-        name = _manifest_name(staged.key, staged.checkpoint_id)
+        name = _decision(staged.key, staged.checkpoint_id, staged.round, _MANIFEST)
         body = self._required().read(name)
-        if body == _GIVEN_UP:
+        if body.startswith(_GIVEN_UP):
             raise NotFoundError("this checkpoint was given up before it was sealed", table=self._table, path=name)
         found = self._parsed(Manifest.from_bytes, body, name)
         if key_of(found.app_id) != staged.key or found.checkpoint_id != staged.checkpoint_id:
@@ -232,61 +261,57 @@ class Staging:
         return found
 
     def is_sealed(self, staged: StagedCheckpoint) -> bool:
-        """Whether the checkpoint is sealed by now. Raises StorageError."""
-        try:
-            return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) != _GIVEN_UP
-        except NotFoundError:
-            return False
+        """Whether the checkpoint is sealed by now, in the round of ``staged``. Raises StorageError."""
+        body = self._found(staged, _MANIFEST)
+        return body is not None and not body.startswith(_GIVEN_UP) and self._found(staged, _VOID) is None
 
     def is_given_up(self, staged: StagedCheckpoint) -> bool:
         """Whether a removal of this unsealed checkpoint has begun but not finished. Raises StorageError."""
+        body = self._found(staged, _MANIFEST)
+        return body is not None and body.startswith(_GIVEN_UP) and self._found(staged, _OVER) is None
+
+    def open_round(self, app_id: str, staged: StagedCheckpoint | None) -> int:
+        """The round in which the checkpoint may be sealed. Raises NotFoundError while its work is being removed."""
+        if staged is None:
+            return 0
+        if staged.is_void:
+            raise self.removed(app_id, staged.checkpoint_id)
+        return staged.round
+
+    def give_up(self, staged: StagedCheckpoint, *, sealed_too: bool = False) -> bool:
+        """Remove a checkpoint's staged work; False if it is sealed by now, unless ``sealed_too``. Raises StorageError.
+
+        A process that listed the work before cannot seal it any more.
+        """
+        names = self.begin_to_give_up(staged, sealed_too=sealed_too)
+        if names is not None:
+            self.end_giving_up(staged, names)
+        return names is not None
+
+    def begin_to_give_up(self, staged: StagedCheckpoint, *, sealed_too: bool = False) -> list[str] | None:
+        """The first half of `give_up`: from now on this round is not sealed any more, and the next one cannot be.
+
+        Returns the names to remove; None if the checkpoint is sealed and stays so.
+        """
+        identity = staged.key, staged.checkpoint_id, staged.round
+        named = [name for name in staged.names if _is_task(name)]
+        found = self._create(_decision(*identity, _MANIFEST), _given_up(named))
+        if not found.startswith(_GIVEN_UP):
+            if not sealed_too and not staged.is_void and self._found(staged, _VOID) is None:
+                return None
+            found = self._create(_decision(*identity, _VOID), _given_up(named))
+        return _names_in(found) or named
+
+    def end_giving_up(self, staged: StagedCheckpoint, names: Sequence[str]) -> None:
+        """The second half: remove what was given up; then the checkpoint may be sealed again, in the next round."""
+        self._each(self._required().delete, names)
+        self._create(_decision(staged.key, staged.checkpoint_id, staged.round, _OVER), _IS_OVER)
+
+    def _found(self, staged: StagedCheckpoint, kind: str) -> bytes | None:
         try:
-            return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) == _GIVEN_UP
+            return self._required().read(_decision(staged.key, staged.checkpoint_id, staged.round, kind))
         except NotFoundError:
-            return False
-
-    def give_up(self, staged: StagedCheckpoint) -> bool:
-        """Remove an unsealed checkpoint; False if it is sealed by now. Raises StorageError.
-
-        A placeholder takes the manifest's name meanwhile. Otherwise a process that listed the staged work earlier could
-        seal deleted work.
-        """
-        if self._create(_manifest_name(staged.key, staged.checkpoint_id), _GIVEN_UP) != _GIVEN_UP:
-            return False
-        self._remove_given_up(staged)
-        return True
-
-    def discard(self, staged: StagedCheckpoint) -> None:
-        """Remove a checkpoint, sealed or not; a process that listed it before cannot seal it. Raises StorageError."""
-        self.unseal(staged)
-        self._remove_given_up(staged)
-
-    def unseal(self, staged: StagedCheckpoint) -> bytes | None:
-        """Put the placeholder of `give_up` in the place of the seal, and keep the staged work. Raises StorageError.
-
-        Returns the seal, for `seal_again`; None if there was none.
-        """
-        name = _manifest_name(staged.key, staged.checkpoint_id)
-        seal = None
-        while (found := self._create(name, _GIVEN_UP)) != _GIVEN_UP:
-            seal = found
-            self._required().delete(name)
-        return seal
-
-    def seal_again(self, staged: StagedCheckpoint, seal: bytes | None) -> None:
-        """Undo `unseal`, unless another process has ended the checkpoint since. Raises StorageError."""
-        if not self.is_given_up(staged):
-            return
-        name = _manifest_name(staged.key, staged.checkpoint_id)
-        self._required().delete(name)
-        if seal is not None:
-            self._create(name, seal)
-
-    def _remove_given_up(self, staged: StagedCheckpoint) -> None:
-        """Remove the staged work, then the placeholder."""
-        name = _manifest_name(staged.key, staged.checkpoint_id)
-        self._each(self._required().delete, [each for each in staged.names if each != name])
-        self._required().delete(name)
+            return None
 
     def tasks(self, staged: StagedCheckpoint, attempts: dict[int, int]) -> list[tuple[SealedTask, Committable]]:
         """The committables of these attempts, by task_id. Raises NotFoundError, InvalidInputError, StorageError."""
@@ -334,8 +359,8 @@ class Staging:
         """Delete staged objects, manifests first; missing ones are fine. Raises StorageError."""
         store = self._required()
         found = list(names)
-        self._each(store.delete, [name for name in found if name.endswith(_MANIFEST)])
-        self._each(store.delete, [name for name in found if not name.endswith(_MANIFEST)])
+        self._each(store.delete, [name for name in found if name.endswith(f".{_MANIFEST}")])
+        self._each(store.delete, [name for name in found if not name.endswith(f".{_MANIFEST}")])
 
     def remove_quietly(self, names: Iterable[str]) -> bool:
         """Delete the staging of committed work; False if some is left. Never raises: the next call deletes the rest."""
@@ -404,18 +429,26 @@ def key_of(app_id: str) -> str:
 
 def _checkpoint(key: str, checkpoint_id: int, found: list[tuple[re.Match[str], ObjectMeta]]) -> StagedCheckpoint:
     attempts: dict[int, list[int]] = {}
+    rounds: dict[int, set[str]] = {}
     for match, _ in found:
         if match[3] is not None:
             attempts.setdefault(int(match[3]), []).append(int(match[4]))
-    is_manifest = {meta.name: match[3] is None for match, meta in found}
+        else:
+            rounds.setdefault(int(match[5] or 0), set()).add(match[6])
+    last = max(rounds, default=0)
+    is_over = _OVER in rounds.get(last, ())
+    now = set() if is_over else rounds.get(last, set())
+    is_manifest = {meta.name: match[6] == _MANIFEST for match, meta in found}
     return StagedCheckpoint(
         key=key,
         checkpoint_id=checkpoint_id,
-        is_sealed=any(is_manifest.values()),
+        is_sealed=_MANIFEST in now and _VOID not in now,
         attempts={task_id: tuple(sorted(attempts[task_id])) for task_id in sorted(attempts)},
         modified_ms=max(meta.modified_ms for _, meta in found),
         size_bytes=sum(meta.size for _, meta in found),
         names=tuple(sorted(is_manifest, key=lambda name: (not is_manifest[name], name))),
+        round=last + is_over,
+        is_void=_VOID in now,
     )
 
 
@@ -424,12 +457,22 @@ def _is_task(name: str) -> bool:
     return match is not None and match[3] is not None
 
 
+def _given_up(names: Iterable[str]) -> bytes:
+    return _GIVEN_UP + "".join(f"{name}\n" for name in sorted(names)).encode()
+
+
+def _names_in(given_up: bytes) -> list[str]:
+    """The tasks that were given up. Who can write here can delete it as well."""
+    return [name for name in given_up.decode("ascii", "replace").split("\n")[1:] if _is_task(name)]
+
+
 def _task_name(key: str, checkpoint_id: int, task_id: int, attempt: int) -> str:
     return f"{key}.{checkpoint_id:020d}.task.{task_id}.{attempt}"
 
 
-def _manifest_name(key: str, checkpoint_id: int) -> str:
-    return f"{key}.{checkpoint_id:020d}{_MANIFEST}"
+def _decision(key: str, checkpoint_id: int, in_round: int, kind: str) -> str:
+    number = f"{in_round}." if in_round or kind != _MANIFEST else ""
+    return f"{key}.{checkpoint_id:020d}.{number}{kind}"
 
 
 def _manifest(value: dict[str, Any]) -> Manifest:

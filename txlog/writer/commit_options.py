@@ -42,7 +42,8 @@ class CommitOptions(msgspec.Struct, frozen=True):
     decision come from: later commits that touch it are conflicts. With ``reads_table`` the rows were made from the
     table's rows of that version, whichever, so later commits that change any row are conflicts. ``on_conflict`` decides
     what follows a lost race; None leaves it to the operation: row changes rerun, and overwrites fail. ``isolation`` is
-    the Delta isolation level for concurrent commits; None leaves it to the table.
+    the Delta isolation level for concurrent commits; None leaves it to the table. ``void_from`` names an application
+    and a number: once the table's record of that application has reached it, this commit may not land any more.
     """
 
     app_id: str | None = None
@@ -53,6 +54,7 @@ class CommitOptions(msgspec.Struct, frozen=True):
     on_conflict: OnConflict | None = None
     isolation: IsolationName | None = None
     reads_table: bool = False
+    void_from: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         """Any library's integers become Python's, which the log can store and compare."""

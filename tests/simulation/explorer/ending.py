@@ -6,13 +6,12 @@ without any fault, whatever the actors did and suffered.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from explorer.session import Clock, see_others
 from explorer.versions import InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
-from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
+from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.sink.sink import Sink
 from txlog.store.table_store import TableStore
@@ -37,36 +36,15 @@ def recover_what_is_sealed(run: Run) -> None:
         table = opened(_store(run), None, {})
         for app_id in app_ids:
             try:
-                _recover(run, Sink(table, app_id), app_id)
+                Sink(table, app_id).recover()
             except TxlogError as error:
                 is_late = run.scenario.deletes or run.days_passed >= _PENDING_DAYS_MAX
                 is_too_old = is_late and isinstance(error, (InvalidInputError, MetadataChangedError))
-                # A delayed seal arrives after what it names was given up.
-                was_discarded = any(app_id == discarded for discarded, _ in run.ledger.discarded)
-                if not (is_too_old or was_discarded):
+                if not is_too_old:
                     raise InvariantBroken("what was sealed is recovered", str(error)) from error
                 excused.add(app_id)
     run.check()
     run.ledger.require_sealed_committed(excused)
-
-
-def _recover(run: Run, door: Sink, app_id: str) -> None:
-    """Recover, and discard what the errors say to discard: seals that nobody was told of and whose work is gone.
-
-    A process that sleeps for a day inside `Sink.prepare` may put its seal after a clean-up has deleted the work, and
-    die before it looks. A recovery can't tell this seal from one whose work another program deleted, so it stops.
-    """
-    while True:
-        try:
-            door.recover()
-            return
-        except NotFoundError as error:
-            advice = re.search(r"sink\.discard\((\d+)\)", str(error))
-            if advice is None or not run.days_passed:
-                raise
-            checkpoint_id = int(advice[1])
-            if (app_id, checkpoint_id) in run.ledger.sealed or not door.discard(checkpoint_id):
-                raise
 
 
 def export_what_was_exported(run: Run) -> None:

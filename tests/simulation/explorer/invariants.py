@@ -113,7 +113,7 @@ class Ledger:
         for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(_MANIFEST)):
             if name in self._staged and self._staged[name][0] is body:
                 continue
-            if body.startswith(b"txlog-given-up"):
+            if body.startswith((b"txlog-given-up", b"txlog-over")):
                 continue
             staged = orjson.loads(body.partition(b"\n")[2])
             work = (staged["app_id"], staged["checkpoint_id"])
@@ -122,7 +122,7 @@ class Ledger:
                 self._staged_keys[name] = tuple(file["path"] for file in staged.get("keys", ()))
                 self._staged[name] = (body, work, tuple(file["path"] for file in staged["files"]))
                 continue
-            start = name.removesuffix(_MANIFEST)
+            start = _checkpoint_of(name)
             tasks = [f"{start}.task.{task['task_id']}.{task['attempt']}" for task in staged["tasks"]]
             if not self._staged.keys() >= set(tasks):
                 raise InvariantBroken("a seal names what is staged", f"{work} is sealed with {tasks}")
@@ -136,14 +136,19 @@ class Ledger:
         yet.
         """
         for name, (_, work, paths) in self._staged.items():
-            if name.endswith(_MANIFEST) and name in self.staging.objects and work not in self.apps:
-                tasks = (task for task in self._staged if task.startswith(f"{name.removesuffix(_MANIFEST)}.task."))
+            is_sealed = name.endswith(_MANIFEST) and name in self.staging.objects and not self._is_void(name)
+            if is_sealed and work not in self.apps:
+                tasks = (task for task in self._staged if task.startswith(f"{_checkpoint_of(name)}.task."))
                 keys = [path for task in tasks for path in self._staged_keys.get(task, ())]
                 self._require_there(f"the seal of {work}", (*paths, *keys))
         for version, state in self.states.items():
             after = self.versions.get(version + 1)
             if after is None or after.modified_ms >= retained_ms or version in self.named:
                 self._require_there(f"v{version}", (path for add in state.live.values() for path in _paths_of(add)))
+
+    def _is_void(self, seal: str) -> bool:
+        in_round = seal.removesuffix(_MANIFEST).split(".")[2:] or ["0"]
+        return f"{_checkpoint_of(seal)}.{in_round[0]}.void" in self.staging.objects
 
     def _require_there(self, needed_by: str, paths: Iterable[str]) -> None:
         for path in paths:
@@ -425,6 +430,11 @@ class Ledger:
                     "a snapshot is the fold of the log",
                     f"{what} of v{version}: a reader saw {found}, the fold is {expected}",
                 )
+
+
+def _checkpoint_of(staged: str) -> str:
+    """How the names of everything begin that is staged for the same checkpoint."""
+    return ".".join(staged.split(".")[:2])
 
 
 def _without_marks(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,8 @@ class RowChange:
         options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
         if commit.transaction is not None:
             builder.set_transaction(*commit.transaction)
+        if commit.void_from is not None:
+            builder.read_application(commit.void_from[0])
         live = self._live_at(state)
         if self._definition is not None:  # then the change is only valid for its version
             require_definition(self._open_table, state, self._planned_on)
