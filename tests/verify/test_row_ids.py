@@ -90,3 +90,17 @@ def test_files_without_ids_are_sound_while_nothing_promises_ids(tmp_path: Path) 
     table.set_properties({"delta.feature.rowTracking": "supported"})
     table.append(pa.table({"id": [2]}))
     assert findings(table) == ()
+
+
+def test_a_writer_beside_a_check_raises_no_alarm(table: Table) -> None:
+    appended: list[int | None] = []
+
+    def append(what: str, done: int, total: int) -> None:
+        if what == "data files" and not appended:  # after the log was read, before the ids are looked at
+            appended.append(table.append(pa.table({"id": [7, 8]})).version)
+
+    before = table.version
+    found = verify_table(open_store(table.uri), on_progress=append)
+    assert (found.findings, found.version) == ((), before)
+    assert appended == [before + 1]
+    assert findings(table) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -447,3 +447,34 @@ def test_footers_are_read_and_their_rows_compared_with_the_statistics(tmp_path: 
     table.verify(footers=True, on_progress=lambda *step: steps.append(step))
     assert ("footers", 4, 4) in steps
     assert whole not in str(found.findings)
+
+
+class Meanwhile(Executor):
+    """An executor before whose first task something happens."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self.happens = [happens]
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        while self.happens:
+            self.happens.pop()()
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_files_that_a_writer_replaces_and_a_vacuum_deletes_during_a_check_are_no_findings(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint", properties={"delta.enableDeletionVectors": "true"})
+    table.append(pa.table({"id": [1, 2, 3]}))
+    table.delete("id = 2")
+
+    def replace() -> None:
+        table.overwrite(pa.table({"id": [9]}))
+        table.vacuum(retention_hours=0, force=True)
+
+    found = table.verify(footers=True, workers=Meanwhile(replace))
+    assert (found.findings, found.version, table.version > found.version) == ((), 2, True)
+    (live,) = table.files()["path"].to_pylist()
+    Path(table.uri, live).unlink()
+    found = table.verify(workers=Meanwhile(lambda: table.append(pa.table({"id": [4]}))))
+    assert [each.rule for each in found.findings] == ["missing-file"], "what the newest version needs, too"

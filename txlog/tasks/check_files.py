@@ -22,13 +22,17 @@ __all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FilePro
 
 
 class FileProblem(msgspec.Struct, frozen=True):
-    """What is wrong with a file; ``path`` is the file, or the file with its vector. ``version`` added it, if known."""
+    """What is wrong with a file; ``path`` is the file, or the file with its vector. ``version`` added it, if known.
+
+    ``data_file`` is the file that has the vector.
+    """
 
     rule: str
     message: str
     path: str
     is_warning: bool = False
     version: int | None = None
+    data_file: str | None = None
 
 
 class NamedFile(NamedTuple):
@@ -102,6 +106,7 @@ class CheckVectors(msgspec.Struct, frozen=True):
     def _problem(self, reader: DeletionVectorReader, row: Mapping[str, Any]) -> FileProblem | None:
         rows = num_records(row["stats"])
         vector = row["deletionVector"]
+        found: TxlogError
         at = f"at offset {vector['offset']}" if vector["offset"] is not None else "inline"
         if rows is None:
             message = f"has a deletion vector ({at}), but its statistics lack numRecords, which writers must keep"
@@ -109,13 +114,16 @@ class CheckVectors(msgspec.Struct, frozen=True):
         try:
             reader.dead_rows(DeletionVectorDescriptor.from_json(vector), rows)
         except CorruptLogError as error:
-            return FileProblem("bad-vector", f"{error.message}, {at}, for {row['path']}", error.path or row["path"])
+            rule, message, found = "bad-vector", f"{error.message}, {at}, for {row['path']}", error
         except UnsupportedFeatureError as error:
-            return FileProblem("vector-not-checked", error.message, error.path or row["path"], is_warning=True)
+            rule, message, found = "vector-not-checked", error.message, error
         except TxlogError as error:
             message = f"the deletion vector of {row['path']}, {at}, cannot be read: {error.message}"
-            return FileProblem("unreachable-vector", message, error.path or row["path"])
-        return None
+            rule, found = "unreachable-vector", error
+        else:
+            return None
+        is_warning = rule == "vector-not-checked"
+        return FileProblem(rule, message, found.path or row["path"], is_warning=is_warning, data_file=row["path"])
 
 
 class CheckFooters(msgspec.Struct, frozen=True):

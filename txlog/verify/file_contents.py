@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 
 from txlog.errors import TxlogError
 from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.paths import canonical_path, canonical_paths
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.verify.places import Places
 from txlog.workers.base import shares
 
-__all__ = ["check_footers", "check_vectors", "newest_files"]
+__all__ = ["changed_since", "check_footers", "check_vectors", "files_of"]
 
 _PARALLEL = 16
 _FILES_MAX = 64  # for each task
@@ -29,32 +30,46 @@ OnFiles = Callable[[int, int], None]
 """Called with the number of files done, and the total."""
 
 
-def check_vectors(store: TableStore, places: Places) -> Iterator[FileProblem]:
-    """Read every vector of the newest version. Yields nothing if the log cannot be read, which is reported
-    elsewhere."""
-    found = newest_files(store, "path", "stats", "deletionVector")
-    if found is not None:
-        version, files = found
+def check_vectors(store: TableStore, version: int, places: Places) -> Iterator[FileProblem]:
+    """Read every vector of a version. Yields nothing if the log cannot be read, which is reported elsewhere."""
+    files = files_of(store, version, "path", "stats", "deletionVector")
+    if files is not None:
         with_vectors = files.filter(pc.is_valid(files.column("deletionVector")))
         yield from _checked(CheckVectors(places.store, version), with_vectors, places, lambda done, total: None)
 
 
-def check_footers(store: TableStore, places: Places, on_files: OnFiles) -> Iterator[FileProblem]:
-    """Read the footer of every data file of the newest version. Yields nothing if the log cannot be read."""
-    found = newest_files(store, "path", "stats")
-    if found is not None:
-        version, files = found
+def check_footers(store: TableStore, version: int, places: Places, on_files: OnFiles) -> Iterator[FileProblem]:
+    """Read the footer of every data file of a version. Yields nothing if the log cannot be read."""
+    files = files_of(store, version, "path", "stats")
+    if files is not None:
         yield from _checked(CheckFooters(places.store, version), files, places, on_files)
 
 
-def newest_files(store: TableStore, *columns: str) -> tuple[int, pa.Table] | None:
-    """The newest version and these columns of its live files; None if the log cannot be read."""
+def files_of(store: TableStore, version: int | None, *columns: str) -> pa.Table | None:
+    """These columns of the live files of a version, None: of the newest. Returns None if the log cannot be read."""
     try:
         log = DeltaLog(store)
-        state = log.newest_state()
-        return state.version, log.files(state).select([*columns])
+        newest = log.newest_state()
+        state = newest if version in (None, newest.version) else log.state_at(version or 0)
+        return log.files(state).select([*columns])
     except TxlogError:
         return None
+
+
+def changed_since(store: TableStore, version: int) -> Callable[[str], bool]:
+    """Whether a live file of a version is no longer live, or has another vector, in the newest version: a vacuum may
+    have deleted what the older one needs. If a version cannot be read, nothing has changed."""
+    before, after = (files_of(store, each, "path", "deletionVector") for each in (version, None))
+    if before is None or after is None:
+        return lambda path: False
+    kept = {*_with_vectors(after)}
+    gone = {path for path, vector in _with_vectors(before) if (path, vector) not in kept}
+    return lambda path: canonical_path(path) in gone
+
+
+def _with_vectors(files: pa.Table) -> Iterator[tuple[str, str]]:
+    vectors = files["deletionVector"].to_pylist()
+    return zip(canonical_paths(files["path"]).to_pylist(), map(repr, vectors), strict=True)
 
 
 def _checked(

@@ -1,6 +1,6 @@
 """Checks the row ids of a table that tracks rows: whoever follows a row by its id must find this one row.
 
-In: the definition, and the live files of the newest version. Out: what is wrong, once for each rule, with a file as the
+In: the definition and the live files of one version. Out: what is wrong, once for each rule, with a file as the
 example. It reads the log alone. PROTOCOL.md, "Row Tracking", "Row IDs".
 """
 
@@ -18,7 +18,7 @@ from txlog.protocol.actions import DomainMetadata
 from txlog.protocol.properties import TableProperties
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import FileProblem
-from txlog.verify.file_contents import newest_files
+from txlog.verify.file_contents import files_of
 from txlog.verify.log_rules import LogState
 
 __all__ = ["check_row_ids"]
@@ -26,16 +26,16 @@ __all__ = ["check_row_ids"]
 _AGAIN = "drop the feature rowTracking and set delta.enableRowTracking again: every row then gets a new id"
 
 
-def check_row_ids(store: TableStore, state: LogState) -> Iterator[FileProblem]:
-    """Check the newest version. Yields nothing if it does not track rows, or if the log cannot be read, which is
-    reported elsewhere."""
+def check_row_ids(store: TableStore, version: int, state: LogState) -> Iterator[FileProblem]:
+    """Check ``version``, of which ``state`` is the definition: a later one has files above that one's high-water mark.
+
+    Yields nothing if it does not track rows, or if the log cannot be read, which is reported elsewhere."""
     metadata, protocol = state.metadata, state.protocol
     if metadata is None or protocol is None or not tracks_rows(protocol, metadata.configuration):
         return
-    found = newest_files(store, "path", "stats", "baseRowId", "defaultRowCommitVersion")
-    if found is None:
+    files = files_of(store, version, "path", "stats", "baseRowId", "defaultRowCommitVersion")
+    if files is None:
         return
-    _, files = found
     if TableProperties.of(metadata.configuration).enable_row_tracking:
         yield from _missing(files)
     yield from _wrong(files.filter(files["baseRowId"].is_valid()), state.domains.get(ROW_TRACKING_DOMAIN))

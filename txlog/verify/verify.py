@@ -391,7 +391,7 @@ class _Verifier:
         while window := list(itertools.islice(files, _FILES_AT_ONCE * workers.slots)):
             left = [file for file in window if not next(is_seen)]
             found = dict(workers.map(work, shares(left, workers, _FILES_MAX)))
-            for problem in itertools.chain.from_iterable(found[at] for at in sorted(found)):
+            for problem in self._standing(itertools.chain.from_iterable(found[at] for at in sorted(found))):
                 named[problem.rule] += 1
                 if named[problem.rule] <= DATA_FILES_MAX:
                     severity = "warning" if problem.is_warning else "error"
@@ -428,21 +428,33 @@ class _Verifier:
         from txlog.verify.file_contents import check_vectors
         from txlog.verify.iceberg import check_iceberg
 
-        self._problems([*check_vectors(self.store, self.places), *check_iceberg(self.store)])
+        vectors = check_vectors(self.store, self.newest, self.places)
+        self._problems([*self._standing(vectors), *check_iceberg(self.store)])
 
     def _row_ids(self) -> None:
         protocol = self.state.protocol
         if protocol is not None and "rowTracking" in (protocol.writer_features or ()):
             from txlog.verify.row_ids import check_row_ids
 
-            self._problems(check_row_ids(self.store, self.state))
+            self._problems(check_row_ids(self.store, self.newest, self.state))
 
     def _footers(self) -> None:
         from txlog.verify.file_contents import check_footers
 
-        self._problems(
-            check_footers(self.store, self.places, lambda done, total: self.on_progress("footers", done, total))
+        found = check_footers(
+            self.store, self.newest, self.places, lambda done, total: self.on_progress("footers", done, total)
         )
+        self._problems(self._standing(found))
+
+    def _standing(self, problems: Iterable[FileProblem]) -> Iterator[FileProblem]:
+        """Those that are not about a file which a writer has removed, and a vacuum deleted, while this looked."""
+        problems = [*problems]
+        if problems and self._exists(self.newest + 1):
+            from txlog.verify.file_contents import changed_since
+
+            is_of_the_past = changed_since(self.store, self.newest)
+            return (problem for problem in problems if not is_of_the_past(problem.data_file or problem.path))
+        return iter(problems)
 
     def _problems(self, problems: Iterable[FileProblem | IcebergProblem]) -> None:
         for problem in problems:
