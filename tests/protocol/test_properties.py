@@ -49,9 +49,33 @@ def test_an_unknown_delta_key_is_refused_with_the_nearest_known_one() -> None:
         validate({"delta.checkpointIntervall": "10"})
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("txlog.merge-engin", "txlog.merge-engine"),
+        ("txlog.mergeEngine", "txlog.merge-engine"),
+        ("txlog.groupcommits", "txlog.groupCommit"),
+        ("txlog.iceberg.catalogue", "txlog.iceberg.catalog"),
+        ("txlog.parquet.encodings#v", "txlog.parquet.encoding"),
+        ("txlog.sequence.fields", "txlog.sequence.field"),
+    ],
+)
+def test_an_unknown_key_of_txlog_is_refused_with_the_nearest_known_one(key: str, meant: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"unknown table property '{key}'.*{meant}"):
+        validate({key: "x"})
+
+
+def test_an_unknown_key_of_txlog_that_resembles_none_is_refused_too() -> None:
+    for key in ("txlog.x", "txlog.", "txlog.parquet.x", "TXLOG.new"):
+        with pytest.raises(InvalidInputError, match=r"unknown table property.*must not start with 'txlog\.'"):
+            validate({key: "x"})
+
+
 def test_a_known_key_without_its_prefix_is_refused_since_it_would_do_nothing() -> None:
     with pytest.raises(InvalidInputError, match=r"'AppendOnly' is called 'delta\.appendOnly'"):
         validate({"AppendOnly": "true"})
+    with pytest.raises(InvalidInputError, match=r"'merge-engine' is called 'txlog\.merge-engine'"):
+        validate({"merge-engine": "first-row"})
 
 
 def test_a_custom_property_is_accepted_and_its_value_kept_unchanged() -> None:

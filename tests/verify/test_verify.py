@@ -478,3 +478,15 @@ def test_files_that_a_writer_replaces_and_a_vacuum_deletes_during_a_check_are_no
     Path(table.uri, live).unlink()
     found = table.verify(workers=Meanwhile(lambda: table.append(pa.table({"id": [4]}))))
     assert [each.rule for each in found.findings] == ["missing-file"], "what the newest version needs, too"
+
+
+def test_a_property_of_txlog_that_does_nothing_is_a_warning(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint", properties={"mine": "x", "txlog.groupCommit": "true"})
+    commit = Path(table.uri, "_delta_log", f"{0:020}.json")
+    commit.write_text(commit.read_text().replace('"txlog.groupCommit"', '"txlog.groupcommits"'))
+    (finding,) = Table.open(table.uri).verify().findings
+    assert (finding.rule, finding.severity, finding.version) == ("unknown-property", "warning", 0)
+    assert "did you mean 'txlog.groupCommit'" in finding.message
+    changed = Table.open(table.uri)
+    changed.unset_properties(["txlog.groupcommits"])
+    assert changed.verify().findings == ()

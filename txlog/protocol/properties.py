@@ -62,6 +62,7 @@ __all__ = [
     "path_text",
     "size_bytes",
     "stored",
+    "unknown_own_keys",
     "validate",
     "with_parquet_settings",
 ]
@@ -211,8 +212,8 @@ class TableProperties(msgspec.Struct, frozen=True):
 def validate(properties: Mapping[str, object]) -> dict[str, str]:
     """Check properties that a caller wants to set. Returns them as strings, in Delta's spelling.
 
-    Keys under ``delta.`` are matched whatever their case (Spark lower-cases options) and must be known; all other
-    keys are the user's own. Values may be strings, booleans or integers. Raises InvalidInputError naming the
+    Keys under ``delta.`` and ``txlog.`` are matched whatever their case (Spark lower-cases options) and must be known;
+    all other keys are the user's own. Values may be strings, booleans or integers. Raises InvalidInputError naming the
     key, the value and what was expected.
     """
     if not isinstance(properties, Mapping):
@@ -224,6 +225,21 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
             raise InvalidInputError(f"table property {key} is given twice, with different case")
         checked[key] = _checked_value(key, value)
     return checked
+
+
+def unknown_own_keys(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The ``txlog.`` keys of a table that do nothing in this release, each with what is wrong with it."""
+    found: dict[str, str] = {}
+    for key in configuration:
+        if key.startswith(PREFIX):
+            try:
+                known = _known_spelling(key)
+            except InvalidInputError as error:
+                found[key] = error.message
+            else:
+                if known != key:
+                    found[key] = f"the table property {key!r} is called {known!r}"
+    return found
 
 
 def means_same(key: str, stored: str | None, value: str) -> bool:
@@ -608,16 +624,22 @@ def _known_spelling(given: str) -> str:
         return _BY_FOLD[folded]
     if folded.startswith(PREFIX + FIELDS):
         return _field_spelling(given)
+    if folded.startswith(PREFIX):
+        raise _unknown(given, PREFIX)
     if not folded.startswith("delta."):
-        meant = _BY_FOLD.get(f"delta.{folded}")
+        meant = _BY_FOLD.get(f"delta.{folded}") or _BY_FOLD.get(f"{PREFIX}{folded}")
         if meant is not None:  # otherwise the property would silently have no effect
             raise InvalidInputError(f"the table property {given!r} is called {meant!r}; as {given!r} it does nothing")
         return given
     for prefix in _FAMILIES:
         if folded.startswith(prefix) and len(given) > len(prefix):
             return prefix + given[len(prefix) :]
-    raise InvalidInputError(
-        f"unknown table property {given!r}{_nearest(folded)}; keys of your own must not start with 'delta.'"
+    raise _unknown(given, "delta.")
+
+
+def _unknown(given: str, prefix: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"unknown table property {given!r}{_nearest(given.lower())}; keys of your own must not start with {prefix!r}"
     )
 
 
@@ -642,6 +664,8 @@ def _setting_spelling(given: str) -> str:
     near = difflib.get_close_matches(folded, [*_PARQUET, *_BY_COLUMN], n=1, cutoff=0.9)
     if meant is not None or near:
         raise InvalidInputError(f"unknown table property {given!r}: did you mean {meant or near[0]!r}?")
+    if folded.startswith(PREFIX):
+        raise _unknown(given, PREFIX)
     return given
 
 

@@ -40,6 +40,7 @@ from txlog.protocol.log_names import (
     version_prefix,
 )
 from txlog.protocol.paths import canonical_paths, resolve_data_path
+from txlog.protocol.properties import unknown_own_keys
 from txlog.result import counted
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
@@ -135,6 +136,7 @@ class _Verifier:
         self._replay(listing)
         self._lost_versions()
         self._unknown_features()
+        self._unknown_properties()
         self._incomplete_checkpoints(listed, listing)
         self._check_hint(hint, listing)
         if data_files and self.state.is_whole:
@@ -257,6 +259,13 @@ class _Verifier:
             self._found("unknown-feature", message, version=self.newest, severity="warning")
         except CorruptLogError as error:
             self._found("bad-protocol", error.message, version=self.newest)
+
+    def _unknown_properties(self) -> None:
+        """Warn about properties of txlog that do nothing: whoever set them may rely on them."""
+        if self.state.metadata is not None:
+            for message in unknown_own_keys(self.state.metadata.configuration).values():
+                message = f"{message}: this one does nothing in this release, so unset it"
+                self._found("unknown-property", message, version=self.newest, severity="warning")
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
