@@ -16,6 +16,7 @@ from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.table import Table, WriteMode, write
 from txlog.util.api_hints import Hinted, explains_calls, explains_names
+from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
     from txlog.store.retry import RetryPolicy
@@ -72,6 +73,7 @@ class Catalog(metaclass=Hinted):
         hooks: CommitHooks | None = None,
         key_cache_size: int | None = None,
         workers: GivenWorkers | None = None,
+        time_zone: str = UTC,
     ) -> Table:
         """Open a table by its name.
 
@@ -81,6 +83,7 @@ class Catalog(metaclass=Hinted):
             hooks: As for `Table.open`.
             key_cache_size: As for `Table.open`.
             workers: As for `Table.open`.
+            time_zone: As for `Table.open`.
 
         Returns:
             The table, open.
@@ -90,7 +93,8 @@ class Catalog(metaclass=Hinted):
             TxlogError: What `Table.open` raises.
         """
         place = self.names.resolve(name)
-        return Table.open(place, retry=retry, hooks=hooks, key_cache_size=key_cache_size, workers=workers)
+        given: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size}
+        return Table.open(place, workers=workers, time_zone=time_zone, **given)
 
     def create(
         self,
@@ -110,8 +114,8 @@ class Catalog(metaclass=Hinted):
             partition_by: As for `Table.create`.
             properties: As for `Table.create`.
             exist_ok: As for `Table.create`.
-            **options: ``cluster_by``, ``column_mapping``, ``user_metadata``, ``retry``, ``hooks`` and
-                ``key_cache_size`` of `Table.create`.
+            **options: ``cluster_by``, ``column_mapping``, ``user_metadata``, ``retry``, ``hooks``,
+                ``key_cache_size`` and ``time_zone`` of `Table.create`.
 
         Returns:
             The table, open.

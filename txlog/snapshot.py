@@ -74,7 +74,7 @@ class Version:
         from txlog.expressions.conditions import bind_predicate
 
         with TxlogError.located(self.log.uri, self.state.version):
-            return bind_predicate(where, self.state.schema, now=ambient.now())
+            return bind_predicate(where, self.state.schema, self.state.time_zone, now=ambient.now())
 
     def read_tasks(
         self, columns: Sequence[str] | None, where: str | Predicate | None, target_bytes: int
@@ -445,7 +445,8 @@ class Snapshot(Readable):
         return self._version.log.uri, self.table_id, self.version
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _at, (self._version.log.store, self.version)
+        log = self._version.log
+        return _at, (log.store, self.version, log.time_zone)
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -460,9 +461,9 @@ def version_summary(state: TableState) -> list[str]:
     return [*parts, f"partitioned by {', '.join(state.partition_columns)}"] if state.partition_columns else parts
 
 
-def _at(store: TableStore, version: int) -> Snapshot:
+def _at(store: TableStore, version: int, time_zone: str) -> Snapshot:
     """Unpickles a snapshot: the receiving process reads the log itself."""
-    log = DeltaLog(store)
+    log = DeltaLog(store, time_zone=time_zone)
     return Snapshot(log, log.state_at(version))
 
 

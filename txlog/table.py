@@ -22,7 +22,7 @@ from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
 from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
-from txlog.util.arguments import names_in, type_name_of, whole_number
+from txlog.util.arguments import UTC, names_in, type_name_of, whole_number
 from txlog.util.lazy import cached_property
 from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions, OnConflict
@@ -94,6 +94,7 @@ def write(
     credential_provider: Callable[[], object] | None = None,
     hooks: CommitHooks | None = None,
     on_progress: OnProgress | None = None,
+    time_zone: str = UTC,
 ) -> WriteResult:
     """Write ``data`` to the Delta table at ``uri``. If there is no table, this creates it with the first rows.
 
@@ -140,7 +141,7 @@ def write(
     )
 
     def write_at(place: str | os.PathLike[str]) -> WriteResult:
-        open_table = _open_table(place, storage_options, retry, credential_provider, hooks)
+        open_table = _open_table(place, storage_options, retry, credential_provider, hooks, time_zone=time_zone)
         _probe_new_location(open_table)
         return _written(open_table, data, options, on_progress, ignores_existing=mode == "ignore")
 
@@ -264,6 +265,7 @@ class Table(Readable, metaclass=Hinted):
         hooks: CommitHooks | None = None,
         user_metadata: str | None = None,
         key_cache_size: int | None = None,
+        time_zone: str = UTC,
     ) -> Table:
         """Create an empty table as version 0.
 
@@ -301,13 +303,15 @@ class Table(Readable, metaclass=Hinted):
         if (named := _named(uri, storage_options, credential_provider)) is not None:
             from txlog.catalogs.open import made_at_name
 
-            handle: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size}
+            handle: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size, "time_zone": time_zone}
 
             def create_at(place: TablePlace) -> Table:
                 return cls.create(place, schema, partition_by, properties, **given, **handle)
 
             return made_at_name(*named, create_at, may_exist=exist_ok)
-        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
+        open_table = _open_table(
+            uri, storage_options, retry, credential_provider, hooks, key_cache_size, time_zone=time_zone
+        )
         create_table(open_table, schema, partition_by, properties, **given)
         return cls(open_table)
 
@@ -322,6 +326,7 @@ class Table(Readable, metaclass=Hinted):
         hooks: CommitHooks | None = None,
         key_cache_size: int | None = None,
         workers: GivenWorkers | None = None,
+        time_zone: str = UTC,
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
@@ -339,6 +344,9 @@ class Table(Readable, metaclass=Hinted):
                 few threads. Workers in other processes open the data files by the location and the storage options;
                 the log is read and written only here. Appends and overwrites run here, as do upserts and merges that
                 add columns and upserts with a merge engine.
+            time_zone: The zone of times without one: in conditions, values and SQL texts, in ``timestamp=`` and the
+                like, and in the table's stored expressions, as Spark computes them in the zone of its session. A region
+                such as "Europe/Berlin", or an offset such as "+02:00".
 
         Returns:
             The table, open.
@@ -352,7 +360,8 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.protocol.features import check_can_read
 
-        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size, workers)
+        given = hooks, key_cache_size, workers, time_zone
+        open_table = _open_table(uri, storage_options, retry, credential_provider, *given)
         state = open_table.log.newest_state()
         with TxlogError.located(open_table.uri, state.version):
             check_can_read(state.protocol, state.metadata)
@@ -460,8 +469,8 @@ class Table(Readable, metaclass=Hinted):
         Args:
             version: The number of a version.
             timestamp: A time in place of a version: the newest version at or before it. A ``datetime`` or an ISO 8601
-                string (without zone: UTC), a ``date`` (its first moment in UTC), or an integer, ms since the epoch. A
-                time after the newest commit means the newest version.
+                string (without zone: in the ``time_zone`` of the handle), a ``date`` (its first moment there), or an
+                integer, ms since the epoch. A time after the newest commit means the newest version.
             tag: The name of a version, from `tag`.
 
         Returns:
@@ -482,7 +491,7 @@ class Table(Readable, metaclass=Hinted):
         if timestamp is not None:
             from txlog.log_files.times import milliseconds
 
-            version = log.version_at(milliseconds(timestamp))
+            version = log.version_at(milliseconds(timestamp, log.time_zone))
         if version is None:
             return self._snapshot_of(self._read_newest().state)
         return self._snapshot_of(log.state_at(whole_number("version", version, table=self.uri)))
@@ -2072,10 +2081,11 @@ class Table(Readable, metaclass=Hinted):
 
     def __getstate__(self) -> dict[str, Any]:
         size_bytes = self._open_table.key_cache_size_bytes
-        return {"store": self._open_table.store, "retry": self._open_table.retry, "key_cache_size": size_bytes}
+        kept = {"retry": self._open_table.retry, "time_zone": self._open_table.time_zone}
+        return {"store": self._open_table.store, **kept, "key_cache_size_bytes": size_bytes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Table.__init__(self, OpenTable(state["store"], state["retry"], key_cache_size_bytes=state["key_cache_size"]))
+        Table.__init__(self, OpenTable(**state))
 
 
 class _AfterCommit:
@@ -2111,6 +2121,7 @@ def _open_table(
     hooks: CommitHooks | None = None,
     key_cache_size: int | None = None,
     workers: GivenWorkers | None = None,
+    time_zone: str = UTC,
 ) -> OpenTable:
     if type(uri) is str and not uri.startswith(_NAMED):
         store = open_store(uri, storage_options, credential_provider)
@@ -2119,7 +2130,7 @@ def _open_table(
 
         place = place_at(uri, storage_options, credential_provider)
         store, storage_options, credential_provider = place.store(), place.storage_options, place.credential_provider
-    return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers)
+    return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers, time_zone)
 
 
 def _probe_new_location(open_table: OpenTable) -> None:

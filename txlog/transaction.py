@@ -130,7 +130,7 @@ class Transaction:
 
         log, state = self._open_table.log, self._read_state
         with TxlogError.located(self._open_table.uri, state.version):
-            predicate = bind_predicate(where, state.schema, now=ambient.now())
+            predicate = bind_predicate(where, state.schema, state.time_zone, now=ambient.now())
         plan = ScanPlan(select(log.uri, state, columns, predicate), log.matching_files(state, predicate))
         self._builder.read_where(predicate, plan.files.column("path").to_pylist())
         return plan.to_arrow(log.store)
@@ -341,7 +341,7 @@ class Transaction:
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
             check_removable(self._state)
-            predicate = bind_predicate(where, self._state.schema)
+            predicate = bind_predicate(where, self._state.schema, self._state.time_zone)
         live = self._builder.live(self._open_table.log.matching_files(self._state, predicate))
         replaced = decided_by_partitions(self._open_table, self._state, predicate, live)
         self._builder.read_where(predicate, live.column("path").to_pylist())

@@ -550,8 +550,8 @@ def test_a_date_without_quotes_is_no_value_of_a_column_of_times(column: str) -> 
 def test_a_dotted_name_without_backticks_is_refused_with_the_name_in_backticks() -> None:
     schema = from_arrow(pa.schema([("a.b", pa.int64())]))
     with pytest.raises(InvalidInputError, match=r"no column a\.b: the table has a\.b\. .* `a\.b` in backticks"):
-        bind_predicate("a.b = 1", schema)
-    assert bind_predicate("`a.b` = 1", schema) is not None
+        bind_predicate("a.b = 1", schema, "UTC")
+    assert bind_predicate("`a.b` = 1", schema, "UTC") is not None
 
 
 # --- what users give for a value ----------------------------------------------------------------------------------
@@ -630,7 +630,7 @@ X, S = pc.field("i"), pc.field("s")
     ],
 )
 def test_an_expression_of_pyarrow_is_read_as_its_sql_equivalent(expression: pc.Expression, text: str) -> None:
-    assert bind_predicate(expression, SCHEMA) == parse_predicate(text, SCHEMA)
+    assert bind_predicate(expression, SCHEMA, "UTC") == parse_predicate(text, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -648,7 +648,7 @@ def test_a_pyarrow_expression_without_an_sql_equivalent_is_refused_and_named(
     expression: pc.Expression, reason: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        bind_predicate(expression, SCHEMA)
+        bind_predicate(expression, SCHEMA, "UTC")
 
 
 # --- plain data -----------------------------------------------------------------------------------------------

@@ -384,7 +384,7 @@ def test_pruning_a_table_without_files_gives_an_empty_mask() -> None:
     ],
 )
 def test_a_built_predicate_is_the_same_as_its_text(built: Predicate, text: str) -> None:
-    assert bind_predicate(built, SCHEMA) == bind_predicate(text, SCHEMA)
+    assert bind_predicate(built, SCHEMA, "UTC") == bind_predicate(text, SCHEMA, "UTC")
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
 def test_a_chain_too_deep_to_follow_says_what_to_use_instead() -> None:
     deep = reduce(or_, [col("l") == number for number in range(20_000)])
     with pytest.raises(InvalidInputError, match="isin"):
-        bind_predicate(deep, SCHEMA)
+        bind_predicate(deep, SCHEMA, "UTC")
 
 
 def test_a_predicate_has_no_truth_value_so_that_and_or_not_are_never_used_by_mistake() -> None:
@@ -512,7 +512,7 @@ def test_refused_text_names_what_is_wrong(text: str, reported: str) -> None:
         lambda: col(),
         lambda: col(""),
         lambda: col("l") == None,  # noqa: E711
-        lambda: bind_predicate(3, SCHEMA),  # type: ignore[arg-type]
+        lambda: bind_predicate(3, SCHEMA, "UTC"),  # type: ignore[arg-type]
         lambda: bind(col("l") == True, SCHEMA),  # noqa: E712
         lambda: bind(col("dt") == datetime.datetime(2024, 1, 1), SCHEMA),
         lambda: bind(col("s").isin(["a", 1]), SCHEMA),

@@ -32,7 +32,7 @@ from txlog.cli import (
 )
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import open_data_files
-from txlog.cli.opened import processes
+from txlog.cli.opened import open_table, processes
 from txlog.cli.options import (
     ClusterBy,
     Json,
@@ -44,8 +44,10 @@ from txlog.cli.options import (
     pairs,
     read_schema,
     schema_file,
+    time_zone,
 )
 from txlog.cli.usage import CommandGroup
+from txlog.util.arguments import UTC
 
 __all__ = ["app"]
 
@@ -63,7 +65,8 @@ Version = Annotated[
     int | None, typer.Option("--version", min=0, metavar="NUMBER", help="this version instead of the newest")
 ]
 Timestamp = Annotated[
-    str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC; or ms since 1970)")
+    str | None,
+    typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone; or ms since 1970)"),
 ]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
@@ -81,8 +84,17 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="show the version")
     ] = False,
+    zone: Annotated[
+        str,
+        typer.Option(
+            "--time-zone",
+            envvar="TXLOG_TIME_ZONE",
+            metavar="ZONE",
+            help="the zone of times without one, as Europe/Berlin or +02:00",
+        ),
+    ] = UTC,
 ) -> None:
-    pass
+    time_zone.set(zone)
 
 
 @app.command()
@@ -126,6 +138,7 @@ def create(
             column_mapping=cast(Any, column_mapping),
             exist_ok=exist_ok,
             storage_options=options,
+            time_zone=time_zone.get(),
         )
         facts = show.snapshot_facts(table.uri, table.snapshot())
         out.result(facts, *show.snapshot_shown(facts))
@@ -197,7 +210,7 @@ def history(
     out = Output(as_json)
     with out.reporting():
         with out.waiting("reading commits"):
-            entries = txlog.Table.open(uri, storage_options=options).history(limit)
+            entries = open_table(uri, options).history(limit)
         out.result(show.history_facts(entries), show.history_shown(entries))
 
 
@@ -339,7 +352,7 @@ def _at(
     options = pairs(storage_options, "--storage-option")
 
     def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:
-        table = txlog.Table.open(uri, storage_options=options)
+        table = open_table(uri, options)
         is_number = timestamp is not None and timestamp.isdecimal() and len(timestamp) > len("20261120")
         return table, table.snapshot(version, int(timestamp or 0) if is_number else timestamp)
 

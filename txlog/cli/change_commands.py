@@ -8,9 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-import txlog
 from txlog.arrow.wide_years import python_rows
 from txlog.cli.console import Output
+from txlog.cli.opened import open_table
 from txlog.cli.options import Json, Storage, Uri, names, pairs
 from txlog.cli.values import plain
 
@@ -57,7 +57,7 @@ def changes(
     out = Output(as_json)
     with out.reporting():
         with out.waiting("reading changes"):
-            reader = txlog.Table.open(uri, storage_options=options).changes(
+            reader = open_table(uri, options).changes(
                 from_version,
                 to_version,
                 names(columns) if columns else None,

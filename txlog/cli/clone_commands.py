@@ -25,7 +25,7 @@ def clone(
     ] = False,
     version: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="the version to clone")] = None,
     timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")
+        str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone)")
     ] = None,
     mode: Annotated[
         str, typer.Option(metavar="error|ignore|replace", help="what to do if there is a table at TARGET")

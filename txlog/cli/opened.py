@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import txlog
 from txlog.cli.console import Output
-from txlog.cli.options import pairs
+from txlog.cli.options import pairs, time_zone
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-__all__ = ["opened", "processes"]
+__all__ = ["open_table", "opened", "processes"]
 
 
 @contextlib.contextmanager
@@ -51,4 +51,9 @@ def opened(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting(), processes(workers) as executor:
-        yield txlog.Table.open(uri, storage_options=options, workers=executor), out
+        yield open_table(uri, options, executor), out
+
+
+def open_table(uri: str, storage_options: dict[str, str], workers: Executor | None = None) -> txlog.Table:
+    """The table at a location, with the options that all commands have. Raises what `Table.open` raises."""
+    return txlog.Table.open(uri, storage_options=storage_options, workers=workers, time_zone=time_zone.get())

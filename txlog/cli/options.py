@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.properties import size_bytes
 from txlog.protocol.schema import Struct, schema_from_json
 from txlog.protocol.schema_input import SCHEMA_EXAMPLE
+from txlog.util.arguments import UTC
 
 __all__ = [
     "AppId",
@@ -32,6 +34,7 @@ __all__ = [
     "read_schema",
     "schema_file",
     "size",
+    "time_zone",
 ]
 
 _COLUMNS = re.compile(r"\s*[\w`]+\s+[a-zA-Z]")
@@ -67,6 +70,10 @@ Workers = Annotated[
     typer.Option("--workers", metavar="NUMBER", help="do the work in this many processes; default: threads", min=1),
 ]
 UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
+
+
+time_zone: ContextVar[str] = ContextVar("time_zone", default=UTC)
+"""The zone of times without one, from ``--time-zone``, which stands before the command."""
 
 
 def commit_arguments(

@@ -22,7 +22,7 @@ def restore(
     uri: Uri,
     version: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="the version to restore")] = None,
     timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")
+        str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone)")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would change and what is missing")] = False,
     allow_missing_files: Annotated[

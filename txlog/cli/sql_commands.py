@@ -23,7 +23,7 @@ import txlog
 from txlog.arrow.wide_years import python_rows, python_values
 from txlog.cli.console import Output
 from txlog.cli.opened import processes
-from txlog.cli.options import Json, Storage, Workers, pairs
+from txlog.cli.options import Json, Storage, Workers, pairs, time_zone
 from txlog.cli.values import plain
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.protocol.schema import backquoted
@@ -153,7 +153,9 @@ def _run(
     from txlog.statements.sql import results_of
 
     facts = out.results_before
-    for result in results_of(text, LocalEngine(executor), catalog, parameters, storage_options or None):
+    for result in results_of(
+        text, LocalEngine(executor, time_zone.get()), catalog, parameters, storage_options or None
+    ):
         if out.as_json:
             facts.append(_facts(result))
         elif isinstance(result, pa.RecordBatchReader | pa.Table):

@@ -12,6 +12,7 @@ import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
+from txlog.cli.opened import open_table
 from txlog.cli.options import (
     AppId,
     CheckpointId,
@@ -25,6 +26,7 @@ from txlog.cli.options import (
     commit_arguments,
     names,
     pairs,
+    time_zone,
 )
 from txlog.commands.data_files import computed_names
 
@@ -91,7 +93,7 @@ def append(
         from txlog.catalogs.open import open_place
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
-        table = txlog.Table.open(uri, storage_options=options) if existing else None
+        table = open_table(uri, options) if existing else None
         data = data_for(table, files, file_format, (null_values, delimiter, no_header))
         if table is None:
             data.require_types()
@@ -137,7 +139,7 @@ def overwrite(
     commit = commit_arguments(app_id, checkpoint_id, user_metadata, on_conflict, read_version)
     out = Output(as_json)
     with out.reporting():
-        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+        table = open_table(uri, pairs(storage_options, "--storage-option"))
         data = data_for(table, files, file_format, (null_values, delimiter, no_header))
         arguments = {"where": where, **_file_arguments(parquet, merge_schema=merge_schema)}
         known = replayed_by_dry_run(table, commit) if dry_run else None
@@ -234,4 +236,6 @@ def _append(
         reader = data.reader(advance)
         if table is not None and not any(layout.values()):
             return table.append(reader, **arguments)
-        return txlog.write(uri, reader, storage_options=storage_options, **layout, **arguments)
+        return txlog.write(
+            uri, reader, storage_options=storage_options, time_zone=time_zone.get(), **layout, **arguments
+        )

@@ -29,7 +29,7 @@ from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns
 from txlog.protocol.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
 from txlog.protocol.upgrade_note import readers_note
-from txlog.util.arguments import check_text, invalid
+from txlog.util.arguments import UTC, check_text, invalid
 from txlog.util.lazy import pattern
 from txlog.util.wording import argument, call
 from txlog.writer.constraints import Constraint
@@ -272,7 +272,7 @@ def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
     sql = f"{path_text(path)} IS NOT NULL"
     if path[1:]:
         sql = f"{path_text(path[:-1])} IS NULL OR {sql}"
-    return Constraint(f"NOT NULL of column {path_text(path)}", sql, parse_predicate(sql, schema))
+    return Constraint(f"NOT NULL of column {path_text(path)}", sql, parse_predicate(sql, schema, zone=UTC))
 
 
 def _parameters(state: TableState, schema: Struct, path: ColumnPath, asked: AlterColumn) -> dict[str, str]:

@@ -83,8 +83,8 @@ def _range(log: DeltaLog, newest: TableState, span: Span) -> tuple[int, int]:
         )
     if span.to_version is not None and span.to_timestamp is not None:
         raise InvalidInputError(f"pass {argument('to_version')} or {argument('to_timestamp')}, not both", table=log.uri)
-    from_ms = None if span.from_timestamp is None else milliseconds(span.from_timestamp)
-    to_ms = None if span.to_timestamp is None else milliseconds(span.to_timestamp)
+    from_ms = None if span.from_timestamp is None else milliseconds(span.from_timestamp, log.time_zone)
+    to_ms = None if span.to_timestamp is None else milliseconds(span.to_timestamp, log.time_zone)
     if from_ms is not None and to_ms is not None and from_ms > to_ms:
         raise InvalidInputError(
             f"{argument('from_timestamp')} {span.from_timestamp} is after {argument('to_timestamp')}"

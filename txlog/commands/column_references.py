@@ -31,6 +31,7 @@ from txlog.protocol.properties import (
     path_text,
 )
 from txlog.protocol.schema import Struct, fold_name
+from txlog.util.arguments import UTC
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
 
@@ -165,7 +166,7 @@ def _rules(state: TableState) -> list[_Rule]:
     found = []
     for name, sql in stored_constraints(state.metadata.configuration, state.schema).items():
         try:
-            named = _named(parse_stored_condition(sql, state.schema))
+            named = _named(parse_stored_condition(sql, state.schema, UTC))
         except InvalidInputError:
             named = None
         owner = name.removeprefix(_INVARIANT) if name.startswith(_INVARIANT) else None
@@ -180,7 +181,7 @@ def _generated(schema: Struct) -> list[_Rule]:
     plain = without_generated(schema)
     for name, sql in stored_generated(schema).items():
         try:
-            named = frozenset(each for _, each in columns_of(parse_stored_value(sql, plain)))
+            named = frozenset(each for _, each in columns_of(parse_stored_value(sql, plain, UTC)))
         except InvalidInputError:
             named = None
         text = f"the generated column {name} ({sql}) is computed from it"

@@ -48,7 +48,9 @@ def add_constraint(
                 f" ({state.metadata.configuration[found]}): drop it first with table.drop_constraint, or choose another"
                 " name"
             )
-        rule = Constraint(f"constraint {_name(key)}", condition, parse_predicate(condition, state.schema))
+        rule = Constraint(
+            f"constraint {_name(key)}", condition, parse_predicate(condition, state.schema, zone=state.time_zone)
+        )
 
     def change(state: TableState) -> DefinitionChange:
         metadata = replace(state.metadata, configuration={**state.metadata.configuration, key: condition})

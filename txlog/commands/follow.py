@@ -63,7 +63,9 @@ def follow_table(
             f"version {first} does not exist yet: the newest is {newest.version}", table=uri, version=first
         )
     with TxlogError.located(uri, newest.version):
-        predicate = None if where is None else bind_predicate(where, newest.schema, now=ambient.now())
+        predicate = None
+        if where is not None:
+            predicate = bind_predicate(where, newest.schema, newest.time_zone, now=ambient.now())
     selection = select(uri, newest, columns, predicate)
     read = frozenset(each.name for each in selection.needed())
     start = StreamOffset(newest.metadata.id, first, skipped - 1)

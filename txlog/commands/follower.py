@@ -361,7 +361,8 @@ def bind_to_feed(uri: str, state: TableState, where: str | Predicate | None) -> 
             )
         if where is None:
             return None
-        return bind_predicate(where, Struct((*state.schema.fields, *FEED_FIELDS)), now=ambient.now())
+        columns = Struct((*state.schema.fields, *FEED_FIELDS))
+        return bind_predicate(where, columns, state.time_zone, now=ambient.now())
 
 
 def _partitioning(state: TableState) -> list[tuple[str, ...]]:

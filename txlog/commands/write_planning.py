@@ -153,6 +153,7 @@ def _plan(
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,
         parquet=options.parquet,
+        time_zone=open_table.time_zone,
     )
     if plan.computed is None:
         return plan
@@ -187,7 +188,7 @@ def _job(
     if options.where is not None:
         from txlog.expressions.conditions import bind_predicate
 
-        plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema))
+        plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema, plan.time_zone))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)
         intent = WriteIntent("overwrite_where", where)
     return WriteJob(

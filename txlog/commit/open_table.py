@@ -30,7 +30,7 @@ from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
-from txlog.util.arguments import invalid, whole_number
+from txlog.util.arguments import UTC, invalid, whole_number
 from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.util.parallel import begin, new_lock
@@ -65,6 +65,7 @@ class OpenTable:
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Callable[[], object] | None = None,
         workers: GivenWorkers | None = None,
+        time_zone: str = UTC,
     ) -> None:
         self.store = store
         self.storage_options = storage_options
@@ -78,7 +79,7 @@ class OpenTable:
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
         self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
         self._workers = self._given(workers)
-        self.log = DeltaLog(store)
+        self.log = DeltaLog(store, time_zone=UTC if time_zone == UTC else _checked(time_zone))
         self.post_commit = PostCommit(self.log, hooks)
         self.last_read = LastRead()
         self.after_commit: Callable[[OpenTable, TableState], None] | None = None
@@ -94,6 +95,11 @@ class OpenTable:
     @property
     def uri(self) -> str:
         return self.store.uri
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of times without one."""
+        return self.log.time_zone
 
     def task_table(self, state: TableState, numbers: Numbers | None = None) -> TaskTable:
         """A version of the table as tasks get it, which open it by the same storage options in any process.
@@ -418,6 +424,12 @@ class LastRead:
         """Whether the user committed this version after the one last read."""
         with self._lock:
             return version in self._own
+
+
+def _checked(time_zone: str) -> str:
+    from txlog.util.time_zones import zone_name
+
+    return zone_name(time_zone)
 
 
 def _check_clustering(state: TableState) -> None:

@@ -35,13 +35,15 @@ from txlog.expressions.types import (
     arithmetic_type,
     can_assign,
     can_cast,
+    cast_depends_on_zone,
     common_type,
     is_integer,
     is_numeric,
     is_ordered,
     is_same_nested,
 )
-from txlog.expressions.values import fit
+from txlog.expressions.values import Microseconds, fit
+from txlog.expressions.zones import UTC, current_zone
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -62,6 +64,7 @@ from txlog.protocol.schema import (
 )
 from txlog.util.arguments import described
 from txlog.util.scalars import plain
+from txlog.util.time_zones import offset_of
 
 __all__ = [
     "arithmetic",
@@ -71,8 +74,10 @@ __all__ = [
     "call",
     "cast_to",
     "chosen",
+    "clock_of",
     "compare",
     "convert",
+    "instant_of",
     "is_null",
     "like",
     "like_any_case",
@@ -84,6 +89,7 @@ __all__ = [
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 """The operator that means the same with its sides swapped."""
 
+_DAY_MICROSECONDS = 86_400_000_000
 _ONE_ROW = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.array of a Python value imports pandas
 
 
@@ -116,7 +122,7 @@ def literal(value: Any) -> Value:
         return Value(value, Decimal(precision, scale), value)
     for kind, data_type in _KINDS.items():
         if isinstance(value, kind):
-            return Value(fit(value, data_type).value, data_type, value)
+            return Value(fit(value, data_type, current_zone()).value, data_type, value)
     raise ValueError(f"{type(value).__name__} is not a literal type")
 
 
@@ -175,7 +181,22 @@ def convert(expression: Expression, data_type: DataType) -> Expression:
             fitted = fit(expression.value, data_type)
             if fitted.exact:
                 return Value(fitted.value, data_type)
-    return call("cast", (expression,), data_type)
+    zone = current_zone()
+    in_zone = zone != UTC and cast_depends_on_zone(expression.type, data_type)
+    return call("cast", (expression,), data_type, (zone,) if in_zone else ())
+
+
+def clock_of(expression: Expression) -> Expression:
+    """A timestamp as what a clock in the zone of the text shows, which functions of the time of day take."""
+    is_instant = expression.type == TIMESTAMP and current_zone() != UTC
+    return convert(expression, TIMESTAMP_NTZ) if is_instant else expression
+
+
+def instant_of(clock: Expression, near: Expression) -> Expression:
+    """The opposite: the instant at which the clock shows it; of two, the one with the offset at ``near``."""
+    if clock.type != TIMESTAMP_NTZ or near.type != TIMESTAMP:
+        return clock
+    return call("instant", (clock, near), TIMESTAMP, (current_zone(), Written("{}")))
 
 
 def cast_to(expression: Expression, data_type: DataType) -> Expression:
@@ -267,13 +288,40 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
     if isinstance(left, Reference) and left.side == "target" and isinstance(right, Value):
         if operator == "<=>":  # as a comparison that skips files, and never unknown
             return And(as_condition(compare("=", left, right)), Not(IsNull(left.path, left.type)))
+        if _is_shown_twice(left.type, right):
+            return _compare_clock(operator, left, right)
         return bind_leaf(Comparison(left.path, operator, _written(right, left.type)), left.type)
     left, right = _comparable(left, right)
     return call(operator, (left, right), BOOLEAN)
 
 
+def _is_shown_twice(data_type: DataType, value: Value) -> bool:
+    """Whether a timestamp is compared with a column of clock times that have no order as instants: in the hour in which
+    summer time begins or ends."""
+    is_instant = value.type == TIMESTAMP and isinstance(value.written, datetime.datetime) and not value.written.tzinfo
+    return data_type == TIMESTAMP_NTZ and is_instant and offset_of(current_zone()) is None
+
+
+def _compare_clock(operator: str, left: Reference, right: Value) -> Predicate:
+    """The comparison of instants, and bounds that skip files: within a day, clock times have the same order."""
+    assert isinstance(right.written, datetime.datetime)
+    clock_us = fit(right.written, TIMESTAMP_NTZ).value
+    assert isinstance(clock_us, int)
+    bounds: list[Predicate] = []
+    if operator in ("=", ">", ">="):
+        bounds.append(Comparison(left.path, ">=", clock_us - _DAY_MICROSECONDS, left.type))
+    if operator in ("=", "<", "<="):
+        bounds.append(Comparison(left.path, "<=", clock_us + _DAY_MICROSECONDS, left.type))
+    exact = as_condition(call(operator, (convert(left, TIMESTAMP), right), BOOLEAN))
+    return balanced([*bounds, exact], And)
+
+
 def _written(value: Value, data_type: DataType) -> Any:
-    """The literal as the Python value that `values.fit` expects for a comparison with a column."""
+    """The literal as the value that `values.fit` expects for a comparison with a column."""
+    if data_type == TIMESTAMP and value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        found = convert(value, TIMESTAMP)
+        if isinstance(found, Value) and isinstance(found.value, int):
+            return Microseconds(found.value)
     if value.written is not None:
         return value.written
     if value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
@@ -295,7 +343,7 @@ def _dated(value: Value, data_type: DataType) -> Value:
 def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Value) and one.type == STRING and isinstance(one.value, str) and other.type != STRING:
-            parsed = fit(one.value, other.type)
+            parsed = fit(one.value, other.type, current_zone())
             if parsed.exact:
                 typed: Expression = Value(parsed.value, other.type)
                 return (left, typed) if one is right else (typed, right)
@@ -320,7 +368,8 @@ def is_null(operand: Expression) -> Expression:
 def member(operand: Expression, items: Sequence[Expression]) -> Expression:
     """``operand IN (items)``."""
     values = [item for item in items if isinstance(item, Value)]
-    if len(values) < len(items) or isinstance(operand, Value):
+    of_clock = any(_is_shown_twice(operand.type, value) for value in values)
+    if len(values) < len(items) or isinstance(operand, Value) or of_clock:
         return balanced([as_condition(compare("=", operand, item)) for item in items], Or)
     present = [value for value in values if value.value is not None]
     has_null = len(present) < len(values)
@@ -330,7 +379,7 @@ def member(operand: Expression, items: Sequence[Expression]) -> Expression:
     kept = []
     for value in present:
         _comparable(operand, value)
-        fitted = fit(_written(value, operand.type), operand.type)
+        fitted = fit(_written(value, operand.type), operand.type, current_zone())
         kept += [fitted.value] if fitted.exact else []
     return call("in", (operand,), BOOLEAN, (tuple(kept), has_null))
 

@@ -1,4 +1,4 @@
-"""CAST and store assignment with Arrow's kernels. Results equal Spark's in ANSI mode; time zones are UTC.
+"""CAST and store assignment with Arrow's kernels. Results equal Spark's in ANSI mode.
 
 In: an array or an Arrow expression of one Delta type. Out: the same in another type. A value that the type cannot hold
 raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A cast to an integer truncates a fraction; a cast to a decimal
@@ -15,12 +15,15 @@ import pyarrow.compute as pc
 from txlog.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.arrow.decimals import rounded, truncated
 from txlog.arrow.wide_years import date_text
-from txlog.expressions.types import INTEGER_DIGITS, is_floating, is_integer, is_numeric
+from txlog.expressions.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
+from txlog.expressions.zones import UTC, as_clock, as_instant
 from txlog.protocol.schema import (
     BOOLEAN,
     DATE,
     DOUBLE,
     STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
     VOID,
     Array,
     DataType,
@@ -49,13 +52,15 @@ _FORMS = {
 }
 
 
-def cast(values: Any, source: DataType, target: DataType) -> Any:
-    """``values`` of type ``source`` as ``target``."""
+def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
+    """``values`` of type ``source`` as ``target``; ``zone`` is that of times without one."""
     arrow_type = type_to_arrow(target)
     if source == target:
         return values
     if isinstance(source, Struct | Array | Map):
-        return _nested(values, source, target)
+        return _nested(values, source, target, zone)
+    if zone != UTC and cast_depends_on_zone(source, target):
+        return _in_zone(values, source, target, zone)
     if source == VOID:
         return _plain(values, arrow_type)
     if source == STRING:
@@ -67,6 +72,12 @@ def cast(values: Any, source: DataType, target: DataType) -> Any:
     if is_numeric(source):
         return _number(values, source, target)
     return _plain(values, arrow_type)
+
+
+def _in_zone(values: Any, source: DataType, target: DataType, zone: str) -> Any:
+    if source == TIMESTAMP:
+        return cast(as_clock(values, zone), TIMESTAMP_NTZ, target)
+    return as_instant(cast(values, source, TIMESTAMP_NTZ), zone, starts_days=source == DATE)
 
 
 def cast_can_fail(source: DataType, target: DataType) -> bool:
@@ -146,10 +157,10 @@ def _date_text(values: Any) -> Any:
 # --- arrays, maps and structs ---------------------------------------------------------------------------------
 
 
-def _nested(values: Any, source: DataType, target: DataType) -> Any:
+def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
     """The same with each part cast; fields of structs go by name. Nulls stay, also where ``target`` has none."""
     if isinstance(values, pa.Scalar):
-        return _nested(pa.repeat(values, 1), source, target)[0]
+        return _nested(pa.repeat(values, 1), source, target, zone)[0]
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     arrow_type = type_to_arrow(target)
@@ -158,19 +169,20 @@ def _nested(values: Any, source: DataType, target: DataType) -> Any:
             # Values below a null struct are undefined, so they count as nulls.
             parts = values.flatten() if values.null_count else [values.field(at) for at in range(len(given))]
             by_name = {fold_name(each.name): (part, each.type) for part, each in zip(parts, given, strict=True)}
-            found = [cast(*by_name[fold_name(field.name)], field.type) for field in wanted]
+            found = [cast(*by_name[fold_name(field.name)], field.type, zone) for field in wanted]
             mask = values.is_null() if values.null_count else None
             return pa.StructArray.from_arrays(found, fields=list(arrow_type), mask=mask)
         case Array(given_element), Array(element):
             offsets, mask = offsets_and_mask(values)
             return pa.ListArray.from_arrays(
-                offsets, cast(values.flatten(), given_element, element), arrow_type, mask=mask
+                offsets, cast(values.flatten(), given_element, element, zone), arrow_type, mask=mask
             )
         case Map(given_key, given_value), Map(key, value):
             lists = as_list_of_entries(values)
             offsets, mask = offsets_and_mask(lists)
             entries = lists.flatten()
-            keys, items = cast(entries.field(0), given_key, key), cast(entries.field(1), given_value, value)
+            keys = cast(entries.field(0), given_key, key, zone)
+            items = cast(entries.field(1), given_value, value, zone)
             return pa.MapArray.from_arrays(offsets, keys, items, arrow_type, mask=mask)
     raise TypeError(f"no cast of {type_name(source)} to {type_name(target)}")
 

@@ -143,7 +143,7 @@ def _bound(node: Expression, data_type: DataType | None) -> DataType:
 def _call(node: Call, arguments: list[Any]) -> Any:
     try:
         if node.name == "cast":
-            return cast(arguments[0], node.arguments[0].type, node.type)
+            return cast(arguments[0], node.arguments[0].type, node.type, *node.options)
         if node.name == "in":
             values, has_null = node.options
             return membership(arguments[0], values, has_null, node.arguments[0].type)

@@ -24,6 +24,7 @@ from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
+from txlog.expressions.zones import as_instant
 from txlog.protocol.schema import Decimal, Map, type_to_arrow
 
 __all__ = ["FALLIBLE", "KERNELS"]
@@ -470,6 +471,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "date_trunc": _truncated,
     "trunc": _truncated,
     "date_format": _formatted,
+    "instant": lambda call, clock, near: as_instant(clock, call.options[0], near),
 }
 
 

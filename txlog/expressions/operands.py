@@ -32,7 +32,7 @@ def constant(operand: Expression, kind: type, name: str) -> Any:
 
 
 def day(value: Expression, name: str) -> Expression:
-    """The day of a date or of a timestamp, in UTC."""
+    """The day of a date or of a timestamp."""
     if value.type in (TIMESTAMP, TIMESTAMP_NTZ):
         return cast_to(value, DATE)
     return typed(value, DATE, name)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.expressions.tree import Call, Expression, Path, Reference, Value, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
+from txlog.expressions.zones import UTC, current_zone, read_in
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
 from txlog.util import api_hints
@@ -342,15 +343,17 @@ def col(*path: str) -> Column:
     return Column(path)
 
 
-def bind(predicate: Predicate, schema: Struct) -> Predicate:
+def bind(predicate: Predicate, schema: Struct, zone: str = UTC) -> Predicate:
     """The predicate with the table's spelling of column names, and values in the columns' types.
 
+    Times without a zone are in ``zone``.
     Names match regardless of case. Binding a bound predicate changes nothing. A value between two values of
     its column's type (``id > 1.5`` where id is an integer) is rewritten without loss. Raises
     ``InvalidInputError`` naming the column that does not exist or cannot be compared with its value.
     """
     try:
-        return _bind(predicate, schema)
+        with read_in(zone):
+            return _bind(predicate, schema)
     except RecursionError:
         raise InvalidInputError("the predicate is nested too deeply: use isin() to compare with many values") from None
 
@@ -474,7 +477,7 @@ def _bind(predicate: Predicate, schema: Struct) -> Predicate:
 
 def _bind_comparison(path: Path, data_type: DataType, operator: str, value: Literal | Ordered) -> Predicate:
     try:
-        fitted = fit(value, data_type)
+        fitted = fit(value, data_type, current_zone())
     except ValueError as error:
         raise _cannot_compare(path, data_type, value, str(error)) from None
     if fitted.exact and fitted.value is not None:
@@ -499,7 +502,7 @@ def _bind_in(path: Path, data_type: DataType, values: tuple[Literal | Ordered, .
     kept: list[Ordered] = []
     for value in values:
         try:
-            fitted = fit(value, data_type)
+            fitted = fit(value, data_type, current_zone())
         except ValueError as error:
             raise _cannot_compare(path, data_type, value, str(error)) from None
         if fitted.exact and fitted.value is not None:

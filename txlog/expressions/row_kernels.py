@@ -176,9 +176,7 @@ def _parsed(call: Call, text: str) -> Any:
         moment = datetime.datetime(**{"year": 1970, "month": 1, "day": 1} | numbers)  # type: ignore[arg-type]
     except ValueError as error:
         raise pa.ArrowInvalid(f"{call.name}() cannot read {text!r} as {call.options[0]!r}: {error}") from None
-    if call.name == "to_date":
-        return moment.date()
-    return moment.replace(tzinfo=datetime.timezone.utc)
+    return moment.date() if call.name == "to_date" else moment
 
 
 def _months_later(call: Call, value: Any, count: int) -> Any:

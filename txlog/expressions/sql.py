@@ -19,7 +19,8 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -32,10 +33,11 @@ from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import NullSafeEQ, Reader, Scope, line_and_column
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import is_numeric
+from txlog.expressions.zones import read_in
 from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Required, Unpack
 
 __all__ = [
     "Context",
@@ -47,6 +49,8 @@ __all__ = [
     "parse_stored_condition",
     "parse_stored_value",
 ]
+
+Read = TypeVar("Read", bound=Expression)
 
 _WRITTEN_IN_QUOTES = (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
@@ -87,9 +91,11 @@ class Context(TypedDict, total=False):
         source: Columns of the source, if there is one.
         target_alias: The name before the dot of a target column; by default none, ``target`` if there is a source.
         source_alias: The same for the source, by default ``source``.
-        now: The value of ``current_timestamp()`` and ``current_date()`` (in UTC); without it they are refused.
+        zone: The time zone of times without one, of days and of hours (`time_zones.zone_name`).
+        now: The value of ``current_timestamp()`` and ``current_date()``; without it they are refused.
     """
 
+    zone: Required[str]
     source: Struct | None
     target_alias: str | None
     source_alias: str | None
@@ -107,38 +113,36 @@ def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expressi
     Raises:
         InvalidInputError: Gives the text, the place, and what to write instead.
     """
-    scope = Scope(schema, **context)
-    try:
-        return Reader(sql_text, scope).value(_parsed(sql_text))
-    except RecursionError:
-        raise _too_deep() from None
+    return _read(Reader.value, sql_text, Scope(schema, **context))
 
 
 def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A bound condition from its SQL text; arguments and errors are those of `parse`."""
-    scope = Scope(schema, **context)
-    try:
-        return Reader(sql_text, scope).condition(_parsed(sql_text))
-    except RecursionError:
-        raise _too_deep() from None
+    return _read(Reader.condition, sql_text, Scope(schema, **context))
 
 
-def parse_stored_condition(sql_text: str, schema: Struct) -> Predicate:
+def parse_stored_condition(sql_text: str, schema: Struct, zone: str) -> Predicate:
     """A bound condition from the text that a table stores, in Spark's dialect: double quotes enclose strings.
+
+    As in Spark, it is the writer's ``zone`` that its times are in.
 
     Raises:
         InvalidInputError: What `parse` raises.
     """
-    try:
-        return Reader(sql_text, Scope(schema)).condition(_parsed(sql_text, _SparkDialect))
-    except RecursionError:
-        raise _too_deep() from None
+    return _read(Reader.condition, sql_text, Scope(schema, zone=zone), _SparkDialect)
 
 
-def parse_stored_value(sql_text: str, schema: Struct, *, now: datetime.datetime | None = None) -> Expression:
+def parse_stored_value(sql_text: str, schema: Struct, zone: str, *, now: datetime.datetime | None = None) -> Expression:
     """The same for a value. ``now`` is the value of ``current_timestamp()``; without it the function is refused."""
+    return _read(Reader.value, sql_text, Scope(schema, zone=zone, now=now), _SparkDialect)
+
+
+def _read(
+    read: Callable[[Reader, exp.Expression], Read], sql_text: str, scope: Scope, dialect: type[_Dialect] = _Dialect
+) -> Read:
     try:
-        return Reader(sql_text, Scope(schema, now=now)).value(_parsed(sql_text, _SparkDialect))
+        with read_in(scope.zone):
+            return read(Reader(sql_text, scope), _parsed(sql_text, dialect))
     except RecursionError:
         raise _too_deep() from None
 
@@ -178,10 +182,11 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
     if is_arrow_expression(value):
         return read_arrow_expression(value, Scope(schema, **context).find)
     if isinstance(value, Predicate):
-        return bind(value, schema)
+        return bind(value, schema, Scope(schema, **context).zone)
     if isinstance(value, Expression):
         return value
-    return lit(value)
+    with read_in(Scope(schema, **context).zone):
+        return lit(value)
 
 
 def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]) -> Expression:
@@ -204,7 +209,8 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
     if isinstance(value, str) and column.type in _WRITTEN_IN_QUOTES and is_numeric(bound.type):
         _refuse_a_sum_of_literals(value, column)
     try:
-        return assigned(bound, column.type)
+        with read_in(Scope(schema, **context).zone):
+            return assigned(bound, column.type)
     except ValueError as error:
         raise InvalidInputError(
             f"column {column.name} ({type_name(column.type)}) cannot be set to {bound}: {error}"

@@ -58,6 +58,7 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
+from txlog.util.arguments import UTC
 from txlog.util.wording import argument
 
 __all__ = ["NullSafeEQ", "Reader", "Scope", "line_and_column"]
@@ -135,13 +136,14 @@ _CAST_TYPES: dict[str, DataType] = {
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The columns that a text may name, and the time of ``current_timestamp()``. See ``sql.Context``."""
+    """The columns that a text may name, its time zone, and the time of ``current_timestamp()``. See ``sql.Context``."""
 
     target: Struct
     source: Struct | None = None
     target_alias: str | None = None
     source_alias: str | None = None
     now: datetime.datetime | None = None
+    zone: str = UTC
 
     def find(self, path: Path) -> Reference:
         """The column that a name in the text means. Raises ``InvalidInputError`` if no column or two have it."""
@@ -416,7 +418,7 @@ class Reader:
         if isinstance(operand, Value) and isinstance(operand.value, str):
             moment = _moment_of(operand.value, wanted)
             if moment is not None:
-                return Value(fit(moment, wanted).value, wanted, moment)
+                return Value(fit(moment, wanted, self.scope.zone).value, wanted, moment)
         made = cast_to(operand, wanted)
         if isinstance(made, Call) and isinstance(operand, Value):
             raise ValueError(f"{operand.value!r} is not a value of type {type_name(wanted)}")

@@ -1,4 +1,4 @@
-"""The SQL functions of dates and times, and intervals: `TIME_FUNCTIONS`. Time zones are UTC.
+"""The SQL functions of dates and times, and intervals: `TIME_FUNCTIONS`, in the zone of the text (`zones`).
 
 In: bound operands. Out: bound expressions.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlog.expressions.build import call, cast_to, convert, literal
+from txlog.expressions.build import call, cast_to, clock_of, convert, instant_of, literal
 from txlog.expressions.operands import Make, constant, day, of_types, typed
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Expression, Written
@@ -27,7 +27,7 @@ def _time_part(name: str) -> Make:
     def make(value: Expression) -> Expression:
         if value.type not in _TIMESTAMPS:
             raise ValueError(f"{name}() takes a timestamp, not {type_name(value.type)}")
-        return call(name, (value,), INTEGER)
+        return call(name, (clock_of(value),), INTEGER)
 
     return make
 
@@ -36,7 +36,7 @@ def extracted_second(value: Expression) -> Expression:
     """``EXTRACT(SECOND FROM value)``, which has the fraction of the second, unlike ``second(value)``."""
     if value.type not in _TIMESTAMPS:
         raise ValueError(f"EXTRACT(SECOND FROM ...) takes a timestamp, not {type_name(value.type)}")
-    return call("extract_second", (value,), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
+    return call("extract_second", (clock_of(value),), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
 
 
 def _shifted(name: str, what: str) -> Make:
@@ -60,7 +60,9 @@ def _to_date(value: Expression, pattern: Expression | None = None) -> Expression
 
 
 def _to_timestamp(value: Expression, pattern: Expression | None = None) -> Expression:
-    return cast_to(value, TIMESTAMP) if pattern is None else _parsed("to_timestamp", value, pattern, TIMESTAMP)
+    if pattern is None:
+        return cast_to(value, TIMESTAMP)
+    return cast_to(_parsed("to_timestamp", value, pattern, TIMESTAMP_NTZ), TIMESTAMP)
 
 
 def _parsed(name: str, text: Expression, pattern: Expression, result: DataType) -> Expression:
@@ -80,7 +82,7 @@ def _date_format(moment: Expression, pattern: Expression) -> Expression:
         raise ValueError(f"date_format() takes a date or a timestamp, not {type_name(moment.type)}")
     written = str(constant(pattern, str, "date_format"))
     pattern_parts(written, "date_format")
-    return call("date_format", (moment,), STRING, (written,))
+    return call("date_format", (clock_of(moment),), STRING, (written,))
 
 
 # --- units ----------------------------------------------------------------------------------------------------
@@ -117,7 +119,10 @@ def _date_trunc(unit: Expression, moment: Expression) -> Expression:
     if moment.type != TIMESTAMP:
         raise ValueError(f"date_trunc() takes a timestamp, not {type_name(moment.type)}")
     name = _unit(unit, _UNITS | _CLOCK_UNITS, "date_trunc")
-    return call("date_trunc", (moment,), TIMESTAMP, (name,))
+    if name in _UNITS.values():
+        return cast_to(call("trunc", (day(moment, "date_trunc"),), DATE, (name,)), TIMESTAMP)
+    clock = clock_of(moment)
+    return instant_of(call("date_trunc", (clock,), clock.type, (name,)), moment)
 
 
 def _trunc(value: Expression, unit: Expression) -> Expression:
@@ -144,16 +149,31 @@ def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
     if moment.type not in (DATE, *_TIMESTAMPS):
         raise ValueError(f"an interval is added to a date or a timestamp, not to {type_name(moment.type)}")
     sql = Written(f"({{}} + INTERVAL '{count}' {unit.upper()})")
+    clock = clock_of(moment)
     if unit in _MONTHS:
-        return call("interval_months", (moment,), moment.type, (count * _MONTHS[unit], sql))
+        return instant_of(call("interval_months", (clock,), clock.type, (count * _MONTHS[unit], sql)), moment)
     if unit not in _MICROSECONDS:
         raise ValueError(f"there is no interval of a {unit}; there are {', '.join([*_MICROSECONDS, *_MONTHS])}")
     microseconds = count * _MICROSECONDS[unit]
     if moment.type != DATE:
-        return call("interval_microseconds", (moment,), moment.type, (microseconds, sql))
+        return _later(moment, clock, microseconds, sql)
     if microseconds % _MICROSECONDS["day"] or unit not in ("day", "week"):
         raise ValueError(f"a date has no {unit}: CAST it to a timestamp")
     return call("date_add", (moment, literal(microseconds // _MICROSECONDS["day"])), DATE)
+
+
+def _later(moment: Expression, clock: Expression, microseconds: int, sql: Written) -> Expression:
+    """As in Spark, the clock shows the same time some whole days later; what is left of the interval has its length."""
+    if clock.type == moment.type:
+        return call("interval_microseconds", (moment,), moment.type, (microseconds, sql))
+    whole = abs(microseconds) // _MICROSECONDS["day"] * _MICROSECONDS["day"]
+    days = whole if microseconds > 0 else -whole
+    if not days:
+        return call("interval_microseconds", (moment,), moment.type, (microseconds, sql))
+    days_later = instant_of(call("interval_microseconds", (clock,), clock.type, (days, sql)), moment)
+    if days == microseconds:
+        return days_later
+    return call("interval_microseconds", (days_later,), moment.type, (microseconds - days, Written("{}")))
 
 
 _UNITS_OF_EPOCH: dict[str, Any] = {"seconds": 1_000_000, "millis": 1000, "micros": 1}

@@ -31,6 +31,7 @@ __all__ = [
     "arithmetic_type",
     "can_assign",
     "can_cast",
+    "cast_depends_on_zone",
     "common_type",
     "is_floating",
     "is_integer",
@@ -101,7 +102,7 @@ def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType 
 
 
 def can_cast(source: DataType, target: DataType) -> bool:
-    """Whether ``CAST(source AS target)`` means the same in Spark and here. Time zones are UTC."""
+    """Whether ``CAST(source AS target)`` means the same in Spark and here."""
     if source in (target, VOID) or is_same_nested(source, target):
         return True
     if is_numeric(source) and is_numeric(target):
@@ -116,6 +117,19 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return is_integer(other)
     moments = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
     return source in moments and target in moments
+
+
+def cast_depends_on_zone(source: DataType, target: DataType) -> bool:
+    """Whether a cast has another value in another time zone."""
+    match source, target:
+        case Struct(given), Struct(wanted):
+            types = {fold_name(field.name): field.type for field in given}
+            return any(cast_depends_on_zone(types[fold_name(field.name)], field.type) for field in wanted)
+        case Array(given), Array(wanted):
+            return cast_depends_on_zone(given, wanted)
+        case Map(given_key, given_value), Map(key, value):
+            return cast_depends_on_zone(given_key, key) or cast_depends_on_zone(given_value, value)
+    return {source, target} in ({DATE, TIMESTAMP}, {TIMESTAMP, TIMESTAMP_NTZ}, {STRING, TIMESTAMP})
 
 
 def can_assign(source: DataType, target: DataType) -> bool:

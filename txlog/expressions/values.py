@@ -19,10 +19,12 @@ import msgspec
 
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import DataType
+from txlog.util.arguments import UTC
 
 __all__ = [
     "INTEGER_ENDS",
     "Fitted",
+    "Microseconds",
     "Ordered",
     "as_float32",
     "beside",
@@ -63,10 +65,14 @@ class Fitted(msgspec.Struct, frozen=True):
     exact: bool = True
 
 
-def fit(value: Any, data_type: DataType) -> Fitted:
+class Microseconds(int):
+    """A moment that is bound already: the value of a timestamp or a timestamp_ntz."""
+
+
+def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
     """Fit a literal to a column's type as Spark compares the two; a string is parsed as a value of the type.
 
-    A timestamp without a zone is UTC. Raises ``ValueError`` saying why the two cannot be compared.
+    A timestamp without a zone is in ``zone``. Raises ``ValueError`` saying why the two cannot be compared.
     """
     if isinstance(data_type, delta.Decimal):
         unit = decimal.Decimal(1).scaleb(-data_type.scale)
@@ -87,7 +93,7 @@ def fit(value: Any, data_type: DataType) -> Fitted:
     if name == "date":
         return Fitted(_days(value))
     if name in ("timestamp", "timestamp_ntz"):
-        return Fitted(_microseconds(value, zoned=name == "timestamp"))
+        return Fitted(_microseconds(value, zone if name == "timestamp" else None))
     raise ValueError("columns of this type have no order")
 
 
@@ -258,16 +264,25 @@ def _days(value: Any) -> int:
     return value.toordinal() - _EPOCH_DAY
 
 
-def _microseconds(value: Any, *, zoned: bool) -> int:
+def _microseconds(value: Any, zone: str | None) -> int:
+    """The moment; None as its zone means that it has none."""
+    if isinstance(value, Microseconds):
+        return int(value)
     if isinstance(value, str):
         value = parse_timestamp(value)
     if isinstance(value, datetime.datetime):
-        if value.tzinfo is not None and not zoned:
+        if value.tzinfo is not None and zone is None:
             raise ValueError("a timestamp_ntz column needs a timestamp without a zone")
-        return _instant(value)
-    if isinstance(value, datetime.date):
-        return (value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS
-    raise ValueError("a timestamp column needs a timestamp, such as '2026-11-20 08:15:00'")
+        found, is_in_zone = _instant(value), value.tzinfo is None
+    elif isinstance(value, datetime.date):
+        found, is_in_zone = (value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS, True
+    else:
+        raise ValueError("a timestamp column needs a timestamp, such as '2026-11-20 08:15:00'")
+    if zone is None or zone == UTC or not is_in_zone:
+        return found
+    from txlog.util.time_zones import instant
+
+    return instant(found, zone, starts_days=not isinstance(value, datetime.datetime))
 
 
 def _instant(moment: datetime.datetime) -> int:

@@ -16,6 +16,7 @@ from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import PUT_BACK, Commit
+from txlog.util.arguments import UTC
 from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class TableState(msgspec.Struct, frozen=True):
     ``domains`` holds the live ones. ``in_commit_timestamp_ms`` comes from this version's commit, None if it has none or
     was not read. ``segment`` names the log files that list the files. ``totals`` is None unless a checksum file, and
     every commit after it, provides them: never an estimate. ``newest_foreign`` is the newest version that another
-    engine committed, or may have committed because it was not read; -1 if there is none.
+    engine committed, or may have committed because it was not read; -1 if there is none. ``time_zone`` is that of the
+    handle that loaded the version.
     """
 
     version: int
@@ -88,6 +90,7 @@ class TableState(msgspec.Struct, frozen=True):
     newest_foreign: int
     mark: CommitMark | None
     _parsed: _Parsed
+    time_zone: str = UTC
 
     @property
     def schema(self) -> Struct:
@@ -194,7 +197,9 @@ class StateBuilder:
         self.apply(actions)
         self._totals, self.in_commit_timestamp_ms = totals, in_commit_timestamp_ms
 
-    def build(self, segment: LogSegment, *, table: str | None = None, first: str | None = None) -> TableState:
+    def build(
+        self, segment: LogSegment, time_zone: str = UTC, *, table: str | None = None, first: str | None = None
+    ) -> TableState:
         """Raises ``CorruptLogError`` if no protocol or no metadata was seen. It names the checkpoint, or ``first``, the
         file of the first version."""
         protocol, metadata = self._protocol, self._metadata
@@ -226,6 +231,7 @@ class StateBuilder:
             segment.version if self._newest_foreign is None else self._newest_foreign,
             self.mark,
             parsed,
+            time_zone,
         )
 
 
@@ -234,7 +240,7 @@ def commit_mark(commit: Commit) -> CommitMark:
     return commit.size_bytes, commit.txn_id or (None if info is None else info.timestamp)
 
 
-def advance(state: TableState | None, commit: Commit) -> TableState:
+def advance(state: TableState | None, commit: Commit, time_zone: str = UTC) -> TableState:
     """The state after one more commit; ``state`` is None for the commit that creates the table (version 0).
 
     Raises ``CorruptLogError`` if a first commit lacks protocol or metadata; ``ValueError`` if the commit is not the
@@ -245,4 +251,4 @@ def advance(state: TableState | None, commit: Commit) -> TableState:
     builder = StateBuilder(state)
     builder.apply_commit(commit)
     segment = state.segment.extended(commit.size_bytes) if state else LogSegment(0, None, tail_bytes=commit.size_bytes)
-    return builder.build(segment)
+    return builder.build(segment, time_zone)

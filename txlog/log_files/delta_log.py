@@ -37,6 +37,7 @@ from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
+from txlog.util.arguments import UTC
 from txlog.util.lazy import cached_property
 from txlog.util.parallel import begin, new_lock, parallel_map
 
@@ -64,14 +65,16 @@ _FAR_COMMITS = 64
 
 
 class DeltaLog:
-    """The log of one table. ``limits`` bound what one of its files may cost."""
+    """The log of one table. ``limits`` bound what one of its files may cost. ``time_zone`` is that of times without one
+    for who works on it."""
 
-    def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS, time_zone: str = UTC) -> None:
         self.store = store
+        self.time_zone = time_zone
         self.uri = store.uri
         self.versions = store.versions
         self.commits = CommitReader(store, limits)
-        self._loader = StateLoader(store, limits)
+        self._loader = StateLoader(store, limits, time_zone)
         self.limits = limits
         self._lock = new_lock()
         self._state: TableState | None = None
@@ -285,7 +288,7 @@ class DeltaLog:
         longer than any retention.
         """
         self._last = commit if not commit.files_skipped and len(commit.actions) <= _ACTIONS_KEPT else None
-        return self._remember(advance(state, commit), asked)
+        return self._remember(advance(state, commit, self.time_zone), asked)
 
     def learn_totals(self, version: int, totals: Totals) -> None:
         """Add totals counted at ``version`` to the known state and its successors."""

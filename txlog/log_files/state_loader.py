@@ -42,8 +42,9 @@ a newer one."""
 class StateLoader:
     """Loads versions of one table. Thread-safe: it keeps no state."""
 
-    def __init__(self, store: TableStore, limits: Limits) -> None:
+    def __init__(self, store: TableStore, limits: Limits, time_zone: str) -> None:
         self._store = store
+        self._time_zone = time_zone
         self._table = store.uri
         self._limits = limits
         self._commits = CommitReader(store, limits)
@@ -292,7 +293,7 @@ class StateLoader:
     # --- small things ------------------------------------------------------------------------------------
 
     def _built(self, builder: StateBuilder, segment: LogSegment) -> TableState:
-        state = builder.build(segment, table=self._table, first=self._versions.name_of(0))
+        state = builder.build(segment, self._time_zone, table=self._table, first=self._versions.name_of(0))
         with TxlogError.located(self._table, state.version):
             check_owner(state.protocol, is_owned=self._versions.capabilities.publishes)
         return state

@@ -24,7 +24,7 @@ from txlog.log_files.listing import list_log
 from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit
 from txlog.store.table_store import TableStore
-from txlog.util.arguments import invalid, whole_number
+from txlog.util.arguments import UTC, invalid, whole_number
 from txlog.util.scalars import plain
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
@@ -201,16 +201,17 @@ def _keeps(version: int, state: TableState) -> bool:
     )
 
 
-def milliseconds(timestamp: Any) -> int:
-    """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch; without a zone it is UTC.
+def milliseconds(timestamp: Any, zone: str) -> int:
+    """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch, by a clock in ``zone``.
 
-    An integer means ms since the epoch. Raises InvalidInputError for anything else, and for an integer that must be in
-    seconds, microseconds or nanoseconds.
+    One with a zone has its own. An integer means ms since the epoch. Raises InvalidInputError for anything else, and for
+    an integer that must be in seconds, microseconds or nanoseconds.
     """
     try:
         timestamp = plain(timestamp)
     except ValueError as error:
         raise invalid("timestamp", timestamp, f"a moment in milliseconds ({error})") from None
+    is_day = False
     if isinstance(timestamp, str):
         try:
             # Python 3.10 reads no "Z".
@@ -218,16 +219,20 @@ def milliseconds(timestamp: Any) -> int:
         except ValueError:
             raise invalid("timestamp", timestamp, "ISO 8601, such as 2026-11-20T18:30:00Z") from None
     elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
+        is_day = True
         timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
     elif isinstance(timestamp, Number):
         return _checked_unit(whole_number("timestamp (in ms since the epoch)", timestamp))
     if not isinstance(timestamp, datetime):
         expected = "a datetime, a date, an ISO 8601 string or an integer (ms since the epoch)"
         raise invalid("timestamp", timestamp, expected)
-    if timestamp.tzinfo is None:
-        timestamp = timestamp.replace(tzinfo=timezone.utc)
-    moment: datetime = timestamp
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    if timestamp.tzinfo is not None or zone == UTC:
+        moment = timestamp.replace(tzinfo=timestamp.tzinfo or timezone.utc)
+        return int((moment - _EPOCH) // timedelta(milliseconds=1))
+    from txlog.util.time_zones import instant
+
+    clock_us = (timestamp.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
+    return instant(clock_us, zone, starts_days=is_day) // 1000
 
 
 def _checked_unit(moment_ms: int) -> int:

@@ -45,7 +45,7 @@ from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.store.write_once import write_once
 from txlog.util import ambient
-from txlog.util.arguments import described, invalid
+from txlog.util.arguments import UTC, described, invalid
 from txlog.writer import sealed_json
 
 __all__ = [
@@ -200,13 +200,13 @@ def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
             return Snapshot(open_table.log, state, open_table.task_store)
     except (NotFoundError, CorruptLogError):
         pass
-    kept = _kept_log(open_table.store, named)
+    kept = _kept_log(open_table.store, named, open_table.time_zone)
     return Snapshot(kept, kept.state_at(named.version), open_table.task_store)
 
 
-def _kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:
+def _kept_log(store: TableStore, named: NamedVersion, time_zone: str = UTC) -> DeltaLog:
     """A log that has only this version, read from its name's checkpoint."""
-    return DeltaLog(TableStore(store.uri, _KeptLog(_store(store), named), store.files))
+    return DeltaLog(TableStore(store.uri, _KeptLog(_store(store), named), store.files), time_zone=time_zone)
 
 
 def files_of_named(store: TableStore, named: NamedVersion) -> pa.Table:

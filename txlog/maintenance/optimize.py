@@ -257,7 +257,7 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
         if where is None:
             return open_table.log.files(state)
         with TxlogError.located(open_table.uri, state.version):
-            predicate = bind_predicate(where, state.schema, now=now)
+            predicate = bind_predicate(where, state.schema, state.time_zone, now=now)
             decided = PartitionPredicate.of(predicate, state)
             if decided is None:
                 names = ", ".join(state.partition_columns)

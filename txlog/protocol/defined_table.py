@@ -38,3 +38,8 @@ class DefinedTable(Protocol):
 
     @property
     def partition_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def time_zone(self) -> str:
+        """Not of the table, but of who works on it: the zone of times without one, in conditions, values and the
+        table's stored expressions."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from txlog.spark.hadoop import check_session, of_session
+from txlog.spark.settings import zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.table import Table
 
@@ -46,7 +47,8 @@ def _on_workers(
 ) -> Callable[Concatenate[SparkSession, str | os.PathLike[str], Given], Done]:
     def call(spark: SparkSession, uri: str | os.PathLike[str], /, *given: Given.args, **options: Given.kwargs) -> Done:
         places, path = workers(spark), os.fspath(uri)
-        table = Table.open(path, storage_options=of_session(spark, path) or None, workers=places)
+        of_store = of_session(spark, path) or None
+        table = Table.open(path, storage_options=of_store, workers=places, time_zone=zone_of_session(spark))
         return method(table, *given, **options)
 
     call.__name__ = call.__qualname__ = method.__name__

@@ -28,7 +28,7 @@ from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
-from txlog.spark.settings import QUERY_ID
+from txlog.spark.settings import QUERY_ID, zone_of_session
 from txlog.spark.stream import batch_fingerprint
 from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
@@ -191,6 +191,7 @@ class MicroBatch:
             raise invalid("mode", mode, one_of(["append", "overwrite"]))
         given = {
             **write_options_of_session(self._batch.sparkSession, os.fspath(path)),
+            "timeZone": zone_of_session(self._batch.sparkSession),
             **(options or {}),
             "path": os.fspath(path),
             "txnAppId": name,
@@ -303,7 +304,8 @@ class MicroBatch:
         spark = self._batch.sparkSession
         stored = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
         of_session = write_options_of_session(spark, os.fspath(path))
-        options = parse_write_options({**of_session, **stored, "path": os.fspath(path)})
+        at = {"path": os.fspath(path), "timeZone": zone_of_session(spark)}
+        options = parse_write_options({**of_session, **stored, **at})
         row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._fingerprint))
 
         def change(open_table: OpenTable) -> WriteResult | None:

@@ -16,6 +16,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
+from txlog.spark.settings import zone_of_machine
 from txlog.util.arguments import invalid
 from txlog.util.parallel import new_lock
 
@@ -39,7 +40,8 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
         InvalidInputError: The location, a storage option or the hooks cannot be used.
         TxlogError: What loading the table raises.
     """
-    key = (options.path, tuple(sorted(options.storage_options.items())), options.retry, options.hooks)
+    zone = options.time_zone or zone_of_machine()
+    key = (options.path, tuple(sorted(options.storage_options.items())), options.retry, options.hooks, zone)
     with _lock:
         known = _open.pop(key, None)
     if known is None or not known.is_current_and_refreshed():
@@ -51,6 +53,7 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
             hooks,
             storage_options=place.storage_options,
             credential_provider=place.credential_provider,
+            time_zone=zone,
         )
         state = open_table.state_if_exists()
         if state is None:

@@ -17,6 +17,7 @@ import msgspec
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import size_bytes
 from txlog.util.arguments import invalid, one_of
+from txlog.util.time_zones import zone_name
 
 __all__ = [
     "BadValue",
@@ -32,6 +33,7 @@ __all__ = [
     "text_by_key",
     "text_value",
     "whole_count",
+    "zone",
 ]
 
 
@@ -140,6 +142,11 @@ def text_by_key(value: str) -> dict[str, str]:
         return msgspec.json.decode(value, type=dict[str, str])
     except msgspec.DecodeError:
         raise BadValue("a JSON object of strings") from None
+
+
+def zone(value: str) -> str:
+    """The name of a time zone."""
+    return zone_name(value, what="option timeZone")
 
 
 def whole_count(value: str) -> int:

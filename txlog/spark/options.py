@@ -39,6 +39,7 @@ from txlog.spark.option_values import (
     text_by_key,
     text_value,
     whole_count,
+    zone,
 )
 from txlog.store.retry import RetryPolicy
 from txlog.util.arguments import invalid, one_of
@@ -90,6 +91,7 @@ KNOWN = (
     "hooks",
     "skipEmpty",
     "mustCreate",
+    "timeZone",
     "commit.retry.num-retries",
     "commit.retry.min-wait-ms",
     "commit.retry.max-wait-ms",
@@ -125,7 +127,7 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     ``merge_engine`` holds the table properties that define how rows with the same key are merged, and ``mismatch`` says
     what happens to changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that
     commits. ``parquet`` holds the settings of data files. With ``skip_empty``, an append without rows makes no version.
-    With ``must_create``, an existing table is an error.
+    With ``must_create``, an existing table is an error. ``time_zone`` None: that of the session.
     ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
@@ -148,6 +150,7 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     hooks: str | None = None
     skip_empty: bool | None = None
     must_create: bool = False
+    time_zone: str | None = None
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     storage_options: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -191,6 +194,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         hooks=given.take("hooks", object_name),
         skip_empty=given.take("skipEmpty", flag),
         must_create=bool(given.take("mustCreate", flag)),
+        time_zone=given.take("timeZone", zone),
         properties=_properties(given),
         storage_options=given.take_storage(),
     )

@@ -330,7 +330,7 @@ def _planned_changes(
         _require_columns(state, columns, changelog, engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
-    generated = generated_of(state.schema, open_table.uri, state.partition_columns)
+    generated = generated_of(state.schema, open_table.uri, state.partition_columns, zone=state.time_zone)
     completer_for(nullable(state.schema), to_arrow(kept), generated, open_table.uri, state.version)
     requested = WriteOptions(
         mode="upsert",

@@ -21,13 +21,14 @@ from txlog.spark.option_values import (
     positive_count,
     text_value,
     whole_count,
+    zone,
 )
 from txlog.spark.options import table_path
 from txlog.util.values import repr_without
 
 __all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
 
-_OF_BOTH = ("path", "catalog", "columns", "where")
+_OF_BOTH = ("path", "catalog", "columns", "where", "timeZone")
 _OF_BATCHES = ("versionAsOf", "timestampAsOf")
 _OF_STREAMS = (
     "startingVersion",
@@ -62,6 +63,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     timestamp: str | int | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
+    time_zone: str | None = None
     storage_options: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     __repr__ = repr_without("storage_options")
@@ -92,6 +94,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
         timestamp=_time(given.take("timestampAsOf", text_value)),
         columns=given.take("columns", column_list),
         where=given.take("where", text_value),
+        time_zone=given.take("timeZone", zone),
         storage_options=given.take_storage(),
     )
     # Spark reads the schema of a stream, too, before it says that it wants a stream (see `has_stream_option`).
@@ -122,6 +125,7 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     read_change_feed: bool = False
     columns: tuple[str, ...] | None = None
     where: str | None = None
+    time_zone: str | None = None
     storage_options: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     __repr__ = repr_without("storage_options")
@@ -164,6 +168,7 @@ def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
         read_change_feed=bool(given.take("readChangeFeed", flag)),
         columns=given.take("columns", column_list),
         where=given.take("where", text_value),
+        time_zone=given.take("timeZone", zone),
         storage_options=given.take_storage(),
     )
     given.refuse_rest(*KNOWN_OF_STREAMS, "storage.<key>")

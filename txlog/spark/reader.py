@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from txlog.errors import InvalidInputError
 from txlog.protocol.change_data import FEED_FIELDS
 from txlog.reading.scan_task import ScanTask
+from txlog.spark.assumed_zone import AssumedZone, assumed_zone, zone_of_read
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.table_version import TableVersion, open_version
@@ -35,6 +36,7 @@ class TaskPartition(InputPartition):
     """The files that one Spark task reads. Plain data, without credentials."""
 
     tasks: list[ScanTask]
+    assumed: AssumedZone | None = None
 
 
 def opened(options: ReadOptions, version: int | None = None) -> TableVersion:
@@ -44,8 +46,9 @@ def opened(options: ReadOptions, version: int | None = None) -> TableVersion:
         TxlogError: What `open_version` raises.
     """
     if version is not None:
-        return open_version(options.path, options.storage_options, version)
-    return open_version(options.path, options.storage_options, options.version, options.timestamp)
+        return open_version(options.path, zone_of_read(options), options.storage_options, version)
+    given = options.storage_options, options.version, options.timestamp
+    return open_version(options.path, zone_of_read(options), *given)
 
 
 def read_schema(table: TableVersion, options: ReadOptions) -> StructType:
@@ -84,6 +87,7 @@ class TxlogReader(DataSourceReader):
                 f"{problem}: cast it after the read", table=table.log.uri, version=table.state.version
             )
         self._plan = table.plan(schema.names, options.where)
+        self._assumed = assumed_zone(options, options.timestamp, table.state.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_plan": None}
@@ -92,10 +96,14 @@ class TxlogReader(DataSourceReader):
         """Runs on the driver: prunes files by the log, and spreads the others over partitions by size."""
         with crossing():
             # If there were no partitions, Spark would call `read` once with None.
-            return [TaskPartition(group) for group in task_partitions([*self._plan.tasks()])] or [TaskPartition([])]
+            groups = task_partitions([*self._plan.tasks()]) or [[]]
+            return [TaskPartition(group, self._assumed) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, TaskPartition)
+        if partition.assumed is not None:
+            with crossing():
+                partition.assumed.check()
         schema = spark_arrow_schema(self._schema)
         return read_tasks(self._options.path, self._options.storage_options, partition.tasks, schema)

@@ -19,6 +19,7 @@ from txlog.spark.hadoop import check_session, is_sail, of_session
 from txlog.spark.native_files import FileGroup, groups_of, hadoop_root, reads_natively
 from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
+from txlog.spark.settings import zone_of_session
 from txlog.spark.table_version import open_version
 from txlog.util.api_hints import explains_call
 from txlog.util.parallel import new_lock
@@ -60,7 +61,7 @@ def read(
         version: The number of a version; None means the newest.
         timestamp: A time, as for ``Table.snapshot``, in place of a version.
         where: A condition in SQL, as for ``Snapshot.to_arrow``: returns only matching rows, and reads only files that
-            may hold some. Times without a zone are in UTC.
+            may hold some. Times without a zone are in the session's.
         columns: The columns to return, in this order; None means all.
         storage_options: The store's options for reading the log; by default those from the session's ``fs.s3a.*``.
 
@@ -79,7 +80,7 @@ def read(
     location = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
     if storage_options is None:
         storage_options = of_session(spark, location)
-    table = open_version(location, storage_options, version, timestamp)
+    table = open_version(location, zone_of_session(spark), storage_options, version, timestamp)
     plan = table.plan(columns, where)
     tasks = list(plan.tasks())
     python = PythonFrames(spark, table, location, storage_options)

@@ -7,17 +7,23 @@ commits. If a task finds a setting that the driver will refuse, it writes nothin
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import KNOWN_KEYS
 from txlog.spark.options import SparkWriteOptions
+from txlog.util.arguments import UTC
+from txlog.util.time_zones import FARTHEST, zone_name
 from txlog.writer.write_intent import OVERWRITE
-from txlog.writer.write_plan import WriteJob
+from txlog.writer.write_plan import WriteJob, WritePlan
 
-__all__ = ["SessionSettings", "require_own_mode"]
+__all__ = ["SessionSettings", "require_own_mode", "require_own_zone", "zone_of_machine", "zone_of_session"]
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -25,6 +31,11 @@ VERSION = "spark.databricks.delta.write.txnVersion"
 VERSION_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
+TIME_ZONE = "spark.sql.session.timeZone"
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+"""Where the zone of the driver's Java may be set, which a session has that does not set its own."""
+_JAVA_ZONE = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']+)")
+_LOCAL_TIME, _ZONE_FILES = "/etc/localtime", "zoneinfo/"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 QUERY_ID = "sql.streaming.queryId"
 """The local property by which Spark gives the tasks of a stream the id of its query."""
@@ -39,6 +50,8 @@ _WATCHED = (
     USER_METADATA,
     MAX_RECORDS,
     CHECKPOINTS,
+    TIME_ZONE,
+    *_JAVA_OPTIONS,
     *PROPERTY_DEFAULTS,
 )
 
@@ -128,12 +141,87 @@ class SessionSettings(msgspec.Struct, frozen=True):
             options.commit.user_metadata if options.commit.user_metadata is not None else self.values.get(USER_METADATA)
         )
 
+    def time_zone(self, given: str | None, of_machine: str) -> str:
+        """The zone of times without one: that of the option, of the session, of the driver's Java, of its machine.
+
+        Raises:
+            InvalidInputError: Python knows no such zone.
+        """
+        if given is not None:
+            return given
+        if TIME_ZONE in self.values:
+            return zone_name(self.values[TIME_ZONE], what=TIME_ZONE)
+        of_java = (_JAVA_ZONE.search(self.values.get(name, "")) for name in _JAVA_OPTIONS)
+        found = next(filter(None, of_java), None)
+        return of_machine if found is None else zone_name(found[1], what="-Duser.timezone")
+
+    def plan(self, options: SparkWriteOptions, plan: WritePlan) -> WritePlan:
+        """A write's plan, with what the session says. The process that made it saw only the zone of its machine.
+
+        Raises:
+            InvalidInputError: Python does not know the session's zone.
+        """
+        found = plan.in_zone(self.time_zone(options.time_zone, plan.time_zone), options.replace_where)
+        return replace(found, max_records_per_file=self.max_records_per_file(options))
+
     def max_records_per_file(self, options: SparkWriteOptions) -> int | None:
         """The limit of records per file, from the options or the session. In Spark, 0 and below mean no limit."""
         if options.max_records_per_file is not None:
             return options.max_records_per_file
         text = self.values.get(MAX_RECORDS, "0").strip()
         return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def zone_of_session(spark: Any) -> str:
+    """The zone of a session, in which Spark reads times without one.
+
+    Raises:
+        InvalidInputError: Python knows no such zone.
+    """
+    return zone_name(spark.conf.get(TIME_ZONE, None) or UTC, what=TIME_ZONE)
+
+
+def zone_of_machine() -> str:
+    """The zone of this machine, which Spark has if nobody sets another. This process is on the driver's machine."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if not named:
+        named = os.path.realpath(_LOCAL_TIME).rpartition(_ZONE_FILES)[2] if os.path.exists(_LOCAL_TIME) else UTC
+    try:
+        return zone_name(named)
+    except (InvalidInputError, UnsupportedFeatureError):
+        return UTC
+
+
+def require_own_zone(options: SparkWriteOptions, job: WriteJob) -> None:
+    """Check that a write says its time zone, if it depends on one, where the session's settings cannot be seen.
+
+    Raises:
+        InvalidInputError: The option is missing.
+    """
+    if options.time_zone is None and (found := _dependent(options, job.plan)):
+        raise InvalidInputError(
+            f"{found} depends on the session's {TIME_ZONE}, which Sail does not show. Nothing was written. Add"
+            " .option('timeZone', ...), such as 'UTC' or 'Europe/Berlin'",
+            table=job.plan.table,
+        )
+
+
+def _dependent(options: SparkWriteOptions, plan: WritePlan) -> str | None:
+    """What a write does that another time zone would change: the text that it depends on; None if nothing does."""
+    west, east = (plan.in_zone(zone, options.replace_where) for zone in FARTHEST)
+    if west.rows_where != east.rows_where:
+        return f"replaceWhere, {options.replace_where},"
+    for one, other in zip(west.constraints, east.constraints, strict=True):
+        if one != other:
+            return f"the {one.name} ({one.sql})"
+    if west.computed is not None and east.computed is not None:
+        for generated, there in zip(west.computed.generated, east.computed.generated, strict=True):
+            if generated != there:
+                return f"the value of column {generated.name} ({generated.sql})"
+        for default, instead in zip(west.computed.defaults, east.computed.defaults, strict=True):
+            if default != instead:
+                return f"the default of column {default.name} ({default.sql})"
+    return None
 
 
 def require_own_mode(options: SparkWriteOptions, job: WriteJob) -> None:

@@ -21,7 +21,7 @@ from txlog.errors import TableNotFoundError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.schema import struct_type
-from txlog.spark.settings import SessionSettings, require_own_mode
+from txlog.spark.settings import SessionSettings, require_own_mode, require_own_zone
 from txlog.spark.task import TaskMessage, numbered, warn_of_orphans, write_in_task
 from txlog.writer.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
 from txlog.writer.write_plan import WriteJob
@@ -60,6 +60,7 @@ class TxlogDataSource(DataSource):
             is_on_sail = isinstance(schema, pa.Schema)
             if is_on_sail:
                 require_own_mode(options, job)
+                require_own_zone(options, job)
             return TxlogWriter(options, job, is_replay=is_replay, is_on_sail=is_on_sail)
 
     def schema(self) -> StructType:
@@ -67,6 +68,7 @@ class TxlogDataSource(DataSource):
 
         Spark does not say whether it wants a stream. A stream has its own start, so it pins no version.
         """
+        from txlog.spark.assumed_zone import zone_of_read
         from txlog.spark.read_options import has_stream_option, parse_read_options, parse_stream_read_options
         from txlog.spark.reader import opened, read_schema, stream_schema
         from txlog.spark.table_version import open_version
@@ -76,7 +78,8 @@ class TxlogDataSource(DataSource):
             self._is_inferred = True
             if has_stream_option(self.options):
                 stream = parse_stream_read_options(self.options)
-                return stream_schema(open_version(stream.path, stream.storage_options), stream)
+                at = stream.path, zone_of_read(stream), stream.storage_options
+                return stream_schema(open_version(*at), stream)
             options = parse_read_options(self.options)
             table = opened(options)
             self._pinned_version = table.state.version
@@ -154,10 +157,11 @@ class TxlogWriter(DataSourceArrowWriter):
                 confirm_replay(self.options, job)
             else:
                 found = [message.committable for message in messages]
+                options = replace(self.options, time_zone=job.plan.time_zone)
                 if self.is_on_sail:
-                    commit(self.options, job, numbered(found), may_be_second=True)
+                    commit(options, job, numbered(found), may_be_second=True)
                 else:
-                    commit(self.options, job, found)
+                    commit(options, job, found)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Delete nothing: this process cannot know whether a commit was tried, and which files that commit names."""
@@ -186,5 +190,5 @@ class TxlogWriter(DataSourceArrowWriter):
                 checkpoint_id=checkpoint_id,
                 user_metadata=settings.user_metadata(self.options),
             ),
-            plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(self.options)),
+            plan=settings.plan(self.options, self.job.plan),
         )

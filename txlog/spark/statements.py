@@ -25,7 +25,7 @@ from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
 from txlog.spark.schema import struct_type
-from txlog.spark.settings import OVERWRITE_MODE
+from txlog.spark.settings import OVERWRITE_MODE, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.stored import store_assignment
 from txlog.statements.cursor import quoted
@@ -87,6 +87,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self.workers = SparkWorkers(spark)
+        self.time_zone = zone_of_session(spark)
 
     @property
     def overwrites_partitions(self) -> bool:
@@ -144,6 +145,7 @@ class SparkEngine:
             writer = writer.option(name, value)
         for name, value in (storage or {}).items():
             writer = writer.option(f"storage.{name}", value)
+        writer = writer.option("timeZone", self.time_zone)
         try:
             writer.save(uri)
         except Exception as error:

@@ -86,7 +86,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             job = self._job_in(settings, first.query_id, batchId, fingerprint)
             if any(message.job.job_id != job.job_id for message in reported):
                 raise InvalidInputError("the tasks of one micro-batch have different plans", table=job.plan.table)
-            commit_batch(self.options, job, [message.committable for message in reported])
+            commit_batch(_in_zone_of(self.options, job), job, [message.committable for message in reported])
 
     def _commit_without_tasks(self, batch_id: int) -> None:
         """Finish a batch without tasks. No task reported the query's id, which only an overwrite needs."""
@@ -121,7 +121,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
                 fingerprint=fingerprint,
                 user_metadata=settings.user_metadata(options),
             ),
-            plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(options)),
+            plan=settings.plan(options, self.job.plan),
         )
 
     def _fingerprint(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> str | None:
@@ -152,6 +152,10 @@ def batch_fingerprint(query_id: str, offsets: bytes | None) -> str:
         offsets: What Spark recorded in the folder before it ran the batch; None where nobody can read it.
     """
     return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
+
+
+def _in_zone_of(options: StreamOptions, job: WriteJob) -> StreamOptions:
+    return replace(options, write=replace(options.write, time_zone=job.plan.time_zone))
 
 
 def _local(location: str) -> Path:

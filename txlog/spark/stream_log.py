@@ -13,7 +13,8 @@ from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from txlog.log.stream_offsets import StreamOffset
 from txlog.log_files.times import milliseconds
 from txlog.protocol.change_data import FEED_FIELDS
-from txlog.protocol.schema import fold_name
+from txlog.protocol.schema import Struct, fold_name
+from txlog.spark.assumed_zone import assumed_zone, zone_of_read
 from txlog.spark.read_options import StreamReadOptions
 from txlog.spark.table_version import TableVersion, open_version
 from txlog.util import ambient
@@ -40,10 +41,13 @@ class StreamLog:
 
     def __init__(self, options: StreamReadOptions, schema: StructType, *, reads_all: bool) -> None:
         self._options = options
-        table = open_version(options.path, options.storage_options)
+        table = open_version(options.path, zone_of_read(options), options.storage_options)
         self._log, self._known = table.log, table.state
         self._check_requested(table, schema, reads_all=reads_all)
         self.follower = self._follower(table, schema, reads_all=reads_all)
+        columns = Struct((*self._known.schema.fields, *(FEED_FIELDS if options.read_change_feed else ())))
+        self.assumed = assumed_zone(options, options.starting_timestamp, columns)
+        """What the tasks have to check."""
 
     @property
     def table_id(self) -> str:
@@ -111,7 +115,7 @@ class StreamLog:
             )
 
     def _first_version_from(self, timestamp: str | int, newest: int) -> int:
-        moment_ms = milliseconds(timestamp)
+        moment_ms = milliseconds(timestamp, self._log.time_zone)
         if moment_ms > ambient.now_ms():
             raise InvalidInputError(
                 f"startingTimestamp {timestamp} is in the future; startingVersion=latest begins with the next version",

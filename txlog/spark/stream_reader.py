@@ -20,6 +20,7 @@ from txlog.errors import NotFoundError, UnsupportedFeatureError
 from txlog.log.stream_offsets import ReadLimits, StreamOffset, end_of_batch, file_ranges, replayed_start
 from txlog.reading.change_rows import ChangeTask
 from txlog.reading.scan_task import ScanTask
+from txlog.spark.assumed_zone import AssumedZone
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import StreamReadOptions
 from txlog.spark.stream_log import StreamLog
@@ -45,6 +46,7 @@ class StreamPartition(InputPartition):
     """What one Spark task reads: only scan tasks, or only change tasks. Plain data, without credentials."""
 
     tasks: list[ScanTask] | list[ChangeTask]
+    assumed: AssumedZone | None = None
 
 
 _AvailableNow: Any = object if admission is None else admission.SupportsTriggerAvailableNow
@@ -132,11 +134,17 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
                     version=stop.version,
                 )
             tasks: list[Any] = [task for each in file_ranges(begin, stop) for task in log.follower.tasks(each)]
-            return [StreamPartition(group) for group in task_partitions(tasks)]
+            groups = task_partitions(tasks)
+            if log.assumed is not None and not groups:
+                groups = [[]]  # a task has to check the zone, before the checkpoint keeps a start that may be wrong
+            return [StreamPartition(group, log.assumed) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, StreamPartition)
+        if partition.assumed is not None:
+            with crossing():
+                partition.assumed.check()
         location = self._options.path, self._options.storage_options
         schema = spark_arrow_schema(self._schema)
         changes = [task for task in partition.tasks if isinstance(task, ChangeTask)]

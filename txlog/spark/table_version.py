@@ -59,7 +59,7 @@ class TableVersion(msgspec.Struct, frozen=True):
         predicate: Predicate | None = None
         if where is not None:
             with TxlogError.located(uri, self.state.version):
-                predicate = bind_predicate(where, self.state.schema, now=ambient.now())
+                predicate = bind_predicate(where, self.state.schema, self.state.time_zone, now=ambient.now())
         return select(uri, self.state, columns, predicate)
 
     def spark_schema(self) -> StructType:
@@ -84,12 +84,13 @@ class TableVersion(msgspec.Struct, frozen=True):
 
 
 def open_version(
-    path: str, storage_options: Mapping[str, str] | None = None, version: Any = None, timestamp: Any = None
+    path: str, zone: str, storage_options: Mapping[str, str] | None = None, version: Any = None, timestamp: Any = None
 ) -> TableVersion:
     """Open a version of a table.
 
     Args:
         path: The table's location.
+        zone: The zone of times without one.
         storage_options: Options of the store.
         version: The number of a version; None means the newest, or the one at ``timestamp``.
         timestamp: A time as for ``Table.snapshot``: the newest version at or before it.
@@ -100,11 +101,11 @@ def open_version(
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
-    log = DeltaLog(open_place(path, storage_options))
+    log = DeltaLog(open_place(path, storage_options), time_zone=zone)
     if version is not None and timestamp is not None:
         raise InvalidInputError("pass a version or a timestamp, not both", table=log.uri)
     if timestamp is not None:
-        version = log.version_at(milliseconds(timestamp))
+        version = log.version_at(milliseconds(timestamp, zone))
     state = log.newest_state() if version is None else log.state_at(whole_number("version", version, table=log.uri))
     with TxlogError.located(log.uri, state.version):
         check_can_read(state.protocol, state.metadata)

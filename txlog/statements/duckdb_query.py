@@ -20,12 +20,14 @@ from txlog.reading.dataset import may_hold_nan
 from txlog.statements.cursor import QueryDialect
 from txlog.statements.query import FAULTS, Query
 from txlog.util import ambient
+from txlog.util.arguments import UTC
 from txlog.util.parallel import Threads
+from txlog.util.time_zones import offset_of
 
 __all__ = ["Duckdb"]
 
 Out = TypeVar("Out")
-_SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "TimeZone = 'UTC'")
+_SETTINGS = ("enable_external_access = false", "python_enable_replacements = false")
 _BATCH_ROWS = 1 << 16
 _AGAIN_S = 0.05
 _DATES = (exp.TsOrDsAdd, exp.AddMonths, exp.DateTrunc)
@@ -36,14 +38,15 @@ class Duckdb:
     """One duckdb in memory, for any number of queries. Each has a connection of its own: another one sees neither its
     tables nor its settings."""
 
-    def __init__(self) -> None:
+    def __init__(self, time_zone: str) -> None:
         self._instance = duckdb.connect()
+        self._time_zone = time_zone
 
     def run(self, query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         """The rows of a query. Raises InvalidInputError, also in the stream."""
         running = _Running(self._instance)
         try:
-            reader = running.call(_begun, running.connection, query, tables)
+            reader = running.call(_begun, running.connection, query, tables, self._time_zone)
         except BaseException as error:
             running.close()
             if isinstance(error, (duckdb.Error, *FAULTS)):
@@ -101,8 +104,10 @@ class _Running:
         self.connection.close()
 
 
-def _begun(connection: duckdb.DuckDBPyConnection, query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
-    for setting in _SETTINGS:
+def _begun(
+    connection: duckdb.DuckDBPyConnection, query: Query, tables: Sequence[Any], time_zone: str
+) -> pa.RecordBatchReader:
+    for setting in (*_SETTINGS, f"TimeZone = '{duckdb_zone(time_zone)}'"):
         connection.execute(f"SET {setting}")
     names = [f"txlog_{number}" for number in range(len(tables))]
     for name, rows in zip(names, tables, strict=True):
@@ -112,7 +117,33 @@ def _begun(connection: duckdb.DuckDBPyConnection, query: Query, tables: Sequence
     found = connection.sql(text)
     if found is None:
         raise ValueError("it has no rows")
-    return connection.sql(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
+    reader = connection.sql(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
+    return reader if time_zone == UTC else reader.cast(pa.schema([_in_utc(field) for field in reader.schema]))
+
+
+def _in_utc(field: pa.Field) -> pa.Field:
+    """The same column, whose timestamps are said to be in UTC: duckdb names its zone, which changes no value."""
+    kind = field.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return field.with_type(pa.timestamp(kind.unit, "UTC"))
+    if pa.types.is_struct(kind):
+        return field.with_type(pa.struct([_in_utc(member) for member in kind]))
+    if pa.types.is_list(kind):
+        return field.with_type(pa.list_(_in_utc(kind.value_field)))
+    if pa.types.is_map(kind):
+        return field.with_type(pa.map_(_in_utc(kind.key_field), _in_utc(kind.item_field)))
+    return field
+
+
+def duckdb_zone(name: str) -> str:
+    """A zone by duckdb's name for it. Raises InvalidInputError for an offset with seconds, which duckdb lacks."""
+    offset_s = offset_of(name)
+    if offset_s is None or name == UTC:
+        return name
+    if offset_s % 60:
+        raise InvalidInputError(f"duckdb, which runs queries, knows no time zone with seconds, as in {name}")
+    minutes = abs(offset_s) // 60
+    return f"UTC{'-' if offset_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:

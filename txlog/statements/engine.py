@@ -24,7 +24,9 @@ from txlog.snapshot import Snapshot
 from txlog.statements.query import Query
 from txlog.statements.stored import as_stored
 from txlog.table import Table, write
+from txlog.util.arguments import UTC
 from txlog.util.extras import how_to_install
+from txlog.util.time_zones import zone_name
 
 if TYPE_CHECKING:
     from txlog.result import WriteResult
@@ -54,6 +56,10 @@ class Engine(Protocol):
     @property
     def overwrites_partitions(self) -> bool:
         """Whether INSERT OVERWRITE replaces only the partitions that its rows are in, as a session of Spark may say."""
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of times without one, in queries and in commands."""
 
     def has_table(self, name: str) -> bool:
         """Whether the engine itself has a table or view that the catalog lacks."""
@@ -87,9 +93,10 @@ class Engine(Protocol):
 class LocalEngine:
     """This process, with duckdb for queries. Commands work on ``workers``, if there are any."""
 
-    def __init__(self, workers: GivenWorkers | None = None) -> None:
+    def __init__(self, workers: GivenWorkers | None = None, time_zone: str = UTC) -> None:
         self.workers = workers
         self.overwrites_partitions = False
+        self.time_zone = zone_name(time_zone)
         self._duckdb: Duckdb | None = None
 
     def has_table(self, name: str) -> bool:
@@ -114,7 +121,7 @@ class LocalEngine:
             except ImportError:
                 message = f"a query is run by duckdb, which is not installed: {how_to_install('sql')}. Nothing was run"
                 raise InvalidInputError(message) from None
-            self._duckdb = Duckdb()
+            self._duckdb = Duckdb(self.time_zone)
         return self._duckdb
 
     def told(self, rows: pa.Table) -> pa.Table:
@@ -131,13 +138,13 @@ class LocalEngine:
         *,
         by_name: bool,
     ) -> pa.RecordBatchReader:
-        return _with_constants(as_stored(rows, fields, by_name=by_name), constants)
+        return _with_constants(as_stored(rows, fields, self.time_zone, by_name=by_name), constants)
 
     def write(
         self, place: Table | TablePlace, rows: pa.RecordBatchReader, mode: str, options: Mapping[str, Any]
     ) -> WriteResult:
         if isinstance(place, TablePlace):
-            return write(place, rows, mode, **options)  # type: ignore[arg-type]
+            return write(place, rows, mode, time_zone=self.time_zone, **options)  # type: ignore[arg-type]
         return write_batch(place._open_table, rows, WriteOptions(mode=mode, **options))
 
     def merge(

@@ -182,10 +182,10 @@ class Runner:
             return False
 
     def _opened_anew(self, name: TableName) -> Table:
-        workers = self._engine.workers
+        workers, zone = self._engine.workers, self._engine.time_zone
         if name.location is not None:
-            return Table.open(name.location, storage_options=self._options, workers=workers)
-        return self._named(name).table(name.text, workers=workers)
+            return Table.open(name.location, storage_options=self._options, workers=workers, time_zone=zone)
+        return self._named(name).table(name.text, workers=workers, time_zone=zone)
 
     def _create(self, name: TableName, location: str | None, make: Callable[[TablePlace], Any]) -> Any:
         """Have ``make`` create a table at the place for a name, or at a location that then gets the name."""
@@ -201,7 +201,7 @@ class Runner:
 
     def _snapshot(self, table: Table, as_of: AsOf) -> Snapshot:
         if as_of.timestamp is not None:
-            return table.snapshot(timestamp=_moment(as_of.timestamp))
+            return table.snapshot(timestamp=_moment(as_of.timestamp, self._engine.time_zone))
         return table.snapshot(as_of.version)
 
     def _rows(self, query: Query) -> Any:
@@ -234,7 +234,9 @@ class Runner:
         table, snapshot = opened[name.key]
         if reading.as_of != AsOf():
             snapshot = self._snapshot(table, reading.as_of)
-        return Source(table, snapshot, None if reading.changes is None else _span(reading.changes))
+        return Source(
+            table, snapshot, None if reading.changes is None else _span(reading.changes, self._engine.time_zone)
+        )
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -252,7 +254,8 @@ class Runner:
         snapshot = table.snapshot()
         fields = list(snapshot.delta_schema.fields)
         _check_partition(statement, snapshot.partition_columns)
-        constants = {(field := _field(fields, name)): constant(text, field) for name, text in statement.partition}
+        zone = self._engine.time_zone
+        constants = {(field := _field(fields, name)): constant(text, field, zone) for name, text in statement.partition}
         given = [field for field in fields if field not in constants]
         if statement.with_defaults:
             statement = _with_defaults(statement, given, without_computed(snapshot.delta_schema))
@@ -428,7 +431,9 @@ class Runner:
     @_run.register
     def _(self, statement: Restore) -> Any:
         table, to = self._open(statement.table), statement.to
-        return table.restore(to.version, None if to.timestamp is None else _moment(to.timestamp))
+        return table.restore(
+            to.version, None if to.timestamp is None else _moment(to.timestamp, self._engine.time_zone)
+        )
 
     @_run.register
     def _(self, statement: Describe) -> Any:
@@ -603,9 +608,9 @@ def _with_defaults(statement: Insert, fields: Sequence[Field], plain: Struct) ->
     return msgspec.structs.replace(statement, query=query, columns=tuple(columns[at].name for at in kept))
 
 
-def _moment(text: str) -> Any:
+def _moment(text: str, zone: str) -> Any:
     """The time that an expression says."""
-    expression = parse(f"CAST({text} AS TIMESTAMP)", Struct(()), now=ambient.now())
+    expression = parse(f"CAST({text} AS TIMESTAMP)", Struct(()), zone=zone, now=ambient.now())
     value = evaluate(expression, pa.RecordBatch.from_pydict({"row": [0]}))[0].as_py()
     if value is None:
         raise InvalidInputError(f"{text} is not a time")
@@ -622,12 +627,14 @@ def _reruns(commit: CommitOptions) -> CommitOptions:
     return commit if commit.reads_table else CommitOptions(on_conflict="rerun")
 
 
-def _span(changes: ChangesOf) -> dict[str, Any]:
+def _span(changes: ChangesOf, zone: str) -> dict[str, Any]:
     """The arguments of `Table.changes`: numbers are versions."""
     found: dict[str, Any] = {}
     for side, text in (("from", changes.first), ("to", changes.last)):
         if text is not None:
-            found.update({f"{side}_version": int(text)} if text.isdecimal() else {f"{side}_timestamp": _moment(text)})
+            found.update(
+                {f"{side}_version": int(text)} if text.isdecimal() else {f"{side}_timestamp": _moment(text, zone)}
+            )
     return found
 
 

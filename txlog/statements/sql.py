@@ -14,6 +14,7 @@ from txlog.statements.engine import LocalEngine
 from txlog.statements.run import Runner
 from txlog.statements.script import read_statements
 from txlog.util.api_hints import explains_call
+from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
     from txlog.statements.engine import Engine
@@ -30,6 +31,7 @@ def sql(
     *,
     storage_options: Mapping[str, str] | None = None,
     workers: GivenWorkers | None = None,
+    time_zone: str = UTC,
 ) -> Any:
     """Run SQL: one statement, or several with a semicolon after each. docs/sql.md lists the statements.
 
@@ -47,6 +49,7 @@ def sql(
         parameters: Values for ``:name`` in the text.
         storage_options: The options of the store, as for `Table.open`, for tables that are named by location.
         workers: Where commands work, as for `Table.open`.
+        time_zone: As for `Table.open`, for queries too.
 
     Returns:
         What the last statement returns: rows as a ``pyarrow.RecordBatchReader`` for a query, an Arrow table for
@@ -57,7 +60,7 @@ def sql(
         TableNotFoundError: A table is named that does not exist. Nothing was run.
         TxlogError: What the methods of `Table` raise. Statements before the one that failed were run.
     """
-    *_, last = results_of(text, LocalEngine(workers), catalog, parameters, storage_options)
+    *_, last = results_of(text, LocalEngine(workers, time_zone), catalog, parameters, storage_options)
     return last
 
 

@@ -9,7 +9,7 @@ unasked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -44,9 +44,9 @@ def as_cast(value: str, kind: DataType) -> str:
     return value if isinstance(kind, Struct | Array | Map) else f"CAST(({value}) AS {type_name(kind)})"
 
 
-def constant(text: str, field: Field) -> pa.Scalar:
+def constant(text: str, field: Field, zone: str) -> pa.Scalar:
     """The value that PARTITION gives a column, for all rows. Raises InvalidInputError: no column has a name in it."""
-    value = assign(as_cast(text, field.type), field, Struct(()), now=ambient.now())
+    value = assign(as_cast(text, field.type), field, Struct(()), zone=zone, now=ambient.now())
     return evaluate(value, pa.RecordBatch.from_pydict({"row": [0]}))[0]
 
 
@@ -55,15 +55,18 @@ def as_literal(value: pa.Scalar, kind: DataType) -> str:
     return as_cast(quoted(value.as_py()), kind)
 
 
-def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field], *, by_name: bool = False) -> pa.RecordBatchReader:
+def as_stored(
+    rows: pa.RecordBatchReader, fields: Sequence[Field], zone: str, *, by_name: bool = False
+) -> pa.RecordBatchReader:
     """The rows with the names and types of ``fields``, one for each of their columns, in order.
 
-    The fields of a struct go by position too, as in Spark, or with ``by_name`` by their names in any case.
+    The fields of a struct go by position too, as in Spark, or with ``by_name`` by their names in any case. ``zone`` is
+    that of times without one.
 
     Raises InvalidInputError for a type that cannot be stored, and in the stream for a value that does not fit.
     """
-    pair = pairing(by_name=by_name)
-    casts = [_cast(given.type, field.type, field.name, pair) for given, field in zip(rows.schema, fields, strict=True)]
+    how = _Storing(pairing(by_name=by_name), zone)
+    casts = [_cast(given.type, field.type, field.name, how) for given, field in zip(rows.schema, fields, strict=True)]
     schema = pa.schema([pa.field(field.name, type_to_arrow(field.type)) for field in fields])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -106,29 +109,34 @@ def unstorable(column: str, target: DataType, source: object) -> InvalidInputErr
     return InvalidInputError(f"column {column} is a {type_name(target)}: it cannot store {source}")
 
 
-def _cast(source: pa.DataType, target: DataType, column: str, pair: PairFields) -> Cast:
+class _Storing(NamedTuple):
+    pair: PairFields
+    zone: str
+
+
+def _cast(source: pa.DataType, target: DataType, column: str, how: _Storing) -> Cast:
     wanted = type_to_arrow(target)
     if source == wanted:
         return lambda array: array
     match target:
         case Struct() if pa.types.is_struct(source):
-            store = _struct_cast(source, target, column, pair)
+            store = _struct_cast(source, target, column, how)
         case Array() if isinstance(source, LIST_TYPES):
-            store = _list_cast(source, target, column, pair)
+            store = _list_cast(source, target, column, how)
         case Map() if pa.types.is_map(source):
-            store = _map_cast(source, target, column, pair)
+            store = _map_cast(source, target, column, how)
         case Struct() | Array() | Map():
             store = _refusal(unstorable(column, target, source))
         case _:
-            store = _plain_cast(source, target)
+            store = _plain_cast(source, target, how.zone)
     return lambda array: pa.nulls(len(array), wanted) if array.null_count == len(array) else store(array)
 
 
-def _struct_cast(source: pa.StructType, target: Struct, column: str, pair: PairFields) -> Cast:
+def _struct_cast(source: pa.StructType, target: Struct, column: str, how: _Storing) -> Cast:
     wanted = type_to_arrow(target)
-    places = pair(target.fields, [field.name for field in source], column)
+    places = how.pair(target.fields, [field.name for field in source], column)
     casts = [
-        _cast(source.field(at).type, field.type, f"{column}.{field.name}", pair)
+        _cast(source.field(at).type, field.type, f"{column}.{field.name}", how)
         for at, field in zip(places, target.fields, strict=True)
     ]
 
@@ -140,9 +148,9 @@ def _struct_cast(source: pa.StructType, target: Struct, column: str, pair: PairF
     return cast
 
 
-def _list_cast(source: pa.DataType, target: Array, column: str, pair: PairFields) -> Cast:
+def _list_cast(source: pa.DataType, target: Array, column: str, how: _Storing) -> Cast:
     wanted = type_to_arrow(target)
-    element = _cast(source.value_type, target.element, f"{column}.element", pair)
+    element = _cast(source.value_type, target.element, f"{column}.element", how)
 
     def cast(array: pa.Array) -> pa.Array:
         offsets, mask = offsets_and_mask(array)
@@ -151,10 +159,10 @@ def _list_cast(source: pa.DataType, target: Array, column: str, pair: PairFields
     return cast
 
 
-def _map_cast(source: pa.MapType, target: Map, column: str, pair: PairFields) -> Cast:
+def _map_cast(source: pa.MapType, target: Map, column: str, how: _Storing) -> Cast:
     wanted = type_to_arrow(target)
-    key = _cast(source.key_type, target.key, f"{column}.key", pair)
-    value = _cast(source.item_type, target.value, f"{column}.value", pair)
+    key = _cast(source.key_type, target.key, f"{column}.key", how)
+    value = _cast(source.item_type, target.value, f"{column}.value", how)
 
     def cast(array: pa.Array) -> pa.Array:
         lists = as_list_of_entries(array)
@@ -165,10 +173,10 @@ def _map_cast(source: pa.MapType, target: Map, column: str, pair: PairFields) ->
     return cast
 
 
-def _plain_cast(source: pa.DataType, target: DataType) -> Cast:
+def _plain_cast(source: pa.DataType, target: DataType, zone: str) -> Cast:
     given = pa.schema([pa.field("value", source)])
     try:
-        expression = parse(as_cast("value", target), from_arrow(given))
+        expression = parse(as_cast("value", target), from_arrow(given), zone=zone)
     except InvalidInputError as error:
         return _refusal(error)
     return lambda array: evaluate(expression, pa.RecordBatch.from_arrays([array], schema=given))

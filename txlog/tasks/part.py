@@ -308,7 +308,12 @@ def write_new_rows(
                 yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)
 
     plan = WritePlan.of(
-        table.metadata, table=table.uri, read_version=table.version, schema=table.schema, rows="completed"
+        table.metadata,
+        table=table.uri,
+        read_version=table.version,
+        schema=table.schema,
+        rows="completed",
+        time_zone=table.time_zone,
     )
     with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
         first = batches()

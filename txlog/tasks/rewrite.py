@@ -144,6 +144,7 @@ class FileRewriter:
             schema=table.schema,
             parquet=self._parquet,
             rows="completed",
+            time_zone=table.time_zone,
         )
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
 

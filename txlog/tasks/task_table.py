@@ -19,6 +19,7 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.properties import TableProperties, with_parquet_settings
 from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
+from txlog.util.arguments import UTC
 from txlog.util.lazy import cached_property
 from txlog.util.values import repr_without
 
@@ -85,6 +86,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
     metadata: actions.Metadata
     numbers: Numbers | None = None
     """The numbers for new rows of its identity columns; None if it has none."""
+    time_zone: str = UTC
 
     __repr__ = repr_without("storage_options", "credential_provider", "protocol", "metadata", "numbers")
 
@@ -99,7 +101,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
     ) -> TaskTable:
         """The table with this version and definition. ``store`` was opened with the other arguments."""
         place = store.uri, dict(storage_options or {}), credential_provider
-        return cls(*place, table.version, table.protocol, table.metadata, numbers)._opened(store)
+        return cls(*place, table.version, table.protocol, table.metadata, numbers, table.time_zone)._opened(store)
 
     def with_parquet(self, settings: Mapping[str, str]) -> TaskTable:
         """The same table, whose tasks write files with these settings, which no commit has."""

@@ -1,7 +1,8 @@
 """Checks of a caller's arguments: any library's integers, lists of names, values in errors.
 
 In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; `invalid`, the error
-for a wrong value; and `described`, which shows a value in an error message without printing a user's data.
+for a wrong value; and `described`, which shows a value in an error message without printing a user's data. `UTC` is
+what ``time_zone`` is by default.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from typing import Any
 from txlog.errors import InvalidInputError
 from txlog.util.wording import argument
 
-__all__ = ["check_text", "described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
+__all__ = ["UTC", "check_text", "described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
+
+UTC = "UTC"
+"""The zone of times without one, if nobody says otherwise (`time_zones`)."""
 
 _INT64_MAX = 2**63 - 1
 

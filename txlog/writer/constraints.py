@@ -16,6 +16,7 @@ import orjson
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct
+from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
 
     for name, text in conditions.items():
         try:
-            parse_stored_condition(text, schema)
+            parse_stored_condition(text, schema, UTC)
         except InvalidInputError as error:
             error.template = f"the constraint {name} ({text}) does not fit the schema: {error.template}"
             raise
@@ -76,7 +77,7 @@ def check_invariants(schema: Struct) -> None:
         from txlog.expressions.sql import parse_stored_condition
 
         try:
-            parse_stored_condition(sql, schema)
+            parse_stored_condition(sql, schema, UTC)
         except InvalidInputError as error:
             error.template = f"the invariant of column {path} ({sql}) does not fit the schema: {error.template}"
             raise
@@ -114,8 +115,8 @@ def stored_constraints(configuration: Mapping[str, str], schema: Struct) -> dict
     return found
 
 
-def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str) -> tuple[Constraint, ...]:
-    """The constraints of a table with these properties and this schema.
+def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str, zone: str) -> tuple[Constraint, ...]:
+    """The constraints of a table with these properties and this schema, for a writer in this time zone.
 
     Raises:
         UnsupportedFeatureError: A condition uses something that txlog cannot evaluate, so no row may be written.
@@ -128,7 +129,7 @@ def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str)
     bound = []
     for name, text in found.items():
         try:
-            bound.append(Constraint(name, text, parse_stored_condition(text, schema)))
+            bound.append(Constraint(name, text, parse_stored_condition(text, schema, zone)))
         except InvalidInputError as error:
             raise UnsupportedFeatureError(
                 f"txlog cannot check the {name} ({text}), so it cannot write rows to this table: {error.message}. Use"

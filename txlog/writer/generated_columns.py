@@ -2,7 +2,8 @@
 identity columns, whose values the table counts.
 
 In: a table's schema. Out: `ComputedColumns`, bound once for each plan. ``conform`` gives new rows these columns. Only
-new rows are computed or checked: an existing row may have been computed in another time zone. PROTOCOL.md, "Generated
+new rows are computed or checked: an existing row may have been computed in another time zone. As in Spark, an
+expression is computed in the time zone of the writer. PROTOCOL.md, "Generated
 Columns", "Default Columns", "Identity Columns".
 """
 
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.identity import IdentityColumn, identity_columns, is_identity
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
+from txlog.util.arguments import UTC
 from txlog.writer.constraints import Constraint, violation
 from txlog.writer.text_limits import limits_of, too_long
 
@@ -129,6 +131,8 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
     defaults: tuple[DefaultColumn, ...]
     identity: tuple[IdentityColumn, ...] = ()
     numbers: Numbers | None = None
+    zone: str = UTC
+    now: datetime.datetime | None = None
 
     @property
     def is_of_now(self) -> bool:
@@ -137,7 +141,15 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
 
     def at(self, now: datetime.datetime) -> ComputedColumns:
         """The same for a write that begins ``now``."""
-        return replace(self, defaults=_defaults(self.schema, now))
+        return replace(self, defaults=_defaults(self.schema, now, self.zone), now=now)
+
+    def in_zone(self, zone: str) -> ComputedColumns:
+        """The same for a writer in another time zone."""
+        partitioned_by = {name for each in self.generated for name in each.partitioned_by}
+        found = computed_columns(self.schema, self.table, partitioned_by, zone=zone)
+        assert found is not None
+        defaults = _defaults(self.schema, self.now, zone) if self.defaults else ()
+        return replace(self, generated=found.generated, defaults=defaults, zone=zone)
 
     def numbered_by(self, numbers: Numbers) -> ComputedColumns:
         """The same for a write whose new rows get their numbers from ``numbers``."""
@@ -209,7 +221,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
                 raise InvalidInputError(
                     f"column {column.name} is generated as {column.sql}, but row {row} of the data, counting from 0,"
                     f" has another value, with {values}. Nothing was committed. Leave the column out, so that it is"
-                    " computed, or correct it; times are in UTC",
+                    f" computed, or correct it; times are in {self.zone}",
                     table=self.table,
                 )
 
@@ -256,9 +268,10 @@ def without_computed(schema: Struct) -> Struct:
 
 
 def computed_columns(
-    schema: Struct, table: str | None = None, partition_columns: Collection[str] = ()
+    schema: Struct, table: str | None = None, partition_columns: Collection[str] = (), *, zone: str
 ) -> ComputedColumns | None:
-    """The columns of a table with this schema that rows may lack; None if there are none.
+    """The columns of a table with this schema that rows may lack; None if there are none. As in Spark, expressions are
+    computed in the time zone of the writer.
 
     Raises:
         UnsupportedFeatureError: txlog cannot evaluate the expression of a generated column, so no row may be written.
@@ -266,7 +279,7 @@ def computed_columns(
     # A loop, since this runs in every plan and most tables have no such column.
     for field in schema.fields:
         if is_computed(field) or isinstance(field.type, _NESTED):
-            return _bound(schema, table, partition_columns)
+            return _bound(schema, table, partition_columns, zone)
     return None
 
 
@@ -275,19 +288,21 @@ def generated_of(
     table: str | None = None,
     partition_columns: Collection[str] = (),
     numbers: Numbers | None = None,
+    *,
+    zone: str,
 ) -> ComputedColumns | None:
     """The same for rows that replace others: they must have every column that is not generated.
 
     With ``numbers``, some of them may be new rows, which get the numbers of identity columns from there.
     """
-    found = computed_columns(schema, table, partition_columns)
+    found = computed_columns(schema, table, partition_columns, zone=zone)
     if found is None:
         return None
     identity = () if numbers is None else found.identity
     return replace(found, defaults=(), identity=identity, numbers=numbers) if found.generated or identity else None
 
 
-def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]) -> ComputedColumns | None:
+def _bound(schema: Struct, table: str | None, partition_columns: Collection[str], zone: str) -> ComputedColumns | None:
     nested = _first_nested(schema)
     if nested is not None:
         raise UnsupportedFeatureError(
@@ -301,7 +316,7 @@ def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]
     generated = []
     for name, sql in stored_generated(schema).items():
         try:
-            found = _generated(name, sql, schema)
+            found = _generated(name, sql, schema, zone)
             partitioned_by = tuple(column for column in partition_columns if column in found.uses)
             generated.append(replace(found, partitioned_by=partitioned_by))
         except InvalidInputError as error:
@@ -311,7 +326,9 @@ def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]
                 table=table,
                 features=("generatedColumns",),
             ) from None
-    return ComputedColumns(schema, table, tuple(generated), _defaults(schema, None), identity_columns(schema))
+    return ComputedColumns(
+        schema, table, tuple(generated), _defaults(schema, None, zone), identity_columns(schema), zone=zone
+    )
 
 
 def check_added_are_plain(added: Iterable[tuple[str, Field]]) -> None:
@@ -337,7 +354,7 @@ def check_computed_columns(schema: Struct) -> None:
     for field in schema.fields:
         if _GENERATED in field.metadata:
             _check_generated(field, schema)
-    for default in _defaults(schema, None):
+    for default in _defaults(schema, None, UTC):
         if default.value is None and not default.is_of_now:
             from txlog.expressions.sql import as_string
 
@@ -367,11 +384,11 @@ def _check_generated(field: Field, schema: Struct) -> None:
     if _DEFAULT in field.metadata:
         raise InvalidInputError(f"column {field.name} is generated, so it cannot have a default")
     try:
-        _generated(field.name, sql, schema)
+        _generated(field.name, sql, schema, UTC)
     except InvalidInputError as error:
         error.template = f"the generated column {field.name} ({sql}) does not fit the schema: {error.template}"
         raise
-    written = _parsed(sql, schema).type
+    written = _parsed(sql, schema, UTC).type
     if written != field.type:
         wanted = type_name(field.type)
         raise InvalidInputError(
@@ -385,46 +402,50 @@ def _first_nested(schema: Struct) -> str | None:
     return next((path for field in schema.fields for path in _marked(field.type, field.name)), None)
 
 
-def _generated(name: str, sql: str, schema: Struct) -> GeneratedColumn:
+def _generated(name: str, sql: str, schema: Struct, zone: str) -> GeneratedColumn:
     from txlog.expressions.build import as_condition, assigned, compare
     from txlog.expressions.tree import Reference
+    from txlog.expressions.zones import read_in
 
     field = schema.find(name)
     assert field is not None
     try:
-        value = assigned(_parsed(sql, without_generated(schema)), field.type)
-        rule = as_condition(compare("<=>", Reference((name,), field.type), value))
+        with read_in(zone):
+            value = assigned(_parsed(sql, without_generated(schema), zone), field.type)
+            rule = as_condition(compare("<=>", Reference((name,), field.type), value))
     except ValueError as error:
         raise InvalidInputError(str(error)) from None
     return GeneratedColumn(name, sql, value, Constraint(f"generated column {name}", sql, rule))
 
 
-def _parsed(sql: str, schema: Struct) -> Expression:
+def _parsed(sql: str, schema: Struct, zone: str) -> Expression:
     from txlog.expressions.sql import parse_stored_value
 
-    return parse_stored_value(sql, schema)
+    return parse_stored_value(sql, schema, zone)
 
 
-def _defaults(schema: Struct, now: datetime.datetime | None) -> tuple[DefaultColumn, ...]:
-    return tuple(_default(field, now) for field in schema.fields if _DEFAULT in field.metadata)
+def _defaults(schema: Struct, now: datetime.datetime | None, zone: str) -> tuple[DefaultColumn, ...]:
+    return tuple(_default(field, now, zone) for field in schema.fields if _DEFAULT in field.metadata)
 
 
-def _default(field: Field, now: datetime.datetime | None) -> DefaultColumn:
+def _default(field: Field, now: datetime.datetime | None, zone: str) -> DefaultColumn:
     import datetime
 
     from txlog.expressions.build import assigned
     from txlog.expressions.evaluate import evaluate
     from txlog.expressions.sql import parse_stored_value
+    from txlog.expressions.zones import read_in
 
     sql = str(field.metadata[_DEFAULT])
     at = now or datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
     try:
-        value = assigned(parse_stored_value(sql, Struct(()), now=at), field.type)
+        with read_in(zone):
+            value = assigned(parse_stored_value(sql, Struct(()), zone, now=at), field.type)
         evaluate(value, pa.record_batch([pa.nulls(1)], names=[""]))
     except (InvalidInputError, ValueError) as error:
         return DefaultColumn(field.name, sql, None, str(getattr(error, "message", error)))
     try:
-        parse_stored_value(sql, Struct(()))
+        parse_stored_value(sql, Struct(()), zone)
     except InvalidInputError:
         problem = "it is the time of writing, which is not known here"
         return DefaultColumn(field.name, sql, None if now is None else value, problem, is_of_now=True)

@@ -20,7 +20,7 @@ from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_n
 from txlog.protocol.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PREFIX, TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
-from txlog.util.arguments import invalid
+from txlog.util.arguments import UTC, invalid
 from txlog.util.lazy import pattern
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.data_file import ParquetSettings
@@ -133,6 +133,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     folder: str = ""
     file_kind: str = "part"
     text_limits: tuple[TextLimit, ...] = ()
+    time_zone: str = UTC
 
     @classmethod
     def of(
@@ -148,6 +149,7 @@ class WritePlan(msgspec.Struct, frozen=True):
         memory_budget_bytes: int | None = None,
         max_open_files: int | None = None,
         rows: Rows = "new",
+        time_zone: str = UTC,
     ) -> WritePlan:
         """The plan for a table with this metadata; options that are None come from its properties or a default.
 
@@ -158,7 +160,7 @@ class WritePlan(msgspec.Struct, frozen=True):
         properties = TableProperties.of(metadata.configuration)
         schema = schema if schema is not None else schema_of(metadata)
         _refuse_nested_void(schema, table)
-        rules = _rules(metadata, schema, table, rows)
+        rules = _rules(metadata, schema, table, rows, time_zone)
         return cls(
             table=table,
             table_id=metadata.id,
@@ -172,6 +174,7 @@ class WritePlan(msgspec.Struct, frozen=True):
             memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
+            time_zone=time_zone,
             **rules,
         )
 
@@ -188,6 +191,22 @@ class WritePlan(msgspec.Struct, frozen=True):
         """The same plan for another version of the table."""
         return replace(self, read_version=read_version)
 
+    def in_zone(self, time_zone: str, where: str | None = None) -> WritePlan:
+        """The same plan for a writer in another time zone. ``where`` is the text of ``rows_where``, if there is any."""
+        if time_zone == self.time_zone:
+            return self
+        found = replace(self, time_zone=time_zone)
+        if where is not None:
+            from txlog.expressions.conditions import bind_predicate
+
+            found = replace(found, rows_where=bind_predicate(where, self.schema, time_zone))
+        if self.constraints:
+            from txlog.writer.constraints import constraints_of
+
+            rules = constraints_of(self.configuration, self.schema, self.table, time_zone)
+            found = replace(found, constraints=rules)
+        return found if self.computed is None else replace(found, computed=self.computed.in_zone(time_zone))
+
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:
         """The partition columns, by their names in ``add.partitionValues``."""
@@ -199,7 +218,7 @@ class WritePlan(msgspec.Struct, frozen=True):
         return physical_fields(self.schema, self.partition_columns)
 
 
-def _rules(metadata: Metadata, schema: Struct, table: str, rows: Rows) -> dict[str, Any]:
+def _rules(metadata: Metadata, schema: Struct, table: str, rows: Rows, zone: str) -> dict[str, Any]:
     """What new rows must meet or may lack. Most tables have no such rule, and their appends do without the code."""
     has_conditions = any(key.startswith(CONSTRAINT_PREFIX) for key in metadata.configuration)
     if rows == "old" or not (has_conditions or _has_field_metadata(schema)):
@@ -209,8 +228,8 @@ def _rules(metadata: Metadata, schema: Struct, table: str, rows: Rows) -> dict[s
     from txlog.writer.text_limits import limits_of
 
     return {
-        "constraints": constraints_of(metadata.configuration, schema, table),
-        "computed": computed_columns(schema, table, metadata.partition_columns) if rows == "new" else None,
+        "constraints": constraints_of(metadata.configuration, schema, table, zone),
+        "computed": computed_columns(schema, table, metadata.partition_columns, zone=zone) if rows == "new" else None,
         "text_limits": limits_of(schema, table),
     }
 

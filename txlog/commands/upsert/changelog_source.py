@@ -21,7 +21,7 @@ from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.required_values import check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from txlog.writer.conform import completed, nullable
-from txlog.writer.generated_columns import generated_of, without_generated
+from txlog.writer.generated_columns import ComputedColumns, generated_of, without_generated
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -50,6 +50,7 @@ def read_changelog(
     row_kinds: Mapping[Any, str] | None = None,
     table: str | None = None,
     partition_columns: Sequence[str] = (),
+    zone: str,
 ) -> ChangelogSource:
     """Read ``data``, anything ``Table.append`` takes.
 
@@ -60,7 +61,9 @@ def read_changelog(
     if not stream.schema.names:
         names = to_arrow(schema) if row_kind is None else pa.schema([*to_arrow(schema), (row_kind, pa.string())])
         stream = DataStream(names, stream.batches)
-    reader = _Reader(schema, row_kind, RowKinds(row_kinds), table, partition_columns)
+    reader = _Reader(
+        schema, row_kind, RowKinds(row_kinds), table, generated_of(schema, table, partition_columns, zone=zone)
+    )
     rows = stored_rows(reader.conformed(stream), to_arrow(nullable(schema)), table)
     kinds = reader.kinds()
     if kinds is not None:
@@ -91,11 +94,11 @@ class _Reader:
         row_kind: str | None,
         kinds: RowKinds,
         table: str | None,
-        partition_columns: Sequence[str],
+        generated: ComputedColumns | None,
     ) -> None:
         self._schema = schema
         self._fitted = nullable(schema)
-        self._generated = generated_of(schema, table, partition_columns)
+        self._generated = generated
         self._row_kind = row_kind
         self._kinds = kinds
         self._table = table

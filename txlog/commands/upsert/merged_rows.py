@@ -141,6 +141,7 @@ def bound_merged_rows(
             keys,
             engine,
             partition_columns=state.partition_columns,
+            zone=state.time_zone,
             row_kind=upsert.row_kind,
             row_kinds=upsert.row_kinds,
             table=open_table.uri,

@@ -27,6 +27,7 @@ from txlog.result import WriteResult
 from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.source import prepare_source, reads_table
 from txlog.spark.rows.spread_source import SparkSource
+from txlog.spark.settings import zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.delete import DeleteSpec
@@ -313,7 +314,8 @@ def _open(
     check_session(spark)
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
     place = place_at(path, of_session(spark, path) | dict(storage_options or {}))
-    opened = OpenTable(place.store(), retry, hooks, 0, place.storage_options, place.credential_provider)
+    given = place.storage_options, place.credential_provider
+    opened = OpenTable(place.store(), retry, hooks, 0, *given, time_zone=zone_of_session(spark))
     return Site(spark, opened)
 
 

@@ -18,6 +18,7 @@ from txlog.expressions.build import struct_of
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import Context, assign
 from txlog.expressions.tree import Expression, Reference, columns_of
+from txlog.expressions.zones import read_in
 from txlog.protocol.properties import ColumnPath, path_text
 from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
 from txlog.protocol.schema_changes import column_path
@@ -76,7 +77,8 @@ class Assignments:
             if callable(value) and not (isinstance(value, Expression) or below or values[1:] or "source" in context):
                 self._values[name] = value
             else:
-                self._values[name] = _expression((name,), field, values, schema, context)
+                with read_in(context["zone"]):
+                    self._values[name] = _expression((name,), field, values, schema, context)
         self._computed = computed
         self._recomputed = {} if computed is None else {each.name: each for each in computed.recomputed(self._values)}
         self._checked = () if computed is None else computed.given(self._values)

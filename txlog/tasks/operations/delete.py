@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Constant, Predicate
-from txlog.expressions.sql import parse_predicate
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Field
@@ -109,9 +108,7 @@ class Condition:
 def _bound(where: str | Predicate | None, table: DefinedTable, now: datetime.datetime) -> Predicate:
     if where is None:
         return Constant(True)
-    return (
-        parse_predicate(where, table.schema, now=now) if isinstance(where, str) else bind_predicate(where, table.schema)
-    )
+    return bind_predicate(where, table.schema, table.time_zone, now=now)
 
 
 class RowsOfCondition(RowOperation):

@@ -62,7 +62,7 @@ class MergeRows(RowOperation):
         self.num_source_rows: int = source.rows.num_rows
         self._given = clauses
         self._condition = merge.condition
-        self._clauses = MergeClauses(clauses, merge, source, table.schema, now, table.partition_columns, numbers)
+        self._clauses = MergeClauses(clauses, merge, source, table, now, numbers)
         updates = [b.assignments for b in self._clauses.bound if b.then == "update" and b.assignments is not None]
         needed = {name for each in updates for name in each.needed}
         self.makes_images = self.replaces_rows = bool(updates)

@@ -22,6 +22,7 @@ from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.identity import IdentityColumn, identity_columns
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Struct, backquoted, fold_name
@@ -119,15 +120,15 @@ class MergeClauses:
         clauses: Sequence[Clause],
         merge: MergeOptions,
         source: MergeSource,
-        schema: Struct,
+        table: DefinedTable,
         now: datetime.datetime,
-        partition_columns: Sequence[str] = (),
         numbers: Numbers | None = None,
     ) -> None:
         self._source = source
-        self._schema = schema
+        self._schema = table.schema
+        self._zone = table.time_zone
         self._takes_fewer = merge.schema_mode == "merge"
-        found = computed_columns(schema, None, partition_columns)
+        found = computed_columns(table.schema, None, table.partition_columns, zone=table.time_zone)
         found = found.at(now) if found is not None and found.is_of_now else found
         self._computed = found if found is None or numbers is None else found.numbered_by(numbers)
         self._numbers_given: dict[str, SourceNumbers] = {}
@@ -136,6 +137,7 @@ class MergeClauses:
 
     def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> BoundClause:
         context: Context = {
+            "zone": self._zone,
             "source": self._source.schema,
             "target_alias": merge.target_alias,
             "source_alias": merge.source_alias,

@@ -386,7 +386,13 @@ def merge_join(
             f" on=[{name!r}], or write {path_text((target_alias, name))} = {path_text((source_alias, name))}"
         )
     bound = parse_predicate(
-        condition, target.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
+        condition,
+        target.schema,
+        zone=target.time_zone,
+        source=source,
+        target_alias=target_alias,
+        source_alias=source_alias,
+        now=now,
     )
     return split_join(bound)
 

@@ -46,8 +46,8 @@ class UpdateSpec(msgspec.Struct, frozen=True):
     ) -> UpdateRows:
         """Bind the update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
         refuse_set_numbers(table.schema, assigned_names(self.values, table.schema))
-        computed = computed_columns(table.schema, None, table.partition_columns)
-        assignments = Assignments(self.values, table.schema, computed, now=self.now)
+        computed = computed_columns(table.schema, None, table.partition_columns, zone=table.time_zone)
+        assignments = Assignments(self.values, table.schema, computed, zone=table.time_zone, now=self.now)
         return UpdateRows(Condition(self.where, table, self.now), assignments, table)
 
 

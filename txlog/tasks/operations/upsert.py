@@ -199,8 +199,8 @@ def source_computed(
     if upsert.when_not_matched != "insert":
         numbers = None
     if upsert.missing_columns == "error":
-        return generated_of(table.schema, uri, table.partition_columns, numbers)
-    found = computed_columns(table.schema, uri, table.partition_columns)
+        return generated_of(table.schema, uri, table.partition_columns, numbers, zone=table.time_zone)
+    found = computed_columns(table.schema, uri, table.partition_columns, zone=table.time_zone)
     if found is None:
         return None
     found = replace(found, identity=() if numbers is None else found.identity, numbers=numbers)
@@ -314,7 +314,9 @@ class UpsertRows(RowOperation):
         self.num_source_rows = source.num_rows
         self._upsert = upsert
         self._updated = updated
-        self._computed = None if updated is None else generated_of(table.schema, None, table.partition_columns)
+        self._computed = None
+        if updated is not None:
+            self._computed = generated_of(table.schema, None, table.partition_columns, zone=table.time_zone)
         self._recomputed = () if self._computed is None else self._computed.recomputed(updated or ())
         self._new_values: pa.Table | None = None
         if updated is not None and isinstance(source, Source):

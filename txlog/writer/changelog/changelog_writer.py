@@ -83,7 +83,9 @@ class ChangelogWriter:
             self._keys = key_columns(spec.keys, plan.schema, plan.partition_columns)
         self._nullable = nullable(plan.schema)
         has_generated = plan.computed is not None
-        self._generated = generated_of(plan.schema, plan.table, plan.partition_columns) if has_generated else None
+        self._generated = None
+        if has_generated:
+            self._generated = generated_of(plan.schema, plan.table, plan.partition_columns, zone=plan.time_zone)
         self._kinds = RowKinds(spec.row_kinds)
         self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
         self._sequence: Field | None = None
