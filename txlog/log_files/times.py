@@ -204,8 +204,8 @@ def _keeps(version: int, state: TableState) -> bool:
 def milliseconds(timestamp: Any, zone: str) -> int:
     """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch, by a clock in ``zone``.
 
-    One with a zone has its own. An integer means ms since the epoch. Raises InvalidInputError for anything else, and for
-    an integer that must be in seconds, microseconds or nanoseconds.
+    One with a zone has its own. An integer means ms since the epoch. Raises InvalidInputError for anything else, and
+    for an integer that must be in seconds, microseconds or nanoseconds.
     """
     try:
         timestamp = plain(timestamp)
