@@ -25,6 +25,7 @@ MORE = ROWS.append_column("more", pa.array([7, 8], pa.int64()))
 TWICE = pa.table({"id": pa.array([1, 1], pa.int64()), "day": ["tue", "mon"]})
 MANY = pa.table({"id": pa.array(range(5, 60_000), pa.int64()), "day": ["mon"] * 59_995})
 REGION = "id NOT IN (2, 3)"
+FEW = "id < unix_seconds(TIMESTAMP '1970-01-01 00:00:05')"
 called: list[str] = []
 
 
@@ -112,6 +113,7 @@ ARGUMENTS = {
     "hooks": Given(Hooks()),
     "where": Given(REGION),
     "workers": Given(Seen(1)),
+    "time_zone": Given("+05:00", before=lambda table: table.add_constraint("few", FEW)),
 }
 
 

@@ -71,6 +71,7 @@ NEW_COLUMN = {**ROWS, "more": [7, 8]}
 CHANGED_TWICE = {"id": [1, 1], "day": ["mon", "tue"], "at": [2, 1]}
 DELETED = {"id": [1, 8], "day": ["mon", "mon"], "op": ["-U", "-D"]}
 MANY = {"id": random.Random(7).sample(range(5, 1 << 62), 40_000), "day": ["mon"] * 40_000}
+FEW = "id < unix_seconds(TIMESTAMP '1970-01-01 00:00:05')"
 RETRIES = {"num-retries": "3", "min-wait-ms": "7", "max-wait-ms": "70", "total-timeout-ms": "7000"}
 
 
@@ -112,6 +113,7 @@ CASES = {
     "skipEmpty": Case({"skipEmpty": "true"}, {"id": [], "day": []}, beside={"txnAppId": "orders"}),
     "skipEmpty=false": Case({"skipEmpty": "false"}, {"id": [], "day": []}),
     "mustCreate": Case({"mustCreate": "true"}),
+    "timeZone": Case({"timeZone": "+05:00"}, before=lambda table: table.add_constraint("few", FEW)),
     **{f"commit.retry.{name}": Case({f"commit.retry.{name}": value}) for name, value in RETRIES.items()},
     "skipCommittedBatches": Case({"skipCommittedBatches": "true"}, batches=(5, 4)),
     "checkpointLocation": Case({"checkpointLocation": "CHECKPOINTS"}),
@@ -123,6 +125,7 @@ IS_WHAT_HAPPENS_ANYWAY = {
     ("mergeSchema", "overwrite of the schema"),
     ("skipEmpty", "create"),  # the version has the table's schema
     ("mustCreate", "create"),
+    ("timeZone", "create"),  # a new table has no constraint yet
     ("skipEmpty", "stream that appends"),
     ("skipEmpty", "stream that upserts"),
     *(("skipEmpty=false", mode) for mode in MODES if not mode.startswith("stream")),

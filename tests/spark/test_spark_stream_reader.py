@@ -177,7 +177,7 @@ def test_a_stream_starts_at_a_version_a_time_or_the_next_version(table: txlog.Ta
     time_of_2 = table.snapshot(2).timestamp_ms
     if table.snapshot(1).timestamp_ms < time_of_2:
         assert Query(table, startingTimestamp=time_of_2, **skip).rest() == [[4, 5, 6, 7]]
-    assert Query(table, startingTimestamp="2020-01-01", **skip).rest() == [[0, 1, 2, 3, 4, 5, 6, 7]]
+    assert Query(table, startingTimestamp="2020-01-01", timeZone="UTC", **skip).rest() == [[0, 1, 2, 3, 4, 5, 6, 7]]
     query = Query(table, startingVersion="latest")
     assert query.batch() == []
     table.append(rows_of(8))

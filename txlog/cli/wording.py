@@ -56,6 +56,7 @@ OPTIONS = {
     "small_files_min": "--small-files",
     "storage_options": "--storage-option",
     "target_file_size": "--target-file-size",
+    "time_zone": "--time-zone",
     "timestamp": "--timestamp",
     "to_timestamp": "--to-timestamp",
     "to_version": "--to",

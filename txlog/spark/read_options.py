@@ -63,8 +63,8 @@ class ReadOptions(msgspec.Struct, frozen=True):
     timestamp: str | int | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    time_zone: str | None = None
     storage_options: Mapping[str, str] = msgspec.field(default_factory=dict)
+    time_zone: str | None = None
 
     __repr__ = repr_without("storage_options")
 
@@ -125,8 +125,8 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     read_change_feed: bool = False
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    time_zone: str | None = None
     storage_options: Mapping[str, str] = msgspec.field(default_factory=dict)
+    time_zone: str | None = None
 
     __repr__ = repr_without("storage_options")
 

@@ -31,6 +31,7 @@ OPTIONS = {
     "row_mode": "rowMode",
     "sequence_by": "sequenceBy",
     "target_file_size": "targetFileSize",
+    "time_zone": "timeZone",
     "user_metadata": "userMetadata",
     "where": "replaceWhere",
 }

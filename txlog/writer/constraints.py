@@ -17,6 +17,7 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct
 from txlog.util.arguments import UTC
+from txlog.util.wording import argument
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +33,7 @@ __all__ = [
     "first_not_true",
     "stored_constraints",
     "violation",
+    "zone_note",
 ]
 
 _INVARIANTS = "delta.invariants"
@@ -196,6 +198,20 @@ def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] |
     except InvalidInputError as error:
         error.template = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.template}"
         raise
+
+
+def zone_note(constraint: Constraint, schema: Struct, zone: str) -> str:
+    """What the error says besides, if another time zone than the writer's might have judged the row otherwise."""
+    from txlog.expressions.sql import parse_stored_condition
+    from txlog.util.time_zones import FARTHEST
+
+    west, east = (parse_stored_condition(constraint.sql, schema, each) for each in FARTHEST)
+    if west == east:
+        return ""
+    return (
+        f". Its times are in {zone}, the {argument('time_zone')} of this writer: rows that were written in another zone are"
+        " changed there"
+    )
 
 
 def first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:

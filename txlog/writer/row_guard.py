@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.writer.constraints import Constraint, first_not_true, violation
+from txlog.writer.constraints import Constraint, first_not_true, violation, zone_note
 from txlog.writer.text_limits import TextLimit, too_long
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class RowGuard:
     def __init__(self, plan: WritePlan) -> None:
         self._table = plan.table
         self._partition_columns = plan.partition_columns
+        self._schema, self._time_zone = plan.schema, plan.time_zone
         self._where = plan.rows_where
         self._constraints = plan.constraints
         self._text_limits = plan.text_limits
@@ -76,5 +77,6 @@ class RowGuard:
             raise InvalidInputError(
                 f"a row violates the {constraint.name}, which is {constraint.sql}{values and f', with {values}'}:"
                 f" row {first_row + at} of the written rows, counting from 0. A condition that is NULL is"
-                " violated too. Nothing was committed; correct such rows, or leave them out",
+                " violated too. Nothing was committed; correct such rows, or leave them out"
+                + zone_note(constraint, self._schema, self._time_zone),
             )
