@@ -16,6 +16,7 @@ from spark_fixtures import INTERPRETED
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.schema import from_arrow
+from txlog.spark.schema import struct_type
 
 ZONE = "spark.sql.session.timeZone"
 ROWS = pa.schema(
@@ -98,7 +99,7 @@ def in_zone(spark: SparkSession, zone: str) -> SparkSession:
 def differing(spark: SparkSession, zone: str, rows: pa.Table, texts: Sequence[str]) -> list[str]:
     """The texts whose values differ from Spark's, each with the first row."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    frame = in_zone(spark, zone).createDataFrame(rows)
+    frame = in_zone(spark, zone).createDataFrame(rows, struct_type(ROWS))
     theirs = frame.orderBy("id").selectExpr("id", *texts).toArrow()
     found = []
     for number, text in enumerate(texts, 1):
