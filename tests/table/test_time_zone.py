@@ -1,4 +1,4 @@
-"""``time_zone=``: every door of a handle reads times without a zone in it. Python's datetimes say which rows are meant."""
+"""``time_zone=``: every door of a handle reads times without a zone in it. Python's datetimes say which are meant."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def test_updates_and_merges_read_conditions_and_values_in_the_zone(workers: int 
     assert merge.when_matched_update({"ts": "source.d"}).execute().metrics.rows_updated == len(monday)
     assert ids(table, txlog.col("ts") == datetime(2024, 3, 11, 4, tzinfo=timezone.utc)) == monday
     table.update({"ts": datetime(2024, 1, 1)}, "id = 0")
-    assert ids(table, txlog.col("ts") == datetime(2024, 1, 1, 5, tzinfo=timezone.utc)) == {0}
+    table.update({"ts": txlog.lit(datetime(2024, 1, 1))}, "id = 1")
+    assert ids(table, txlog.col("ts") == datetime(2024, 1, 1, 5, tzinfo=timezone.utc)) == {0, 1}
 
 
 def test_an_overwrite_replaces_the_day_of_the_zone_and_refuses_rows_of_another(table: txlog.Table) -> None:

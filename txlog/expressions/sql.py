@@ -31,7 +31,7 @@ from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expres
 from txlog.expressions.build import assigned, lit
 from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import NullSafeEQ, Reader, Scope, line_and_column
-from txlog.expressions.tree import Expression
+from txlog.expressions.tree import Expression, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.zones import read_in
 from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
@@ -183,6 +183,8 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
         return read_arrow_expression(value, Scope(schema, **context).find)
     if isinstance(value, Predicate):
         return bind(value, schema, Scope(schema, **context).zone)
+    if isinstance(value, Value) and value.written is not None:
+        value = value.written  # of `lit`, which knows no zone
     if isinstance(value, Expression):
         return value
     with read_in(Scope(schema, **context).zone):

@@ -209,8 +209,8 @@ def zone_note(constraint: Constraint, schema: Struct, zone: str) -> str:
     if west == east:
         return ""
     return (
-        f". Its times are in {zone}, the {argument('time_zone')} of this writer: rows that were written in another zone are"
-        " changed there"
+        f". Its times are in {zone}, the {argument('time_zone')} of this writer: rows that were written in another zone"
+        " are changed there"
     )
 
 
