@@ -16,6 +16,7 @@ from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_definitions import DEFINITION_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_gathering import GATHERING_MUTANTS
+from mutants_of_groups import GROUP_MUTANTS
 from mutants_of_identity import IDENTITY_MUTANTS
 from mutants_of_joining import JOINING_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
@@ -410,6 +411,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | DEFINITION_MUTANTS
     | IDENTITY_MUTANTS
     | STREAM_MUTANTS
+    | GROUP_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS
     | OWNER_MUTANTS

@@ -146,7 +146,8 @@ def _commit(
         return WriteResult(found.version, "already_committed", 0, "")
     builder = ProposalBuilder(state)
     builder.set_transaction(app_id, checkpoint_id)
-    if void is not None:
+    given_up = None if void is None else state.transaction_version(void[0])
+    if void is not None and (given_up is None or given_up < void[1]):
         builder.set_transaction(*void)
     parameters = operation_parameters(
         appId=app_id, checkpointId=checkpoint_id, rows=work.get("rows", 0), keys=work.get("keys", 0)

@@ -27,6 +27,7 @@ from explorer.export_programs import (
     move_on_and_export,
 )
 from explorer.gathering_programs import vacuum_what_waits
+from explorer.group_programs import abandon_group, coordinate, discard_group, recover_group, seal_group
 from explorer.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
     Program,
@@ -61,6 +62,7 @@ _STAGERS: tuple[Any, ...] = (
     *(sink, staging_sink, staging_and_leaving, staging_backlog, staging_nothing, recover, discard, clean_staging_later),
     *(change_sink, staging_change_sink, recover_changes, recover_sealed, abandon),
     *(holding_sink, staging_holding_sink, recover_held, sink_in_sequence),
+    *(coordinate, recover_group, discard_group, abandon_group, seal_group),
 )
 _VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later, vacuum_what_waits)
 _TAGGERS = (tag_version,)

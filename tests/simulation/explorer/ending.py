@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from explorer.session import Clock, see_others
+from explorer.group_programs import GROUPED, group_of, stage_group
+from explorer.session import Actor, Clock, Session, see_others
 from explorer.versions import InvariantBroken
-from explorer.world import BASE_MS, FILE_BYTES, opened
+from explorer.world import BASE_MS, FILE_BYTES, GROUP, opened
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.sink.sink import Sink
@@ -21,7 +22,7 @@ from txlog.verify.iceberg import check_iceberg
 if TYPE_CHECKING:
     from explorer.run import Run
 
-__all__ = ["export_what_was_exported", "gather_what_waits", "recover_what_is_sealed"]
+__all__ = ["export_what_was_exported", "gather_what_waits", "recover_groups", "recover_what_is_sealed"]
 
 _PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
 
@@ -45,6 +46,50 @@ def recover_what_is_sealed(run: Run) -> None:
                 excused.add(app_id)
     run.check()
     run.ledger.require_sealed_committed(excused)
+
+
+def recover_groups(run: Run) -> None:
+    """Check that a group's checkpoint is in all of its tables or in none, that a sealed one which nobody gave up is in
+    all, and that the next one can be written."""
+    assert run.world.second is not None
+    clock = Clock(251)
+    session = Session(run, Actor("last", lambda session: None), clock)
+    with ambient.use(clock):
+        try:
+            group = group_of(session)
+            for recovery in group.recover():
+                for checkpoint_id in recovery.partial:
+                    group.discard(checkpoint_id)
+            _require_whole(run)
+            done = group.last_checkpoint_id()
+            for checkpoint_id in range(0 if done is None else done + 1, max(GROUPED) + 1):
+                stage_group(session, group, checkpoint_id, 251)
+                if not group.prepare(checkpoint_id, [{0: 251}] * 2):
+                    raise InvariantBroken("a stream goes on", f"{checkpoint_id} is in a table after a recovery")
+                run.check()  # looks at what is staged
+                group.commit(checkpoint_id)
+        except TxlogError as error:
+            raise InvariantBroken("what was sealed is recovered", str(error)) from error
+    run.check()
+    _require_whole(run)
+
+
+def _require_whole(run: Run) -> None:
+    assert run.world.second is not None
+    run.check()
+    ledgers = run.ledger, run.world.second.ledger
+    for checkpoint_id, rows in GROUPED.items():
+        work = (GROUP[0], checkpoint_id)
+        wanted = [ledger for ledger, number in zip(ledgers, rows, strict=True) if number]
+        having = [ledger for ledger in wanted if ledger.has_rows_of(work)]
+        was_abandoned = any(work in ledger.apps and ledger not in having for ledger in wanted)
+        if was_abandoned and work not in run.ledger.discarded:
+            raise InvariantBroken("a group's checkpoint is in all of its tables or in none", f"{work} has no rows")
+        if having and len(having) < len(wanted) and not was_abandoned:
+            raise InvariantBroken("a group's checkpoint is in all of its tables or in none", f"{work} is in one only")
+        is_kept = work in run.ledger.sealed and work not in run.ledger.discarded
+        if is_kept and len(having) < len(wanted):
+            raise InvariantBroken("what was sealed is recovered", f"{work} is not in its tables after a recovery")
 
 
 def export_what_was_exported(run: Run) -> None:

@@ -190,6 +190,11 @@ class Ledger:
             if work in self.abandoned and not added.isdisjoint(paths):
                 raise InvariantBroken("what is abandoned never appears", f"v{version} adds rows of {work}")
 
+    def has_rows_of(self, work: tuple[str, int]) -> bool:
+        """Whether the newest version has files that were staged for this checkpoint."""
+        live = self.states[self.latest].live
+        return any(path in live for _, of, paths in self._staged.values() if of == work for path in paths)
+
     def app_ids_of_seals(self) -> set[str]:
         """The applications that have sealed anything."""
         return {app_id for app_id, _ in self._seals}

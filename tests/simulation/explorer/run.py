@@ -15,7 +15,7 @@ import greenlet
 import msgspec
 from msgspec.structs import replace
 
-from explorer.ending import export_what_was_exported, gather_what_waits, recover_what_is_sealed
+from explorer.ending import export_what_was_exported, gather_what_waits, recover_groups, recover_what_is_sealed
 from explorer.invariants import Ledger
 from explorer.machine import Machine
 from explorer.observers import Observers
@@ -71,6 +71,7 @@ class Scenario(msgspec.Struct, frozen=True):
     ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
     between an answer and its use.
     ``queues``: the actors are processes of one machine, which wait for turns and hand appends over.
+    ``grouped``: a group of sinks fills this table and a second one; its checkpoint is "new", "staged" or "sealed".
     """
 
     name: str
@@ -110,6 +111,7 @@ class Scenario(msgspec.Struct, frozen=True):
     counted: bool = False
     asks_beside: bool = False
     queues: bool = False
+    grouped: str = ""
 
 
 class Run:
@@ -139,6 +141,7 @@ class Run:
             catalog=scenario.catalog,
             is_mapped=scenario.mapped,
             is_counted=scenario.counted,
+            grouped=scenario.grouped,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
@@ -267,6 +270,8 @@ class Run:
             raise self.broken
         retained = self.now_ms() - self.retention_ms
         self.ledger.observe(oldest_retained_ms=retained if self.scenario.deletes else None)
+        if self.world.second is not None:
+            self.world.second.ledger.observe()
         if self.scenario.trimmed:
             self.ledger.require_files(self.now_ms() - VACUUMED_MS)
 
@@ -286,6 +291,7 @@ class Run:
                 frozenset((name, found[0]) for name, found in self.world.named.objects.items()),
                 frozenset(self.world.files.objects) if self.scenario.trimmed else None,
                 _contents(self.world.owner) if self.world.owner is not None else None,
+                _contents_of_both(self.world.second) if self.world.second is not None else None,
                 frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
                 frozenset((put.name, put.body) for _, put in self._in_flight()),
                 self.faults_left,
@@ -363,13 +369,16 @@ class Run:
                 return ("fail_before", "fail_after", "conflict", "late", "refused")
             case "put_if_absent":
                 return ("fail_before",)
-            case "list_from" if self.scenario.store == "local" and store is self.world.log:
+            case "list_from" if self.scenario.store == "local" and store in self._logs():
                 return ("stale", "hole")
             case "read" | "make_durable" if call.name in store.objects:
                 return ("refused",)
             case "put" if store is self.world.iceberg:
                 return ("fail_before", "fail_after")
         return ()
+
+    def _logs(self) -> tuple[MemoryLogStore, ...]:
+        return (self.world.log,) if self.world.second is None else (self.world.log, self.world.second.log)
 
     def _at_observer(self, call: str) -> bool:
         """Whether a hook or a log handler of the current actor fails now."""
@@ -453,6 +462,8 @@ class Run:
             store.power_cut(surviving)
         self.record(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
         self.ledger.power_was_cut()
+        if self.world.second is not None:
+            self.world.second.ledger.power_was_cut()
         for life in ended:
             self._restart(life)
 
@@ -482,7 +493,7 @@ class Run:
         self.is_over = True
         for store in self.world.every_log_store():
             store.before_sync = None
-        recover_what_is_sealed(self)
+        recover_groups(self) if self.scenario.grouped else recover_what_is_sealed(self)
         if self.scenario.gathers:
             gather_what_waits(self)
         for life in self.lives:
@@ -517,6 +528,10 @@ def _properties(scenario: Scenario) -> tuple[tuple[str, str], ...]:
 def _contents(store: MemoryLogStore) -> int:
     """0 if it is empty."""
     return hash(frozenset((name, found[0]) for name, found in store.objects.items())) if store.objects else 0
+
+
+def _contents_of_both(world: World) -> int:
+    return hash((_contents(world.log), _contents(world.staging), frozenset(world.staging.durable)))
 
 
 def _is_commit(name: str) -> bool:

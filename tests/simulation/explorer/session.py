@@ -24,7 +24,7 @@ from explorer.world import BASE_MS, FILE_BYTES, opened
 from txlog.errors import AccessError, CommitStateUnknownError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
-from txlog.store.base import LogStore
+from txlog.store.base import FileStore, LogStore
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.util import ambient
@@ -136,6 +136,8 @@ class Session:
         owner = run.world.owner
         self.owner = None if owner is None else FaultyLogStore(owner, partial(self._at_log_call, owner))
         self.waiting = FaultyLogStore(run.world.waiting, partial(self._at_log_call, run.world.waiting))
+        second = () if run.world.second is None else run.world.second.log_stores[:2]
+        self.of_second = [FaultyLogStore(store, partial(self._at_log_call, store)) for store in second]
         self.named = FaultyLogStore(run.world.named, self._at_named_call)
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
         self.greenlet = greenlet.greenlet(self._live)
@@ -178,6 +180,13 @@ class Session:
         self.handles.append(table)
         return table
 
+    def tables(self) -> tuple[Table, Table]:
+        """New handles on both tables of a story of a group of sinks."""
+        assert self.run.world.second is not None, "the scenario does not say grouped"
+        files = FaultyFileStore(self.run.world.second.files, self._at_file_call)
+        log, staging = self.of_second
+        return self.table(fresh=True), opened(TableStore("memory://second", log, files, staging), None, {})
+
     def _vended(self) -> LogStore:
         book = self.run.world.owner
         assert isinstance(book, CatalogBook), "the scenario does not say catalog"
@@ -194,11 +203,17 @@ class Session:
         self.handles.append(table)
         return table
 
-    def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:
-        """Publish a file of one row, whose writer has synced neither its contents nor its name."""
+    def new_file(self, part: str = "a", *, data_change: bool = True, files: FileStore | None = None) -> AddFile:
+        """Publish a file of one row, whose writer has synced neither its contents nor its name; with ``files``, of
+        another table and synced."""
         path = self.new_path(part)
-        self.run.world.files.publish(path, FILE_BYTES)
-        self.run.world.files.unsynced.add(path)
+        if files is None:
+            self.run.world.files.publish(path, FILE_BYTES)
+            self.run.world.files.unsynced.add(path)
+        else:
+            real = files.inner if isinstance(files, FaultyFileStore) else files
+            real.publish(path, FILE_BYTES)  # type: ignore[attr-defined]
+            real.make_durable([path])
         stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
         return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
 
@@ -234,7 +249,7 @@ class Session:
 
     def faulty_logs(self) -> Iterator[FaultyLogStore]:
         """The stores of names that this life calls."""
-        yield from (self.log, self.staging, self.iceberg, self.waiting)
+        yield from (self.log, self.staging, self.iceberg, self.waiting, *self.of_second)
         if self.owner is not None:
             yield self.owner
 

@@ -60,11 +60,11 @@ def staging_and_leaving(session: Session, *, app_id: str = "app") -> None:
         _seal(session, door, app_id, 1)
 
 
-def staging_nothing(session: Session) -> None:
-    """Seal and commit two checkpoints without rows: neither makes a version, and the second does not wait."""
+def staging_nothing(session: Session, *, rows: tuple[int, ...] = (0, 0)) -> None:
+    """Seal and commit checkpoints without rows: none makes a version, and the next one does not wait."""
     door = _restarted(session, "quiet", "append")
-    for checkpoint_id in (1, 2):
-        _seal(session, door, "quiet", checkpoint_id, rows=0)
+    for checkpoint_id, number in enumerate(rows, start=1):
+        _seal(session, door, "quiet", checkpoint_id, rows=number)
         door.commit(checkpoint_id)
 
 

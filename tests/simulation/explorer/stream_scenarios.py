@@ -20,12 +20,13 @@ from explorer.change_programs import (
     upsert_in_sequence,
     upsert_late,
 )
+from explorer.group_programs import abandon_group, coordinate, discard_group, recover_group, seal_group
 from explorer.programs import Program
 from explorer.row_programs import append_keys, compact_rows, delete_where, optimize_rows
 from explorer.run import Scenario
-from explorer.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_sink
+from explorer.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_nothing, staging_sink
 
-__all__ = ["KEEPS_DELETED_KEYS", "LARGE_STREAM_SCENARIOS", "STREAM_SCENARIOS"]
+__all__ = ["GROUP_SCENARIOS", "KEEPS_DELETED_KEYS", "LARGE_STREAM_SCENARIOS", "STREAM_SCENARIOS"]
 
 KEEPS_DELETED_KEYS = (
     ("txlog.merge-engine", "deduplicate"),
@@ -38,7 +39,41 @@ def _in_sequence(name: str, *programs: Program, **options: Any) -> Scenario:
     return of_rows(name, *programs, properties=KEEPS_DELETED_KEYS, **options)
 
 
+_later = partial(coordinate, first=0, last=2)
+_from_the_empty = partial(coordinate, first=0)
+_nothing_then_rows = partial(staging_nothing, rows=(0, 1))
+
+GROUP_SCENARIOS = tuple(
+    Scenario(
+        name, actors_of(*programs, restarts=restarts), crashes=crashes, faults=faults, store=store, grouped=grouped
+    )
+    for name, programs, crashes, restarts, faults, store, grouped in (
+        ("group-and-operator-that-discards", (recover_group, discard_group), 0, 0, 0, "object", "sealed"),
+        ("group-and-operator-that-abandons", (recover_group, abandon_group), 1, 0, 0, "object", "sealed"),
+        ("two-groups-and-operator-that-discards", (*[recover_group] * 2, discard_group), 1, 0, 0, "object", "sealed"),
+        ("group-coordinator-and-discarder", (recover_group, coordinate, discard_group), 0, 0, 0, "object", "sealed"),
+        ("group-coordinator-and-abandoner", (coordinate, discard_group, abandon_group), 1, 1, 0, "object", "sealed"),
+        ("group-that-loses-answers", (recover_group, discard_group), 1, 0, 1, "local", "sealed"),
+        ("group-that-is-sealed-beside-a-start", (seal_group, coordinate), 0, 0, 0, "object", "staged"),
+        ("group-that-is-sealed-beside-two-starts", (seal_group, coordinate, coordinate), 0, 0, 0, "object", "staged"),
+        (
+            "group-that-is-sealed-beside-a-discarder",
+            (seal_group, coordinate, discard_group),
+            1,
+            1,
+            0,
+            "object",
+            "staged",
+        ),
+        ("two-coordinators", (_from_the_empty, _from_the_empty), 2, 1, 0, "object", "new"),
+        ("two-coordinators-that-lose-answers", (coordinate, coordinate), 1, 1, 1, "local", "new"),
+        ("coordinators-of-several-checkpoints", (_later, _later), 2, 1, 0, "object", "new"),
+    )
+)
+"""Two tables that one checkpoint feeds, with twins, deaths, discards, recoveries and what operators give up."""
+
 STREAM_SCENARIOS = (
+    Scenario("sink-without-rows-and-its-twin", actors_of(_nothing_then_rows, _nothing_then_rows), store="object"),
     Scenario("sink-whose-checkpoint-is-abandoned", actors_of(staging_sink, abandon)),
     Scenario("sink-that-died-and-is-abandoned", actors_of(staging_and_leaving, abandon), crashes=1),
     of_rows("change-sink-and-abandoner", staging_change_sink, partial(abandon, app_id="changes")),
@@ -54,6 +89,7 @@ STREAM_SCENARIOS = (
 """What operators give up, what commits hold back and what deletes leave, alongside other writers."""
 
 LARGE_STREAM_SCENARIOS = (
+    *GROUP_SCENARIOS,
     Scenario("backlog-whose-first-is-abandoned", actors_of(staging_backlog, abandon), crashes=1),
     Scenario("abandoned-power-cut", actors_of(staging_sink, abandon, restarts=1), power_cuts=1, splits_sync=True),
     Scenario("abandoner-loses-answers", actors_of(staging_sink, abandon), faults=2, kinds=LOST_ANSWERS),

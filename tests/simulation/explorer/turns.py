@@ -28,7 +28,9 @@ def needs_no_turn(
 
     ``may_die``: it makes a difference whether this actor dies before the call.
     """
-    if store is world.staging:  # the actor that commits a checkpoint deletes its staged files
+    if store is world.staging or (
+        world.second is not None and store is world.second.staging
+    ):  # the actor that commits a checkpoint deletes its staged files
         is_mine = not any(actor.stages for actor in others)
         return is_mine and (call.operation in _READS or not (may_die or any(actor.vacuums for actor in others)))
     if store is world.waiting:

@@ -28,6 +28,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.log_names import LAST_CHECKPOINT, commit_version
 from txlog.sink.sink import Sink
+from txlog.sink.sink_group import SinkGroup
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
@@ -41,6 +42,7 @@ __all__ = [
     "BASE_MS",
     "CHANGES",
     "FILE_BYTES",
+    "GROUP",
     "SEALED",
     "SEALED_CHANGES",
     "VACUUMED_MS",
@@ -55,6 +57,8 @@ _WITHOUT_VALUES = pa.schema([("id", pa.int64()), ("part", pa.string())])
 PARTITIONS = ("a", "b")
 SEALED = ("sealed changes", 1)
 """The application of a checkpoint that was sealed before a story began, and its id."""
+GROUP = ("group", 1)
+"""The application of a group's checkpoint that is staged or sealed before a story begins, and its id."""
 CHANGES = pa.schema([("op", pa.string()), *ROW_SCHEMA, ("at", pa.int64())])
 """Row kind, key, partition, value and sequence."""
 SEALED_CHANGES = (("+U", 4, "a", 80, 1), ("-D", 7, None, None, 1), ("+I", 50, "a", 80, 1))
@@ -85,9 +89,9 @@ class _Still(ambient.Ambient):
 
     uses_threads = False
 
-    def __init__(self, moment_ms: int) -> None:
+    def __init__(self, moment_ms: int, drawn: int = 0) -> None:
         self._moment_ms = moment_ms
-        self._drawn = 0
+        self._drawn = drawn
 
     def now_ms(self) -> int:
         return self._moment_ms
@@ -115,6 +119,8 @@ class World(msgspec.Struct):
     """What writers leave for each other while they wait."""
     named: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
     """The named versions; no power cut changes them."""
+    second: World | None = None
+    """Another table, in a story of a group of sinks."""
     _paths_read: dict[tuple[str, ...], list[str]] = msgspec.field(default_factory=dict)
 
     @property
@@ -124,7 +130,8 @@ class World(msgspec.Struct):
 
     def every_log_store(self) -> tuple[MemoryLogStore, ...]:
         """The same, and the book of the owner of the versions, if they have one."""
-        return self.log_stores if self.owner is None else (*self.log_stores, self.owner)
+        seconds = () if self.second is None else self.second.log_stores
+        return (*self.log_stores, *seconds, *(() if self.owner is None else (self.owner,)))
 
     def copy(self) -> World:
         files = MemoryFileStore()
@@ -134,7 +141,8 @@ class World(msgspec.Struct):
         ledger = self.ledger.copy(log if owner is None else owner, files, staging, iceberg)
         named, waiting = MemoryLogStore(), MemoryLogStore()
         named.capabilities = waiting.capabilities = self.log.capabilities
-        return World(log, files, ledger, self.state, staging, iceberg, owner, waiting, named)
+        second = None if self.second is None else self.second.copy()
+        return World(log, files, ledger, self.state, staging, iceberg, owner, waiting, named, second)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers.
@@ -258,6 +266,8 @@ def base_world(
     catalog: str = "",
     is_mapped: bool = False,
     is_counted: bool = False,
+    grouped: str = "",
+    number: int = 0,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
@@ -268,7 +278,15 @@ def base_world(
     before the newest. ``is_owned``: an owner decides the versions, and none is published; with ``catalog`` (how it
     answers repeats), version 0 is. ``is_mapped``: it has one more version, which maps its columns, allows wider types,
     and has one more column, empty. ``is_counted``: it has an identity column, and the rows so far have no number.
+    ``grouped``: there is another table like it, whose id is made of another ``number``; "staged" or "sealed": a group
+    of sinks has staged the checkpoint `GROUP` for both, or sealed it.
     """
+    if grouped:
+        world = base_world(versions, store, 0, properties).copy()
+        world.second = base_world(versions, store, 0, properties, number=1).copy()
+        if grouped != "new":
+            _prepare_group(world, seals=grouped == "sealed")
+        return world
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
         world = base_world(versions, store, 0, properties, catalog=catalog, **like)
@@ -278,7 +296,7 @@ def base_world(
     owner = VersionOwner() if is_owned else None
     for each in (log, staging, iceberg):
         each.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
-    with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
+    with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS, number * 0x100)):
         owned = None if owner is None else OwnedVersions(owner, log)
         open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned))
         open_table.post_commit._background = open_table.post_commit._publisher = _Inline()
@@ -339,6 +357,29 @@ def _seal(table: Table) -> None:
         )
     door.stage(task.committable)
     door.prepare(SEALED[1], [0])
+
+
+def _prepare_group(world: World, *, seals: bool) -> None:
+    """Stage a file for both tables, as tasks of `GROUP`; ``seals``: and seal the checkpoint, as a coordinator that then
+    died."""
+    app_id, checkpoint_id = GROUP
+    with ambient.use(_Still(BASE_MS)):
+        tables = [
+            opened(TableStore("memory://table", each.log, each.files, each.staging), None, {})
+            for each in (world, world.second)
+            if each is not None
+        ]
+        sinks = [Sink(table, app_id) for table in tables]
+        for sink in sinks:
+            with sink.task(checkpoint_id) as task:
+                task.write(pa.table({"id": [1], "part": ["a"]}, _WITHOUT_VALUES))
+            sink.stage(task.committable)
+        if seals:
+            SinkGroup(*sinks).prepare(checkpoint_id, [[0], [0]])
+            world.ledger.sealed.add(GROUP)
+    for each in (world, world.second):
+        if each is not None:
+            each.ledger.observe()
 
 
 def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: CommitHooks | None = None) -> Table:
