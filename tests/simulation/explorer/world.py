@@ -282,28 +282,23 @@ def base_world(
     of sinks has staged the checkpoint `GROUP` for both, or sealed it.
     """
     if grouped:
-        world = base_world(versions, store, 0, properties).copy()
-        world.second = base_world(versions, store, 0, properties, number=1).copy()
-        if grouped != "new":
-            _prepare_group(world, seals=grouped == "sealed")
-        return world
+        first, second = (base_world(versions, store, 0, properties, number=each) for each in (0, 1))
+        return _with_second(first, second, grouped)
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
         world = base_world(versions, store, 0, properties, catalog=catalog, **like)
         known = base_world(versions - unseen, store, 0, properties, catalog=catalog, **like).state
         return World(world.log, world.files, world.ledger, known, owner=world.owner)
-    files, (log, staging, iceberg) = MemoryFileStore(), (MemoryLogStore() for _ in range(3))
+    files, (log, staging, iceberg) = MemoryFileStore(), _new_stores(3, store)
     owner = VersionOwner() if is_owned else None
-    for each in (log, staging, iceberg):
-        each.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS, number * 0x100)):
         owned = None if owner is None else OwnedVersions(owner, log)
-        open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned))
-        open_table.post_commit._background = open_table.post_commit._publisher = _Inline()
-        schema = ROW_SCHEMA if has_rows else _WITHOUT_VALUES
-        schema = NARROW_SCHEMA if is_mapped else COUNTED_COLUMNS if is_counted else schema
-        with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
-        definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
+        real = TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned)
+        open_table = opened(real, None, {})._open_table
+        schema = NARROW_SCHEMA if is_mapped else COUNTED_COLUMNS if is_counted else _columns(has_rows=has_rows)
+        definition = Definition(
+            *new_table(schema, ("part",), _NO_CHECKPOINTS | _vectors(has_rows=has_rows) | dict(properties))
+        )
         commit_definition(open_table, None, definition, "CREATE TABLE", {})
         _add_files(open_table, files, versions, is_exported=is_exported, has_rows=has_rows)
         if is_trimmed:
@@ -319,8 +314,7 @@ def base_world(
     ledger = Ledger(log if owner is None else owner, files, staging, iceberg, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None
     ledger.sealed = {SEALED} if is_sealed else set()
-    ledger.observe()
-    return World(log, files, ledger, state, staging, iceberg, owner)
+    return _observed(World(log, files, ledger, state, staging, iceberg, owner))
 
 
 def _add_files(
@@ -357,6 +351,34 @@ def _seal(table: Table) -> None:
         )
     door.stage(task.committable)
     door.prepare(SEALED[1], [0])
+
+
+def _observed(world: World) -> World:
+    world.ledger.observe()
+    return world
+
+
+def _columns(*, has_rows: bool) -> pa.Schema:
+    return ROW_SCHEMA if has_rows else _WITHOUT_VALUES
+
+
+def _vectors(*, has_rows: bool) -> dict[str, str]:
+    return {"delta.enableDeletionVectors": "true"} if has_rows else {}
+
+
+def _new_stores(number: int, like: str) -> list[MemoryLogStore]:
+    stores = [MemoryLogStore() for _ in range(number)]
+    for each in stores:
+        each.capabilities = OBJECT_STORE if like == "object" else LOCAL_DISK
+    return stores
+
+
+def _with_second(first: World, second: World, grouped: str) -> World:
+    world = first.copy()
+    world.second = second.copy()
+    if grouped != "new":
+        _prepare_group(world, seals=grouped == "sealed")
+    return world
 
 
 def _prepare_group(world: World, *, seals: bool) -> None:
