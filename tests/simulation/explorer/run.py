@@ -22,7 +22,7 @@ from explorer.observers import Observers
 from explorer.schedule import Choices
 from explorer.session import Actor, Clock, Session
 from explorer.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
-from explorer.world import VACUUMED_MS, World, base_world, opened
+from explorer.world import VACUUMED_MS, World, base_world, grouped_world, opened
 from txlog.errors import NotFoundError, StorageError
 from txlog.iceberg.names import content_version
 from txlog.store.table_store import TableStore
@@ -141,8 +141,9 @@ class Run:
             catalog=scenario.catalog,
             is_mapped=scenario.mapped,
             is_counted=scenario.counted,
-            grouped=scenario.grouped,
         )
+        if scenario.grouped:
+            self.base = grouped_world(scenario.versions, scenario.store, _properties(scenario), scenario.grouped)
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
         self.ledger.is_serializable = SERIALIZABLE in scenario.properties

@@ -48,6 +48,7 @@ __all__ = [
     "VACUUMED_MS",
     "World",
     "base_world",
+    "grouped_world",
     "opened",
     "seen_by",
 ]
@@ -266,7 +267,6 @@ def base_world(
     catalog: str = "",
     is_mapped: bool = False,
     is_counted: bool = False,
-    grouped: str = "",
     number: int = 0,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
@@ -278,12 +278,8 @@ def base_world(
     before the newest. ``is_owned``: an owner decides the versions, and none is published; with ``catalog`` (how it
     answers repeats), version 0 is. ``is_mapped``: it has one more version, which maps its columns, allows wider types,
     and has one more column, empty. ``is_counted``: it has an identity column, and the rows so far have no number.
-    ``grouped``: there is another table like it, whose id is made of another ``number``; "staged" or "sealed": a group
-    of sinks has staged the checkpoint `GROUP` for both, or sealed it.
+    Another ``number`` makes another table like it.
     """
-    if grouped:
-        first, second = (base_world(versions, store, 0, properties, number=each) for each in (0, 1))
-        return _with_second(first, second, grouped)
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
         world = base_world(versions, store, 0, properties, catalog=catalog, **like)
@@ -373,9 +369,12 @@ def _new_stores(number: int, like: str) -> list[MemoryLogStore]:
     return stores
 
 
-def _with_second(first: World, second: World, grouped: str) -> World:
-    world = first.copy()
-    world.second = second.copy()
+@cache
+def grouped_world(versions: int, store: str, properties: tuple[tuple[str, str], ...], grouped: str) -> World:
+    """A table and another one like it. "staged" or "sealed": a group of sinks has staged the checkpoint `GROUP` for
+    both, or sealed it."""
+    world, second = (base_world(versions, store, 0, properties, number=each).copy() for each in (0, 1))
+    world.second = second
     if grouped != "new":
         _prepare_group(world, seals=grouped == "sealed")
     return world
