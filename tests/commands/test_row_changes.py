@@ -6,6 +6,7 @@ loses to them, with the files it looked into changed or gone. The oracle runs th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -274,6 +275,40 @@ def test_every_history_equals_its_operations_one_by_one(properties: dict[str, st
                 assert stats["tightBounds"] is False
     durable = {name for name in world.files.objects if name.endswith(".bin")}
     assert durable <= world.files.durable, "a vector that a commit may name was not made durable"
+
+
+class Together(MemoryFileStore):
+    """Each new file waits until three others are being written, as one that waits for a slow disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meeting: threading.Barrier | None = None
+
+    def create(self, path: str) -> Any:
+        if self.meeting is not None:
+            self.meeting.wait(30)
+        return super().create(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.update({"v": "v + 1"}, "v = 1"),
+        lambda table: table.delete("v = 1"),
+        lambda table: table.merge(table_of([(1, "a", 9)]), ["k"]).when_matched_update({"v": "source.v"}).execute(),
+    ],
+    ids=["update", "delete", "merge"],
+)
+def test_the_copies_of_many_small_files_are_written_at_the_same_time(change: Callable[[Table], Any]) -> None:
+    world, files = World({}), Together()
+    world.files = files
+    for _ in range(8):
+        world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    files.meeting = threading.Barrier(4)
+    change(world.handle())
+    rows = world.handle().snapshot().to_arrow()
+    assert rows.num_rows in (8, 16)
+    assert {name for name in files.objects if name.endswith(".parquet")} <= files.durable
 
 
 # --- the check can fail ---------------------------------------------------------------------------------------

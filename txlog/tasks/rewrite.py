@@ -32,7 +32,7 @@ from txlog.util.apply import Apply
 from txlog.util.parallel import Threads, begin, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
-from txlog.writer.task_committer import seal_written
+from txlog.writer.task_committer import TaskCommitter
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
@@ -308,7 +308,11 @@ class FileRewriter:
             if (found := written.get(each.add.live_key)) is not None and np.array_equal(found[0], each.replaced)
         }
         missing = [each for each in touched if each.add.live_key not in known]
-        copies = self._apply_to(missing, _COPIES_AT_ONCE)(self._copy, missing)
+        # Small files mostly wait for the disk or the store, so they wait together.
+        threads = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
+        copies = list(parallel_map(self._copy, missing, threads=threads))
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        TaskCommitter(self._files, self._plan).seal(task, [file for files in copies for file in files])
         for each, files in zip(missing, copies, strict=True):
             known[each.add.live_key] = (each.replaced, files)
         self._written.copies = known
@@ -317,6 +321,7 @@ class FileRewriter:
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 
     def _copy(self, each: Touched) -> tuple[PendingFile, ...]:
+        """The pending copy of one file, whose name is not durable yet; () if no row is left."""
         if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
             return ()
 
@@ -326,7 +331,7 @@ class FileRewriter:
             if self._operation.makes_images:
                 yield from self._images_of(each, each.replaced)
 
-        return self._write(batches(), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))
+        return self._pending(batches(), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
 
     # --- rows of the source ---------------------------------------------------------------------------------
 
@@ -368,28 +373,39 @@ class FileRewriter:
         return found
 
     def _write(self, batches: Iterable[pa.RecordBatch], plan: WritePlan | None = None) -> tuple[PendingFile, ...]:
-        """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read.
+        """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
+        plan = plan or self._plan
+        task, files = self._pending(batches, plan)
+        return TaskCommitter(self._files, plan).seal(task, files).files
+
+    def _pending(
+        self, batches: Iterable[pa.RecordBatch], plan: WritePlan
+    ) -> tuple[TaskIdentity, tuple[PendingFile, ...]]:
+        """Files of these rows that `TaskCommitter` has not sealed yet, and the task that wrote them.
 
         The rows get their names here and their types from the writer, which takes a null struct with required fields;
         Arrow's casts refuse it.
         """
-        plan = plan or self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, names=self._schema.names) for batch in batches)
         # Decided once: a look at every file's rows takes a tenth of the time to write them.
         with TaskWriter(self._files, plan, task, dictionary=self._dictionary) as writer:
             writer.write(DataStream(self._schema, named))
-            files = seal_written(self._files, plan, task, writer).files
+            files = writer.close()
             self._dictionary = writer.dictionary
         self._unsent.own(file.path for file in files)
-        return files
+        return task, files
 
-    def _apply_to(self, touched: Sequence[Touched], threads: int = 2) -> Apply:
-        """How to process these files: on this many threads, unless they are small. Small files that take requests are
-        worked on in turns, so that none waits for the answers of the others."""
-        if sum(each.add.size for each in touched) > _ALONE_BYTES:
-            return partial(parallel_map, threads=threads)
+    def _apply_to(self, touched: Sequence[Touched]) -> Apply:
+        """How to read these files: on two threads, unless they are small. Small files that take requests are worked on
+        in turns, so that none waits for the answers of the others."""
+        if not _are_small(touched):
+            return parallel_map
         return partial(parallel_map, threads=_SMALL_AT_ONCE) if self._are_requests else map
+
+
+def _are_small(touched: Sequence[Touched]) -> bool:
+    return sum(each.add.size for each in touched) <= _ALONE_BYTES
 
 
 def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:
