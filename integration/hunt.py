@@ -131,6 +131,7 @@ PARTS: dict[str, Part] = {
         ],
     ),
     "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 3600),
+    "zones": Part("a time without a zone that an expression or a door reads otherwise than Spark", 3600),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",
         7200,

@@ -1,5 +1,5 @@
-"""Generated columns and defaults through Spark: txlog computes what Spark's own Delta computes in UTC, and each checks
-what the other writes."""
+"""Generated columns and defaults through Spark: txlog computes what Spark's own Delta computes in the zone of the
+session, and each checks what the other writes."""
 
 from __future__ import annotations
 
@@ -46,10 +46,13 @@ def rows_of(spark: SparkSession, *rows: tuple[int, str | None, str | None, int |
     return frame.selectExpr("id", "CAST(at AS TIMESTAMP) AS at", "s", "n").coalesce(1)
 
 
+ZONE = "Australia/Melbourne"
+
+
 @pytest.fixture(autouse=True)
-def in_utc(delta: SparkSession) -> None:
-    """The dates and hours of txlog's expressions are those of UTC, Spark's those of the session."""
-    delta.conf.set("spark.sql.session.timeZone", "UTC")
+def in_zone(delta: SparkSession) -> None:
+    """The dates and hours of expressions are those of the session."""
+    delta.conf.set("spark.sql.session.timeZone", ZONE)
 
 
 @pytest.fixture
@@ -80,7 +83,7 @@ def test_txlog_computes_what_sparks_delta_computes(delta: SparkSession, paths: t
     for path in paths:  # each adds to a table of either, from Spark and from Python
         rows_of(delta, (6, "2026-03-02 01:00:00", "xy", 1)).write.format("delta").mode("append").save(str(path))
         arrow = rows_of(delta, (7, "2026-03-03 02:00:00", "ab", 9)).toArrow()
-        txlog.Table.open(path).append(arrow.cast(pa.schema([(f.name, f.type) for f in arrow.schema])))
+        txlog.Table.open(path, time_zone=ZONE).append(arrow.cast(pa.schema([(f.name, f.type) for f in arrow.schema])))
     assert all_rows(delta, ours) == all_rows(delta, theirs)
     assert txlog.Table.open(ours).to_arrow(where="day = DATE '2026-03-03'")["id"].to_pylist() == [7]
     assert txlog.Table.open(ours).verify().is_sound

@@ -6,13 +6,20 @@ The rows stand around the moments at which each zone's clocks change, by Java's 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from spark_fixtures import INTERPRETED
+from spark_helpers import refused, save
 
+import txlog
+import txlog.spark
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.schema import from_arrow
@@ -55,6 +62,19 @@ VALUES = [
     *("unix_seconds(ts)", "unix_seconds(CAST(tn AS TIMESTAMP))", "current_date()", "CAST(current_timestamp() AS DATE)"),
     "CASE WHEN hour(ts) < 12 THEN dt ELSE ts END",
 ]
+HOURS = [datetime.datetime(2024, 3, 9) + datetime.timedelta(hours=hours) for hours in range(60)]
+"""Around the night in which clocks change in New York; six hours are in a file."""
+CONDITIONS = [
+    "ts >= '2024-03-10 00:00:00' AND ts < '2024-03-11 00:00:00'",
+    "CAST(ts AS DATE) = '2024-03-10'",
+    "ts < TIMESTAMP '2024-03-10 02:30:00'",
+    "ts < DATE '2024-03-10' OR hour(ts) = 3",
+    "tn > TIMESTAMP '2024-03-10 02:45:00' AND tn < TIMESTAMP '2024-03-10 12:00:00'",
+    "ts + INTERVAL 1 DAY < '2024-03-10 18:00:00'",
+    "date_trunc('DAY', ts) = '2024-03-10'",
+    "ts IN ('2024-03-09 19:00:00', TIMESTAMP '2024-03-10 06:00:00') OR ts = CAST(tn AS TIMESTAMP)",
+]
+NEW = "select 1000L as id, timestamp'2024-03-10 20:00:00' as ts, timestamp_ntz'2024-03-10 20:00:00' as tn"
 OLDEST = datetime.datetime(1800, 1, 1)
 
 
@@ -75,7 +95,7 @@ def rows_around(moments: Iterable[datetime.datetime]) -> pa.Table:
     """Rows with these moments, with others near them, and with each as the clock of several zones may show it."""
     minutes = (-1441, -661, -61, -1, 0, 1, 29, 59, 61, 121, 840)
     near = [each + datetime.timedelta(minutes=count) for each in moments for count in minutes]
-    near += [OLDEST, datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 28, 23, 59, 59, 999999)]
+    near += [OLDEST, datetime.datetime(1, 1, 3), datetime.datetime(9997, 12, 28, 23, 59, 59, 999999)]
     near += [datetime.datetime(year, month, 31, 23, 30) for year in (1899, 2000, 2100, 2500) for month in (3, 12)]
     clocks = [each + datetime.timedelta(hours=hours) for each in near for hours in (0, -5, 10)]
     seen = list(dict.fromkeys(zip([each for each in near for _ in range(3)], clocks, strict=True)))
@@ -132,3 +152,140 @@ def test_expressions_have_the_values_of_spark_in_all_zones_around_all_changes(sp
         for at in range(0, max(1, len(changes)), 40):
             found += differing(spark, zone, rows_around(changes[at : at + 40]), VALUES)
     assert found == []
+
+
+# --- doors --------------------------------------------------------------------------------------------------------
+
+Door = Callable[[SparkSession, str, str], Any]
+LATER = "ts = timestamp'2200-01-01 00:00:00Z'"
+
+
+def _replaced(spark: SparkSession, path: str, where: str) -> None:
+    rows = spark.sql(f"select * from ({NEW}) where {where}")
+    save(rows, Path(path), "overwrite", replaceWhere=where)
+
+
+def _streamed(spark: SparkSession, path: str, where: str) -> None:
+    """Deletes what a stream with the condition reads."""
+    seen: list[int] = []
+    stream = spark.readStream.format("txlog").option("where", where).option("timeZone", spark.conf.get(ZONE)).load(path)
+    writer = stream.writeStream.foreachBatch(lambda batch, _: seen.extend(row.id for row in batch.collect()))
+    writer.option("checkpointLocation", f"{path} checkpoint").trigger(availableNow=True).start().awaitTermination()
+    txlog.Table.open(path).delete(txlog.col("id").isin(seen))
+
+
+def _read(spark: SparkSession, path: str, where: str) -> None:
+    frame = spark.read.format("txlog").option("where", where).option("timeZone", spark.conf.get(ZONE)).load(path)
+    txlog.Table.open(path).delete(txlog.col("id").isin([row.id for row in frame.collect()]))
+
+
+def _read_natively(spark: SparkSession, path: str, where: str) -> None:
+    found = [row.id for row in txlog.spark.read(spark, path, where=where).collect()]
+    txlog.Table.open(path).delete(txlog.col("id").isin(found))
+
+
+def _merged(spark: SparkSession, path: str, where: str) -> None:
+    merge = txlog.spark.merge(spark, path, spark.sql("select 1 as one"), "true")
+    merge.when_matched_delete(where).execute()
+
+
+def _in_python(spark: SparkSession, path: str, where: str) -> None:
+    txlog.Table.open(path, time_zone=spark.conf.get(ZONE)).delete(where)
+
+
+def _sql(text: str) -> Door:
+    return lambda spark, path, where: txlog.spark.sql(spark, text.format(f"delta.`{path}`", where))
+
+
+DOORS: dict[str, Door] = {
+    "replaceWhere": _replaced,
+    "delete": txlog.spark.delete,
+    "update": lambda spark, path, where: txlog.spark.update(spark, path, {"id": "id + 5000"}, where),
+    "merge": _merged,
+    "read": _read_natively,
+    "format of reads": _read,
+    "format of streams": _streamed,
+    "Table": _in_python,
+    "SQL's DELETE": _sql("delete from {} where {}"),
+    "SQL's UPDATE": _sql("update {} set id = id + 5000 where {}"),
+    "SQL's MERGE": _sql("merge into {} t using (select 1 as one) s on {} when matched then delete"),
+    "SQL's INSERT REPLACE WHERE": _sql(f"insert into {{0}} replace where {{1}} select * from ({NEW}) where {{1}}"),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Files that conditions may skip, and clock times beside the instants. Made in Python, in UTC."""
+    made = txlog.Table.create(tmp_path / "t", "id bigint, ts timestamp, tn timestamp_ntz")
+    for first in range(0, len(HOURS), 6):
+        hours = HOURS[first : first + 6]
+        instants = [each.replace(tzinfo=datetime.timezone.utc) for each in hours]
+        made.append(pa.table({"id": range(first, first + 6), "ts": instants, "tn": hours}))
+    return tmp_path / "t"
+
+
+def touched(path: Path) -> set[int]:
+    """Which rows are gone, or were changed."""
+    return {*range(len(HOURS))} - {*txlog.Table.open(path).to_arrow().column("id").to_pylist()}
+
+
+def misses(spark: SparkSession, zone: str, table: Path, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The doors that touched other rows than Spark's filter with the same text finds in the files themselves."""
+    rows = in_zone(spark, zone).createDataFrame(txlog.Table.open(table).to_arrow(), struct_type(ROWS_OF_TABLE)).cache()
+    found = []
+    for number, (door, where) in enumerate(pairs):
+        expected = {row.id for row in rows.where(where).select("id").collect()}
+        path = table.with_name(f"{zone} {number}".replace("/", "-"))
+        shutil.copytree(table, path)
+        DOORS[door](spark, str(path), where)
+        if touched(path) != expected or not expected:
+            found.append(f"{zone}: {door} with {where}: {sorted(touched(path))}, Spark's where: {sorted(expected)}")
+    return found
+
+
+ROWS_OF_TABLE = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("tn", pa.timestamp("us"))])
+
+
+def test_each_door_touches_the_rows_that_sparks_own_filter_finds(spark: SparkSession, table: Path) -> None:
+    pairs = [(door, CONDITIONS[number % len(CONDITIONS)]) for number, door in enumerate(DOORS)]
+    assert misses(spark, "America/New_York", table, pairs) == []
+
+
+@pytest.mark.hunt(part="zones")
+@pytest.mark.parametrize("zone", ["America/New_York", "Australia/Melbourne", "+05:30", "-11:00", "UTC"])
+def test_each_door_reads_each_condition_as_spark_does(zone: str, spark: SparkSession, table: Path) -> None:
+    assert misses(spark, zone, table, [(door, where) for door in DOORS for where in CONDITIONS]) == []
+
+
+def test_a_time_of_a_version_is_read_in_the_zone_of_the_session(spark: SparkSession, table: Path) -> None:
+    in_zone(spark, "Australia/Melbourne")
+    now = datetime.datetime.now(datetime.timezone.utc).timestamp()
+    versions = txlog.Table.open(table).version + 1
+    for version in range(versions):
+        os.utime(table / "_delta_log" / f"{version:020}.json", (now - (versions - version) * 3 * 3600,) * 2)
+    after_third = datetime.datetime.fromtimestamp(now - (versions - 3) * 3 * 3600 + 3600, datetime.timezone.utc)
+    (text,) = spark.createDataFrame([(after_third,)], "at timestamp").selectExpr("CAST(at AS STRING)").first()
+    text, path = text.partition(".")[0], str(table)
+    assert txlog.spark.read(spark, path, timestamp=text).count() == 18
+    assert txlog.spark.sql(spark, f"select count(*) from delta.`{path}` timestamp as of '{text}'").first()[0] == 18
+    here = spark.read.format("txlog").option("timestampAsOf", text)
+    assert here.option("timeZone", "Australia/Melbourne").load(path).count() == 18
+    error = refused(spark.read.format("txlog").option("timestampAsOf", text).load(path).collect)
+    assert "timeZone', 'Australia/Melbourne'" in error.message
+    assert (
+        spark.read.format("txlog").option("timestampAsOf", f"{after_third:%Y-%m-%dT%H:%M:%SZ}").load(path).count() == 18
+    )
+    stream = spark.readStream.format("txlog").option("startingTimestamp", text).load(path).writeStream.format("noop")
+    query = stream.option("checkpointLocation", f"{path} stream").trigger(availableNow=True).start()
+    assert "timeZone', 'Australia/Melbourne'" in refused(query.awaitTermination).message
+    txlog.spark.sql(spark, f"restore table delta.`{path}` to timestamp as of '{text}'")
+    assert txlog.Table.open(path).to_arrow().num_rows == 18
+
+
+def test_a_session_that_sets_no_zone_has_that_of_its_java(spark: SparkSession, table: Path) -> None:
+    """A task does not see a setting that nobody made."""
+    rows = spark.createDataFrame(txlog.Table.open(table).to_arrow(), struct_type(ROWS_OF_TABLE))
+    spark.conf.unset(ZONE)
+    expected = {row.id for row in rows.where(CONDITIONS[0]).select("id").collect()}
+    _replaced(spark, str(table), CONDITIONS[0])
+    assert touched(table) == expected != set()

@@ -844,3 +844,34 @@ def test_a_name_in_front_of_a_column_that_may_be_of_either_side_or_of_none_is_re
 def test_a_hash_in_a_query_is_refused_where_duckdb_has_another_one_than_spark(catalog: txlog.Catalog) -> None:
     with pytest.raises(InvalidInputError, match=r"hash\(\) has other values in duckdb than in Spark: use md5"):
         txlog.sql("select hash(1) as h", catalog)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"), [("America/New_York", 5), ("Asia/Kolkata", -5.5), ("GMT-2", 2), ("+14", -14), ("UTC", 0)]
+)
+def test_queries_and_statements_read_times_in_one_zone(zone: str, hours: float, catalog: txlog.Catalog) -> None:
+    midnight = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(hours=hours)
+    moments = [midnight + datetime.timedelta(minutes=30 * count) for count in range(-60, 60)]
+    catalog.write("t", pa.table({"id": pa.array(range(-60, 60), pa.int32()), "ts": moments}))
+
+    def run(text: str) -> Any:
+        return txlog.sql(text, catalog, time_zone=zone)
+
+    where = "ts >= '2024-01-01 00:00:00' and cast(ts as date) = '2024-01-01' and hour(ts) < 3"
+    assert sorted(run(f"select id from t where {where}").read_all()["id"].to_pylist()) == [*range(6)]
+    run("insert into t values (100, timestamp '2024-01-01 00:00:00'), (101, date '2024-01-01')")
+    run("insert into t select 102, cast('2024-01-01' as date)")
+    run("update t set ts = timestamp '2024-01-01 00:00:00' where id = 20")
+    found = run("select id, ts from t where ts = '2024-01-01 00:00:00' order by id").read_all()
+    assert found["id"].to_pylist() == [0, 20, 100, 101, 102]
+    assert {*found["ts"].to_pylist()} == {midnight}
+    run(f"delete from t where {where}")
+    assert {*range(6), 20, 100} & {row["id"] for row in catalog.table("t").to_arrow().to_pylist()} == set()
+
+
+def test_a_zone_that_duckdb_would_round_is_refused_for_queries_alone(catalog: txlog.Catalog) -> None:
+    catalog.write("t", pa.table({"id": [1], "ts": [datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)]}))
+    with pytest.raises(InvalidInputError, match=r"has no time zone \+05:30: name a region"):
+        txlog.sql("select count(*) from t where ts < '2024-01-01 06:00:00'", catalog, time_zone="+05:30")
+    txlog.sql("delete from t where ts < '2024-01-01 05:31:00'", catalog, time_zone="+05:30")
+    assert catalog.table("t").to_arrow().num_rows == 0

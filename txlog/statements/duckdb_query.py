@@ -136,14 +136,17 @@ def _in_utc(field: pa.Field) -> pa.Field:
 
 
 def duckdb_zone(name: str) -> str:
-    """A zone by duckdb's name for it. Raises InvalidInputError for an offset with seconds, which duckdb lacks."""
+    """A zone by duckdb's name for it. Raises InvalidInputError for an offset that duckdb would round to whole hours."""
     offset_s = offset_of(name)
-    if offset_s is None or name == UTC:
-        return name
-    if offset_s % 60:
-        raise InvalidInputError(f"duckdb, which runs queries, knows no time zone with seconds, as in {name}")
-    minutes = abs(offset_s) // 60
-    return f"UTC{'-' if offset_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
+    if offset_s is None or offset_s == 0:
+        return name if offset_s is None else UTC
+    hours, rest = divmod(offset_s, 3600)
+    if rest or not -12 <= hours <= 14:
+        raise InvalidInputError(
+            f"duckdb, which runs queries, has no time zone {name}: name a region, such as Asia/Kolkata. Statements without"
+            " a query take any zone"
+        )
+    return f"Etc/GMT{-hours:+}"  # whose sign is that of POSIX
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:

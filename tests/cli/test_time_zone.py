@@ -1,0 +1,71 @@
+"""`txlog --time-zone`: the zone of times without one, for every command."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner, Result
+
+import txlog
+from txlog.cli.app import app
+
+HOURS = [datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.timezone.utc) for hour in range(24)]
+OF_BERLIN = "at < '2024-01-01 03:00:00'"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = str(tmp_path / "t")
+    txlog.write(path, pa.table({"hour": range(24), "at": HOURS}))
+    return path
+
+
+def run(*arguments: object, zone: str = "Europe/Berlin", **environment: str) -> Result:
+    given = ["--time-zone", zone] if zone else []
+    return CliRunner().invoke(app, [*given, *map(str, arguments)], env=environment)
+
+
+def left(table: str) -> list[int]:
+    return sorted(txlog.Table.open(table).to_arrow().column("hour").to_pylist())
+
+
+def test_a_condition_is_read_in_the_zone(table: str) -> None:
+    assert run("delete", table, "--where", OF_BERLIN).exit_code == 0
+    assert left(table) == [*range(2, 24)]
+    assert run("delete", table, "--where", OF_BERLIN, zone="").exit_code == 0
+    assert left(table) == [*range(3, 24)]  # and in UTC without the option
+
+
+def test_the_environment_may_name_the_zone(table: str) -> None:
+    assert (
+        run(
+            "update", table, "--set", "hour=hour + 100", "--where", OF_BERLIN, zone="", TXLOG_TIME_ZONE="+01:00"
+        ).exit_code
+        == 0
+    )
+    assert left(table) == [*range(2, 24), 100, 101]
+
+
+def test_queries_and_statements_of_sql_agree(table: str) -> None:
+    counted = run("sql", f"select count(*) as n from delta.`{table}` where {OF_BERLIN}", "--json")
+    assert json.loads(counted.stdout)["rows"] == [[2]]
+    assert run("sql", f"delete from delta.`{table}` where {OF_BERLIN}").exit_code == 0
+    assert left(table) == [*range(2, 24)]
+
+
+def test_the_time_of_a_version_is_read_in_the_zone(table: str) -> None:
+    txlog.Table.open(table).delete("hour = 0")
+    since = txlog.Table.open(table).snapshot(0).timestamp_ms / 1000
+    clock = datetime.datetime.fromtimestamp(since, datetime.timezone(datetime.timedelta(hours=9)))
+    shown = run("show", table, "--timestamp", clock.replace(tzinfo=None).isoformat(), "--json", zone="Asia/Tokyo")
+    assert json.loads(shown.stdout)["rows"] == 24
+
+
+def test_an_unknown_zone_is_a_typed_error(table: str) -> None:
+    failed = run("history", table, zone="Mars/Olympus")
+    assert failed.exit_code == 1
+    assert "Invalid --time-zone 'Mars/Olympus'" in failed.output
