@@ -197,3 +197,26 @@ def test_a_stream_is_refused_before_it_begins(spark: SparkSession, path: str, wa
         query = spark.readStream.format("txlog").load(path).writeStream.format("console")
     with pytest.raises(Exception, match=r"streaming"):
         query.start(path)
+
+
+def test_times_are_read_in_the_zone_of_the_session_or_the_option_must_name_one(spark: SparkSession, path: str) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    hours = spark.range(24).selectExpr("id", "timestamp_seconds(1704067200 + id * 3600) as ts")
+    save(hours, path)
+    where = "ts < '2024-01-01 01:00:00'"  # no row of UTC's day in New York, one in UTC
+    new = spark.range(1).selectExpr("5L as id", "timestamp_seconds(1704067200 + 5 * 3600) as ts")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        found = sorted(row.id for row in spark.read.format("txlog").load(path).where(where).collect())
+        with pytest.raises(Exception, match="timeZone") as caught:
+            save(new, path, "overwrite", replaceWhere=where)
+        assert isinstance(typed_error(caught), txlog.InvalidInputError)
+        with pytest.raises(Exception, match="timeZone"):
+            spark.read.format("txlog").option("where", where).load(path).collect()
+        read = spark.read.format("txlog").option("where", where).option("timeZone", "America/New_York")
+        assert sorted(row.id for row in read.load(path).collect()) == found
+        assert sorted(row.id for row in txlog.spark.read(spark, path, where=where).collect()) == found
+        txlog.spark.delete(spark, path, where)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert ids(path) == sorted({*range(24)} - {*found}) != [*range(24)]

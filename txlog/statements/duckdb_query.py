@@ -143,8 +143,8 @@ def duckdb_zone(name: str) -> str:
     hours, rest = divmod(offset_s, 3600)
     if rest or not -12 <= hours <= 14:
         raise InvalidInputError(
-            f"duckdb, which runs queries, has no time zone {name}: name a region, such as Asia/Kolkata. Statements without"
-            " a query take any zone"
+            f"duckdb, which runs queries, has no time zone {name}: name a region, such as Asia/Kolkata. Statements"
+            " without a query take any zone"
         )
     return f"Etc/GMT{-hours:+}"  # whose sign is that of POSIX
 
