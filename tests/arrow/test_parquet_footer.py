@@ -227,7 +227,7 @@ report(lambda: txlog.Table.open(sys.argv[2]).snapshot().num_files)
 def test_a_contradictory_footer_of_a_data_file_or_checkpoint_raises_a_txlog_error(tmp_path: Path) -> None:
     body = parquet(row_group(WHOLE), row_group(chunk({12: SHORT})))
     data, log = (txlog.Table.create(str(tmp_path / name), pa.schema([("id", pa.int64())])) for name in ("data", "log"))
-    data.append(pa.table({"id": [1, 9]}))
+    data.append(pa.table({"id": [1, 2, 8, 9]}))
     next((tmp_path / "data").glob("*.parquet")).write_bytes(body)
     (tmp_path / "data" / "new.parquet").write_bytes(body)
     log.create_checkpoint()

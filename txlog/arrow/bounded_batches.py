@@ -43,16 +43,20 @@ def bounded_batches(
     step_rows = _step_rows(file.metadata, source, columns, groups, rows)
     steps: list[pa.RecordBatch] = []
     held_rows = held_bytes = 0
+    missing_rows = sum(file.metadata.row_group(group).num_rows for group in groups)
     for step in file.iter_batches(step_rows, row_groups=groups, columns=list(columns), use_threads=False):
         if steps and held_rows + step.num_rows > rows:
             yield from _joined(steps)
             steps, held_rows, held_bytes = [], 0, 0
         steps.append(step)
+        missing_rows -= step.num_rows
         held_rows += step.num_rows
         held_bytes += step.nbytes
         if held_rows >= rows or held_bytes >= size_bytes:
             yield from _joined(steps)
             steps, held_rows, held_bytes = [], 0, 0
+    if missing_rows:
+        raise pa.ArrowInvalid(f"{', '.join(columns)} lack {missing_rows} of the rows that the footer says")
     yield from _joined(steps)
 
 

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["check_footer", "indexed_columns", "read_footer"]
+__all__ = ["check_footer", "check_opened", "indexed_columns", "read_footer"]
 
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
 _INDEX_BYTES = 3  # more than a dictionary index takes, less than most plain text values
 
-_passed: tuple[bytes, ...] = ()  # the footers checked last: a checkpoint is opened more than once
+_passed: tuple[tuple[bytes, tuple[bool, ...]], ...] = ()
+"""The footers checked last, and what was found: a checkpoint is opened more than once."""
 
 
 def read_footer(source: Any) -> bytes:
@@ -39,14 +40,16 @@ def read_footer(source: Any) -> bytes:
     return tail
 
 
-def check_footer(footer: bytes, metadata: Any) -> None:
+def check_footer(footer: bytes, metadata: Any) -> tuple[bool, ...]:
     """Raise ``pa.ArrowInvalid`` unless every accessor of ``metadata``, made from ``footer``, returns or raises.
 
-    ``compression`` of a column chunk is not checked, since txlog does not read it.
+    ``compression`` of a column chunk is not checked, since txlog does not read it. Returns for each leaf whether the
+    footer states the order of its bounds.
     """
     global _passed
-    if footer in _passed:
-        return
+    for passed, found in _passed:
+        if passed == footer:
+            return found
     schema = metadata.schema
     leaves = [_Leaf(schema.column(at)) for at in range(metadata.num_columns)]
     end = len(footer) - 8
@@ -67,14 +70,34 @@ def check_footer(footer: bytes, metadata: Any) -> None:
             at = _struct(body, at, row_group)
         return at
 
+    states_order = [False] * len(leaves)
+
+    def orders(body: bytes, at: int, field: int) -> int:
+        count, at = _list_of(_STRUCT, body, at)
+        if count != len(leaves):
+            raise _damaged(f"it has {count} column orders, and {len(leaves)} columns")
+        for leaf in range(count):
+            states_order[leaf] = body[at] == _TYPE_DEFINED_ORDER
+            at = _skip_struct(body, at, 0)
+        return at
+
     try:
-        file: _Members = {**dict.fromkeys((2, 5, 7), _list_member(_STRUCT)), 4: (_LIST, row_groups)}
+        file: _Members = {**dict.fromkeys((2, 5), _list_member(_STRUCT)), 4: (_LIST, row_groups), 7: (_LIST, orders)}
         if _struct(footer, end - _footer_bytes(footer), file) > end:
             raise IndexError
     except IndexError:
         raise _damaged("it ends too early") from None
+    result = tuple(states_order)
     if len(footer) <= _KEPT_BYTES:
-        _passed = (*_passed[-3:], footer)
+        _passed = (*_passed[-3:], (footer, result))
+    return result
+
+
+def check_opened(metadata: Any) -> tuple[bool, ...]:
+    """`check_footer` of a footer that pyarrow has read, and of which the bytes are not at hand."""
+    body = pa.BufferOutputStream()
+    metadata.write_metadata_file(body)
+    return check_footer(body.getvalue().to_pybytes(), metadata)
 
 
 def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
@@ -221,6 +244,8 @@ _NUMBERS = re.compile(
 # --- Thrift's compact protocol ------------------------------------------------------------------------------------
 
 _I32, _I64, _BINARY, _LIST, _MAP, _STRUCT = 5, 6, 8, 9, 11, 12
+_TYPE_DEFINED_ORDER = 0x1C
+"""The head of a union's member 1, which is a struct."""
 _VARINTS = (4, 5, 6)
 _DEPTH_MAX = 32
 

@@ -23,6 +23,7 @@ from pyarrow import csv, json
 
 from txlog.arrow.arrays import first_not_utf8
 from txlog.arrow.old_calendar import old_calendar
+from txlog.arrow.parquet_rows import counted_batches, row_count
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted
@@ -253,12 +254,12 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")
-        rows_total = parquet.metadata.num_rows
+        names, rows_total = parquet.schema_arrow.names, row_count(parquet.metadata)
         calendar = old_calendar(parquet.schema_arrow.metadata)
 
         def batches() -> Iterator[tuple[pa.RecordBatch, int]]:
             rows_done = 0
-            for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
+            for _, batch in counted_batches(parquet, names, BATCH_ROWS) if names else ():
                 if calendar is not None and any(map(calendar.differs, batch.columns)):
                     raise InvalidInputError(
                         f"{self.name} has a date before 1582-10-15 or a time before 1900 in the calendar of Spark 2:"

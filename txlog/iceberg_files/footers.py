@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.arrow.old_calendar import old_calendar
+from txlog.arrow.parquet_rows import row_count
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
@@ -37,7 +38,7 @@ def row_counts(store: TableStore, adds: Sequence[AddFile]) -> list[int]:
         CorruptLogError: A file is not a Parquet file.
         StorageError: The store failed.
     """
-    return [footer.num_rows for footer in _footers(store, adds)]
+    return [row_count(footer) for footer in _footers(store, adds)]
 
 
 def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:

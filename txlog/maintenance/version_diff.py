@@ -24,7 +24,7 @@ from txlog.protocol.features import features_of
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Field, type_name
-from txlog.reading.row_count import recorded_rows
+from txlog.protocol.stats_struct import recorded_rows
 
 __all__ = ["Change", "RowChanges", "VersionDiff", "diff_versions"]
 

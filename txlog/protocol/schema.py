@@ -7,7 +7,7 @@ PROTOCOL.md, "Schema Serialization Format".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -111,18 +111,36 @@ class Struct(msgspec.Struct, frozen=True, dict=True):
         return tuple(f.name for f in self.fields)
 
     def find(self, name: str) -> Field | None:
-        """The field of this name, in any case; None if there is none."""
-        return self._by_name.get(fold_name(name))
+        """The field of this name, or else the one that has it in another case; None if there is none.
+
+        Raises InvalidInputError if several have it in other cases: older writers made such tables.
+        """
+        found = self._by_name.get(fold_name(name))
+        if found is None:
+            return None
+        if len(found) > 1:
+            found = [field for field in found if field.name == name] or found
+        if len(found) > 1:
+            fits = ", ".join(field.name for field in found)
+            raise InvalidInputError(f"{name!r} may be any of {fits}: write it as one of them, letter by letter")
+        return found[0]
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Field]:
-        """By their folded names: a wide table's columns are looked up one by one. The first of a name wins."""
-        return {fold_name(field.name): field for field in reversed(self.fields)}
+    def _by_name(self) -> Mapping[str, Sequence[Field]]:
+        """By their folded names: a wide table's columns are looked up one by one."""
+        found: dict[str, list[Field]] = {}
+        for field in self.fields:
+            found.setdefault(fold_name(field.name), []).append(field)
+        return found
+
+    def own_names(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of ``names`` that it has, as its fields write them. Raises what `find` raises."""
+        return frozenset(field.name for name in names if (field := self.find(name)) is not None)
 
     def without(self, names: tuple[str, ...]) -> Struct:
         """This struct without some fields (a data file holds no partition columns)."""
-        left_out = {fold_name(name) for name in names}
-        return Struct(tuple(f for f in self.fields if fold_name(f.name) not in left_out))
+        left_out = self.own_names(names)
+        return Struct(tuple(f for f in self.fields if f.name not in left_out))
 
 
 DataType: TypeAlias = Primitive | Decimal | Array | Map | Struct

@@ -27,6 +27,7 @@ from txlog.protocol.wire import INT64_MAX, shown
 from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
+    from txlog.arrow.footer_statistics import FooterStatistics
     from txlog.arrow.parquet import pq
 
 __all__ = [
@@ -130,15 +131,20 @@ class FileStatistics:
         for path in self._nulls:
             self._nulls[path] += sum(_null_count(column, path[1:]) for column in _chunks(data, path[0]))
 
-    def finish(self, metadata: pq.FileMetaData) -> str:
-        """The text for ``add.stats``, given the footer of the file that the observed batches became."""
+    def finish(self, metadata: pq.FileMetaData, believed: FooterStatistics | None = None) -> str:
+        """The text for ``add.stats``, given the footer of the file that the observed batches became.
+
+        ``believed``: which statistics of the footer are true, of a file that another program wrote.
+        """
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         leaves = self._leaves
         if leaves is None:
             leaves = _of_another_writer(self._policy.leaves_in(schema := metadata.schema.to_arrow_schema()), schema)
-        return self._text(leaves, groups, metadata.num_rows)
+        return self._text(leaves, groups, sum(group.num_rows for group in groups), believed)
 
-    def _text(self, leaves: tuple[FileLeaf, ...], groups: list[Any], num_rows: int) -> str:
+    def _text(
+        self, leaves: tuple[FileLeaf, ...], groups: list[Any], num_rows: int, believed: FooterStatistics | None
+    ) -> str:
         trees: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
         is_whole = self._rows_observed == num_rows
         for leaf in leaves:
@@ -153,7 +159,7 @@ class FileStatistics:
                 null_count, bounds = seen.null_count, seen.bounds
             else:
                 readable = codec if seen is None else None
-                null_count, bounds = _read_footer(groups, leaf.index, readable.decode if readable else None)
+                null_count, bounds = _read_footer(groups, leaf.index, readable.decode if readable else None, believed)
             _put(trees["nullCount"], path, null_count)
             if codec and bounds:
                 _put(trees["minValues"], path, codec.minimum(bounds[0]))
@@ -268,13 +274,13 @@ def _width(data_type: pa.DataType) -> int:
     """How many Parquet columns a type takes."""
     if isinstance(data_type, pa.BaseExtensionType):
         return _width(data_type.storage_type)
-    if data_type.num_fields == 0:
+    if not pa.types.is_nested(data_type):
         return 1
     return sum(_width(data_type.field(position).type) for position in range(data_type.num_fields))
 
 
 def _read_footer(
-    groups: list[Any], index: int, decode: Callable[[Any], Any] | None
+    groups: list[Any], index: int, decode: Callable[[Any], Any] | None, believed: FooterStatistics | None
 ) -> tuple[int | None, tuple[Any, Any] | None]:
     """The null count and the bounds of one column over all row groups; unknown if it
     is unknown for one row group."""
@@ -282,7 +288,7 @@ def _read_footer(
     lows: list[Any] = []
     highs: list[Any] = []
     for group in groups:
-        statistics = group.column(index).statistics
+        statistics = group.column(index).statistics if believed is None else believed.of(group, index)
         if statistics is None:
             return None, None
         if not statistics.has_null_count:

@@ -17,11 +17,14 @@ import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_numbers
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
+from txlog.protocol.statistics_read import num_records
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from txlog.util.apply import Apply
 
-__all__ = ["read_json_objects", "statistics_as_struct", "statistics_type", "tree_type"]
+__all__ = ["read_json_objects", "recorded_rows", "statistics_as_struct", "statistics_type", "tree_type"]
 
 _BOUNDED = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
@@ -97,6 +100,23 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
     if len(texts) <= step:
         return _read(texts, kind)
     return pa.concat_arrays([_read(texts.slice(at, step), kind) for at in range(0, len(texts), step)])
+
+
+_ROWS = pa.struct([("numRecords", pa.int64())])
+
+
+def recorded_rows(texts: pa.StringArray) -> NDArray[np.int64]:
+    """``numRecords`` of each JSON text, -1 if it has none."""
+    rows = np.full(len(texts), -1, dtype=np.int64)
+    present = texts.is_valid().to_numpy(zero_copy_only=False)
+    found = texts.filter(texts.is_valid())
+    try:
+        counts = read_json_objects(found, _ROWS).field("numRecords").fill_null(-1).to_numpy(zero_copy_only=False)
+    except (pa.ArrowException, ValueError):  # one text is not plain JSON: parse them one by one
+        known = (num_records(text) for text in found.to_pylist())
+        counts = np.array([-1 if count is None else count for count in known], dtype=np.int64)
+    rows[present] = np.maximum(counts, -1)
+    return rows
 
 
 def _read(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:

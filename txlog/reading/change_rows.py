@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.arrow.parquet_rows import row_count
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
@@ -135,9 +136,9 @@ class ChangeReader:
         ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
         vectors = DeletionVectorReader(self._store, version)
         assert rows.dead_under is not None
-        found = vectors.dead_rows(rows.dead_under, metadata.num_rows)
+        found = vectors.dead_rows(rows.dead_under, row_count(metadata))
         if rows.vector is not None:
-            dead = vectors.dead_rows(rows.vector, metadata.num_rows)
+            dead = vectors.dead_rows(rows.vector, row_count(metadata))
             found = np.setdiff1d(found, dead, assume_unique=True)
         return found, tuple(np.unique(np.searchsorted(ends, found, side="right")).tolist())
 

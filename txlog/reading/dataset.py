@@ -9,7 +9,7 @@ schema.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import msgspec
@@ -18,7 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec.structs import replace
 
+from txlog.arrow.footer_statistics import FooterStatistics
 from txlog.arrow.old_calendar import old_calendar
+from txlog.arrow.parquet_footer import check_opened
+from txlog.arrow.parquet_rows import check_chunks, row_count
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import fold_name
@@ -154,7 +157,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         columns in memory, as Parquet. A large file has several such fragments.
         """
         filter = self._also(filter)
-        files = self._matching(self.schema.names, filter)
+        files = self._matching(self.schema.names, filter, self.schema.names)
         yield from files.fragments
         for file, guarantee in zip(files.tasks, files.guarantees, strict=True):
             for task in in_shares(file, _FRAGMENT_BYTES, _FRAGMENTS_MAX):
@@ -205,8 +208,13 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
             )
         return [name for name in names if name in asked or name in text]
 
-    def _matching(self, needed: Sequence[str], filter: pc.Expression | None) -> _Files:
-        """The files whose guarantees do not contradict the filter, by their reader (Arrow or txlog)."""
+    def _matching(
+        self, needed: Sequence[str], filter: pc.Expression | None, skipped_by: Collection[str] = ()
+    ) -> _Files:
+        """The files whose guarantees do not contradict the filter, by their reader (Arrow or txlog).
+
+        Arrow skips row groups by the columns of the filter, and later by those in ``skipped_by``.
+        """
         selection = self._selection
         filtered = self._filtered(filter)
         with TxlogError.located(selection.uri, selection.version):
@@ -215,7 +223,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
             made = [self._fragment(task, known) for task, known in zip(tasks, guarantees, strict=True)]
         by_path = {fragment.path: task for fragment, task in made}
         kept = [*self._of_arrow([fragment for fragment, _ in made]).get_fragments(filter=filter)]
-        are_plain = self._are_plain([(each, by_path[each.path]) for each in kept], needed)
+        are_plain = self._are_plain([(each, by_path[each.path]) for each in kept], needed, skipped_by or filtered)
         found = _Files([], [], [])
         for fragment, is_plain in zip(kept, are_plain, strict=True):
             if is_plain:
@@ -239,8 +247,8 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
     def _stored(self, names: Sequence[str]) -> list[pa.DataType]:
         """The types of these columns, as far as files hold them."""
-        constant = {fold_name(name) for name in self._selection.partition_columns}
-        return [self.schema.field(name).type for name in names if fold_name(name) not in constant]
+        constant = self._selection.schema.own_names(self._selection.partition_columns)
+        return [self.schema.field(name).type for name in names if name not in constant]
 
     def _fields(self, names: Sequence[str]) -> tuple[Any, ...]:
         return tuple(each for each in self._selection.fields if each.name in names)
@@ -250,22 +258,27 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return self._format.make_fragment(task.path, self._file_system, **guarantee), task
 
     def _are_plain(
-        self, files: Iterable[tuple[ds.ParquetFileFragment, ScanTask]], needed: Sequence[str]
+        self,
+        files: Iterable[tuple[ds.ParquetFileFragment, ScanTask]],
+        needed: Sequence[str],
+        skipped_by: Collection[str],
     ) -> Iterator[bool]:
-        """For each file, whether Arrow alone reads it correctly."""
+        """For each file, whether Arrow alone reads it correctly, and skips row groups correctly by some columns."""
         selection = self._selection
         if any(physical_name(each) != each.name for each in self._fields(needed)):
             return (False for _ in files)
-        constant = {fold_name(name) for name in selection.partition_columns}
+        constant = selection.schema.own_names(selection.partition_columns)
         wanted = {
-            fold_name(each.name): None if fold_name(each.name) in constant else self.schema.field(each.name)
+            fold_name(each.name): None if each.name in constant else self.schema.field(each.name)
             for each in self._fields(needed)
         }
         is_plain = selection.column_mapping_mode != "id"
 
         def judge(file: tuple[ds.ParquetFileFragment, ScanTask]) -> bool:
             fragment, task = file
-            return is_plain and task.deletion_vector is None and _holds_as_is(fragment, wanted)
+            if not is_plain or task.deletion_vector is not None:
+                return False
+            return _is_honest(fragment, task.num_records, skipped_by) and _holds_as_is(fragment, wanted)
 
         return parallel_map(judge, files, threads=_FOOTERS_AT_ONCE)
 
@@ -293,6 +306,19 @@ def _batches_of(scanner: ds.Scanner) -> Iterator[pa.RecordBatch]:
     since Python opens these files: both then wait forever. ``to_batches`` starts a scan without the lock.
     """
     yield from scanner.to_batches()
+
+
+def _is_honest(fragment: ds.ParquetFileFragment, num_records: int | None, skipped_by: Collection[str]) -> bool:
+    """Whether a file has the rows that its footer and the log say, and Arrow is right about some columns' bounds."""
+    try:
+        metadata = fragment.metadata
+        orders = check_opened(metadata)
+        check_chunks(metadata)
+    except (pa.ArrowException, OSError, TxlogError):
+        return False  # the scan task raises, with all details of the file
+    if num_records not in (None, row_count(metadata)):
+        return False
+    return FooterStatistics(metadata, orders).arrow_agrees(skipped_by)
 
 
 def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field | None]) -> bool:

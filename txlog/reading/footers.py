@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from txlog.arrow.parquet_footer import check_opened
+from txlog.arrow.parquet_rows import check_chunks
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.protocol.paths import is_location, resolve_data_path, stored_path
 from txlog.store.base import TableFiles
 
-__all__ = ["path_in_store", "read_footer", "why_missing"]
+__all__ = ["checked_footer", "path_in_store", "read_footer", "why_missing"]
 
 
 def path_in_store(uri: str, log_path: str) -> str:
@@ -49,6 +51,18 @@ def read_footer(store: TableFiles, path: str, log_path: str, *, version: int | N
         raise NotFoundError(f"the log names a data file that is missing: {why_missing(path)}", **at) from error
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+
+
+def checked_footer(store: TableFiles, path: str, log_path: str, *, version: int | None = None) -> Any:
+    """`read_footer` of a file whose footer does not contradict itself, as far as it shows. Raises what it raises."""
+    at: dict[str, Any] = {"table": store.uri, "version": version, "path": log_path}
+    metadata = read_footer(store, path, log_path, version=version)
+    try:
+        check_opened(metadata)
+        check_chunks(metadata)
+    except pa.ArrowException as error:
+        raise CorruptLogError(f"a data file is damaged: {error}", **at) from error
+    return metadata
 
 
 def why_missing(path: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.expressions.values import beside
 from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.schema import Decimal, Field, Struct, fold_name, type_to_arrow
+from txlog.protocol.schema import Decimal, Field, Struct, type_to_arrow
 from txlog.reading.scan_task import partition_scalar
 from txlog.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
 
@@ -38,10 +38,10 @@ class Guarantees:
     """
 
     def __init__(self, schema: Struct, partition_columns: tuple[str, ...], columns: Iterable[str]) -> None:
-        folded = {fold_name(name) for name in partition_columns}
-        self._partition = [each for each in schema.fields if fold_name(each.name) in folded]
+        constant = schema.own_names(partition_columns)
+        self._partition = [each for each in schema.fields if each.name in constant]
         wanted = {*columns}
-        stored = [each for each in schema.fields if fold_name(each.name) not in folded and each.name in wanted]
+        stored = [each for each in schema.fields if each.name not in constant and each.name in wanted]
         # The statistics have physical names, so the schema for reading them must too.
         physical = Struct(tuple(Field(physical_name(each), each.type, each.nullable, each.metadata) for each in stored))
         self._names = {physical_name(each): each.name for each in stored}

@@ -29,18 +29,21 @@ class ParquetColumns:
     """The mapping from a table's fields to one file's columns.
 
     ``mode`` is the table's ``delta.columnMapping.mode``; fields without an id, which are not table columns, are found
-    by name in every mode. Raises CorruptLogError if two columns of the file match one field, or if the mode needs ids
+    by name in every mode, by the letter before any case. ``all_fields`` are the table's: a column of one field's own
+    name is no other's. Raises CorruptLogError if two columns of the file match one field, or if the mode needs ids
     and the file has none.
     """
 
-    def __init__(self, file_schema: pa.Schema, fields: Sequence[Field], mode: str) -> None:
+    def __init__(
+        self, file_schema: pa.Schema, fields: Sequence[Field], mode: str, all_fields: Sequence[Field] = ()
+    ) -> None:
         if mode == "id" and len(file_schema) and not any(_has_ids(column) for column in file_schema):
             raise CorruptLogError("the table finds its columns by id, but the file has no column ids")
         self._by_id = mode == "id"
         self._fields = fields
         self._calendar = old_calendar(file_schema.metadata)
         columns = list(file_schema)  # once: each list makes all of them
-        positions = self._positions(fields, columns)
+        positions = self._positions(fields, columns, all_fields)
         self._names = {name: columns[at].name for name, at in positions.items()}
 
     @property
@@ -71,7 +74,9 @@ class ParquetColumns:
             return column
         return self._fitted(column, field.type, target, field.name)
 
-    def _positions(self, fields: Sequence[Field], columns: Sequence[pa.Field]) -> dict[str, int]:
+    def _positions(
+        self, fields: Sequence[Field], columns: Sequence[pa.Field], all_fields: Sequence[Field]
+    ) -> dict[str, int]:
         """Where among a file's columns, or a struct's, the fields are; a field that is not there is left out."""
         by_name = _places(column.name for column in columns)
         by_any_case = _places(fold_name(column.name) for column in columns)
@@ -83,6 +88,9 @@ class ParquetColumns:
             else:
                 name = physical_name(field)
                 places = by_name.get(name) or by_any_case.get(fold_name(name), [])
+                if places and columns[places[0]].name != name:
+                    own = {*map(physical_name, all_fields)}
+                    places = [at for at in places if columns[at].name not in own]
             if len(places) > 1:
                 names = ", ".join(columns[at].name for at in places)
                 raise CorruptLogError(f"column {field.name} matches several columns of the file: {names}")
@@ -118,7 +126,7 @@ class ParquetColumns:
         return array.cast(target, safe=not pa.types.is_timestamp(target))
 
     def _struct(self, array: pa.Array, fields: Sequence[Field], target: pa.DataType, column: str) -> pa.Array:
-        positions = self._positions(fields, list(array.type))
+        positions = self._positions(fields, list(array.type), fields)
         members = []
         for field, member in zip(fields, target, strict=True):
             at = positions.get(field.name)

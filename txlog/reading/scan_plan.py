@@ -18,6 +18,7 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field
+from txlog.protocol.stats_struct import recorded_rows
 from txlog.protocol.wire import ActionError
 from txlog.reading.footers import path_in_store
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
@@ -28,7 +29,8 @@ __all__ = ["ScanPlan", "select"]
 
 _TASKS_AT_ONCE = 1024
 _NEEDED = ["path", "size", "partitionValues", "deletionVector"]
-"""The columns of ``DeltaLog.files`` that tasks are made from."""
+"""The columns of ``DeltaLog.files`` that tasks are made from, with the number of rows, which is in ``stats``."""
+_ROWS = "numRecords"
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
@@ -43,14 +45,14 @@ class ScanPlan(msgspec.Struct, frozen=True):
         Raises:
             CorruptLogError: The log's entry for a file cannot be parsed.
         """
-        for batch in self.files.select(_NEEDED).to_batches(max_chunksize=_TASKS_AT_ONCE):
-            for row in batch.to_pylist():
+        for start in range(0, self.files.num_rows, _TASKS_AT_ONCE):
+            for row in _needed(self.files.slice(start, _TASKS_AT_ONCE)).to_pylist():
                 yield _task(self.selection, row)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """It arrives with the columns that tasks need. Arrow itself would pickle the whole table that a slice is of."""
         body = pa.BufferOutputStream()
-        files = self.files.select(_NEEDED)
+        files = _needed(self.files)
         with pa.ipc.new_stream(body, files.schema) as writer:
             writer.write_table(files)
         return _arrived, (self.selection, body.getvalue().to_pybytes())
@@ -119,6 +121,17 @@ def select(
         )
 
 
+def _needed(files: pa.Table) -> pa.Table:
+    if _ROWS in files.column_names:  # it has arrived from elsewhere
+        return files
+    found = files.select(_NEEDED)
+    if "stats" not in files.column_names:
+        return found.append_column(_ROWS, pa.nulls(len(files), pa.int64()))
+    counts = [recorded_rows(chunk) for chunk in files.column("stats").chunks]
+    known = [pa.array(each, mask=each < 0) for each in counts]
+    return found.append_column(_ROWS, pa.chunked_array(known, pa.int64()))
+
+
 def _arrived(selection: Selection, files: bytes) -> ScanPlan:
     return ScanPlan(selection, pa.ipc.open_stream(files).read_all())
 
@@ -147,4 +160,12 @@ def _task(selection: Selection, row: dict[str, Any]) -> ScanTask:
             vector = row["deletionVector"] and DeletionVectorDescriptor.from_json(row["deletionVector"])
         except ActionError as error:
             raise CorruptLogError(f"the log's entry for a file is damaged: {error}", path=log_path) from error
-        return ScanTask(path, log_path, row["size"], selection, dict(row["partitionValues"] or ()), vector)
+        return ScanTask(
+            path,
+            log_path,
+            row["size"],
+            selection,
+            dict(row["partitionValues"] or ()),
+            vector,
+            num_records=row[_ROWS],
+        )

@@ -8,7 +8,7 @@ and position. PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.arrow.arrays import flags_of, from_numbers, without_views
+from txlog.arrow.parquet_rows import counted_batches, row_count
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -113,6 +114,7 @@ class ScanTask(msgspec.Struct, frozen=True):
         share: (number, of): with the file's rows divided into ``of`` equal shares, read only the row groups whose
             middle row is in share ``number``, so several tasks read one file, each row group once; None means the whole
             file.
+        num_records: How many rows the file has according to the log, dead ones included; None if the log does not say.
     """
 
     path: str
@@ -123,6 +125,7 @@ class ScanTask(msgspec.Struct, frozen=True):
     deletion_vector: DeletionVectorDescriptor | None = None
     row_groups: tuple[int, ...] | None = None
     share: tuple[int, int] | None = None
+    num_records: int | None = None
 
     def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
         """The live rows of the selection, as ``selection.arrow_schema()``, in file order.
@@ -158,8 +161,8 @@ class TaskReader:
         self._schema = selection.arrow_schema()
         self._needed = selection.needed()
         self._vectors = DeletionVectorReader(store, selection.version)
-        partition_columns = {fold_name(name) for name in selection.partition_columns}
-        self._constants = [each for each in self._needed if fold_name(each.name) in partition_columns]
+        partition_columns = selection.schema.own_names(selection.partition_columns)
+        self._constants = [each for each in self._needed if each.name in partition_columns]
         self._pruner = _row_group_pruner(selection)
         self._batch_rows = batch_rows
         self._filter = selection.predicate if filters_rows else None
@@ -225,7 +228,7 @@ class TaskReader:
                     texts = indexed_columns(metadata, self._texts)
                 options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
                 with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
-                    _check_rows(parquet.metadata.num_rows, source.size())
+                    _check_rows(row_count(parquet.metadata), source.size(), task.num_records)
                     yield from self._read(task, parquet, footer, at)
         except MemoryError as error:
             message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
@@ -260,7 +263,7 @@ class TaskReader:
         constants = {each.name: partition_scalar(each, task.partition_values) for each in self._constants}
         columns = self._columns_of(parquet.schema_arrow)
         vector = task.deletion_vector
-        dead = None if vector is None else self._vectors.dead_rows(vector, parquet.metadata.num_rows)
+        dead = None if vector is None else self._vectors.dead_rows(vector, row_count(parquet.metadata))
         names = [each.name for each in self._needed]
         if selection.file_column is not None:
             names.append(selection.file_column)
@@ -287,7 +290,10 @@ class TaskReader:
         if found is None or not schema.equals(found[0], check_metadata=True):
             constants = {each.name for each in self._constants}
             stored = [each for each in self._needed if each.name not in constants]
-            found = self._columns = schema, ParquetColumns(schema, stored, self._selection.column_mapping_mode)
+            found = self._columns = (
+                schema,
+                ParquetColumns(schema, stored, self._selection.column_mapping_mode, self._selection.schema.fields),
+            )
         return found[1]
 
     def _row_groups(self, task: ScanTask, parquet: Any, footer: bytes | None) -> list[int] | None:
@@ -311,20 +317,24 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
     return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
 
 
-def _check_rows(rows: int, size_bytes: int) -> None:
-    """Raise if the footer claims an impossible number of rows and no column is read that would disprove it."""
+def _check_rows(rows: int, size_bytes: int, num_records: int | None) -> None:
+    """Raise if the footer claims an impossible number of rows and no column is read that would disprove it, or another
+    one than the log."""
     rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
     if not 0 <= rows <= rows_max:
         raise CorruptLogError(
             f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}"
         )
+    if num_records is not None and num_records != rows:
+        raise CorruptLogError(f"a data file has {rows} rows, and its statistics in the log say {num_records}")
 
 
 def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
     """A partition column's value for all rows of a file, from ``add.partitionValues``. Raises CorruptLogError."""
     name = physical_name(column)
-    key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
-    return pa.scalar(decode(partition_values.get(key), column.type), type_to_arrow(column.type))
+    if name not in partition_values:
+        name = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
+    return pa.scalar(decode(partition_values.get(name), column.type), type_to_arrow(column.type))
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -334,31 +344,25 @@ def _raw_batches(
     parquet: Any, names: list[str], groups: list[int] | None, batch_rows: int, *, uses_threads: bool
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
-    metadata = parquet.metadata
     plain, has_views = None, False
-    for run, row, rows in _runs(metadata, range(metadata.num_row_groups) if groups is None else groups):
-        if names:
-            for batch in parquet.iter_batches(batch_rows, run, names, use_threads=uses_threads):
-                if plain is None:
-                    plain = without_views(batch.schema)
-                    has_views = plain != batch.schema
-                yield row, batch.cast(plain) if has_views else batch
-                row += batch.num_rows
-        else:
-            # No column of the file is needed (only partition columns, or columns added later), just its row count.
-            for start in range(0, rows, BATCH_ROWS):
-                yield row + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
+    if not names:
+        yield from _uncolumned(parquet.metadata, groups)
+        return
+    for row, batch in counted_batches(parquet, names, batch_rows, groups, use_threads=uses_threads):
+        if plain is None:
+            plain = without_views(batch.schema)
+            has_views = plain != batch.schema
+        yield row, batch.cast(plain) if has_views else batch
 
 
-def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int, int]]:
-    """Consecutive row groups, the position of their first row, and how many rows they have."""
-    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    run: list[int] = []
-    for group in [*groups, len(sizes) + 1]:
-        if run and group != run[-1] + 1:
-            yield run, sum(sizes[: run[0]]), sum(sizes[run[0] : run[-1] + 1])
-            run = []
-        run.append(group)
+def _uncolumned(metadata: Any, groups: list[int] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """For when no column of the file is needed (only partition columns, or columns added later), just its row count."""
+    first = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        for start in range(0, rows, BATCH_ROWS) if groups is None or group in groups else ():
+            yield first + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
+        first += rows
 
 
 def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:

@@ -17,7 +17,7 @@ from txlog.arrow.arrays import flags_of, numbers_of
 from txlog.log.state import TableState
 from txlog.maintenance.bins import DEAD_FRACTION_MAX
 from txlog.protocol.properties import DAY_MS
-from txlog.reading.row_count import recorded_rows
+from txlog.protocol.stats_struct import recorded_rows
 from txlog.verify.files_summary import FilesSummary, gone_files, summary_of
 
 __all__ = ["DeadRows", "Files", "RemovedFiles", "Waiting", "files_of"]

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from txlog.arrow.footer_statistics import FooterStatistics
 from txlog.arrow.parquet_footer import check_footer
 from txlog.expressions.predicates import Path, Predicate
 from txlog.expressions.values import Ordered
@@ -52,7 +53,7 @@ class RowGroupPruner:
         groups = range(metadata.num_row_groups)
         if len(groups) < 2 or not self._leaves:
             return list(groups)
-        check_footer(footer, metadata)
+        believed = FooterStatistics(metadata, check_footer(footer, metadata))
         # Nothing is known about a column that the file lacks or has in another type.
         in_file = dict(file_leaves(metadata.schema.to_arrow_schema()))
         columns = [
@@ -61,28 +62,26 @@ class RowGroupPruner:
             if path in in_file and not pa.types.is_nested(in_file[path][1])
         ]
         known = self._pruner.partition_facts(partition_values)
-        return [group for group in groups if self._may_match(metadata.row_group(group), columns, known)]
+        return [group for group in groups if self._may_match(metadata.row_group(group), believed, columns, known)]
 
     def _may_match(
         self,
         group: Any,
+        believed: FooterStatistics,
         columns: Iterable[tuple[Path, int, _Bound | None, _Bound | None]],
         known: Mapping[Path, Facts],
     ) -> bool:
         if group.num_rows == 0:
             return False
-        facts = {path: _facts(group, index, minimum, maximum) for path, index, minimum, maximum in columns}
+        facts = {path: _facts(group, believed.of(group, index), *bounds) for path, index, *bounds in columns}
         return possible(self._pruner.predicate, {**known, **facts})[0]
 
 
-def _facts(group: Any, index: int, minimum: _Bound | None, maximum: _Bound | None) -> Facts:
-    """The facts in the footer about one column of one row group."""
-    statistics = group.column(index).statistics
+def _facts(group: Any, statistics: Any | None, minimum: _Bound | None, maximum: _Bound | None) -> Facts:
+    """What a column's statistics in the footer say about one row group."""
     if statistics is None:
         return Facts()
     nulls = statistics.null_count if statistics.has_null_count else None
-    if nulls is not None and nulls > group.num_rows:
-        nulls = None
     low = high = None
     if statistics.has_min_max and minimum is not None and maximum is not None:
         try:

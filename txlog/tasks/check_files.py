@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from txlog.arrow.parquet_rows import row_count
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import is_location
 from txlog.protocol.statistics_read import num_records
 from txlog.reading.deletion_vectors import DeletionVectorReader
-from txlog.reading.footers import path_in_store, read_footer, why_missing
+from txlog.reading.footers import checked_footer, path_in_store, why_missing
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
@@ -139,7 +140,7 @@ class CheckFooters(msgspec.Struct, frozen=True):
     def _problem(self, path: str, stats: str | None) -> FileProblem | None:
         try:
             place = path_in_store(self.store.uri, path)
-            rows = read_footer(self.store.files, place, path, version=self.version).num_rows
+            rows = row_count(checked_footer(self.store.files, place, path, version=self.version))
         except NotFoundError:
             return None  # which the check of names and sizes says
         except CorruptLogError as error:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from txlog.arrow.parquet_rows import counted_batches
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.hive_paths import values_in_path
@@ -61,7 +62,7 @@ class ReadExisting(msgspec.Struct, frozen=True):
         partition_values = values_in_path(path, table.schema, table.partition_columns, table.uri)
         stored = table.schema.without(table.partition_columns)
         policy = StatisticsPolicy.of(table.schema, table.properties, table.partition_columns)
-        with foreign_parquet(table, path, listed) as (parquet, found):
+        with foreign_parquet(table, path, listed) as (parquet, believed, found):
             differing = list(_differences(stored, from_arrow(as_spark_reads(parquet))))
             if differing:
                 raise SchemaMismatchError(
@@ -70,7 +71,7 @@ class ReadExisting(msgspec.Struct, frozen=True):
             statistics = FileStatistics(policy)
             for batch in _unknown_to_the_footer(parquet, stored):
                 statistics.observe(batch)
-            stats = statistics.finish(parquet.metadata)
+            stats = statistics.finish(parquet.metadata, believed)
             _require_values(table.uri, stored, parquet, path)
         return AddFile(
             path=uri_path,
@@ -128,7 +129,8 @@ def _unknown_to_the_footer(parquet: Any, stored: Struct) -> Iterator[pa.RecordBa
     """The columns whose statistics require reading rows: columns with floats, arrays or maps in them."""
     names = [f.name for f in stored.fields if f.name in parquet.schema_arrow.names and _needs_a_look(f.type)]
     if names:
-        yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
+        for _, batch in counted_batches(parquet, names, BATCH_ROWS):
+            yield batch
 
 
 def _needs_a_look(data_type: DataType) -> bool:
@@ -144,8 +146,7 @@ def _require_values(uri: str, stored: Struct, parquet: Any, path: str) -> None:
     required = [field for field in stored.fields if not field.nullable or field in below]
     if not required:
         return
-    row = 0
-    for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=[field.name for field in required]):
+    for row, batch in counted_batches(parquet, [field.name for field in required], BATCH_ROWS):
         for field in required:
             column = batch.column(field.name)
             if not field.nullable and column.null_count:
@@ -154,4 +155,3 @@ def _require_values(uri: str, stored: Struct, parquet: Any, path: str) -> None:
         if below:
             rows = batch.select([field.name for field in below])
             Conformer(Struct(tuple(below)), rows.schema, table=uri).conform(rows, row)
-        row += batch.num_rows

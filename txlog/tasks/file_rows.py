@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import PART_BYTES, cut_by_text, from_flags
+from txlog.arrow.parquet_rows import row_count
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import are_among
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Field, to_arrow
+from txlog.protocol.statistics_read import num_records
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
@@ -65,7 +67,8 @@ class FileReader:
         """
         vector = None if with_dead_rows else add.deletion_vector
         path = path_in_store(self._selection.uri, add.path)
-        task = ScanTask(path, add.path, add.size, self._selection, add.partition_values, vector, row_groups)
+        values, rows = add.partition_values, num_records(add.stats)
+        task = ScanTask(path, add.path, add.size, self._selection, values, vector, row_groups, num_records=rows)
         return self._reader.numbered_batches(task, at)
 
 
@@ -169,7 +172,7 @@ class FileRows:
 
     def count(self, add: AddFile) -> int:
         """The number of all rows of a file, dead ones included."""
-        return sum(self.row_group_sizes(add))
+        return row_count(self._footer(add))
 
     def _footer(self, add: AddFile) -> Any:
         path = path_in_store(self._store.uri, add.path)

@@ -18,6 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from txlog.arrow.footer_statistics import FooterStatistics
+from txlog.arrow.parquet_footer import check_footer, read_footer
+from txlog.arrow.parquet_rows import check_chunks
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import field_id, file_ids, physical_name
 from txlog.protocol.properties import TableProperties
@@ -65,14 +68,14 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
     def __call__(self, path: str, listed: ObjectMeta | None = None) -> FooterFacts:
         uri = self.store.uri
         try:
-            with foreign_parquet(self.store, path, listed) as (parquet, found):
+            with foreign_parquet(self.store, path, listed) as (parquet, believed, found):
                 schema = from_arrow(as_spark_reads(parquet))
                 ids = dict(file_ids(parquet.schema_arrow))
                 kept = schema if self.schema is None else self.schema
                 if self.by_id:
                     kept = _with_the_same_ids(kept, ids, ())
                 policy = StatisticsPolicy.of(kept, self._properties, self.partition_columns)
-                stats = FileStatistics(policy).finish(parquet.metadata)
+                stats = FileStatistics(policy).finish(parquet.metadata, believed)
         except (InvalidInputError, UnsupportedFeatureError) as error:
             error.table, error.path = uri, path
             error.template = f"{path}: {error.template}"
@@ -158,8 +161,11 @@ def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
 
 
 @contextlib.contextmanager
-def foreign_parquet(store: TaskStore, path: str, listed: ObjectMeta | None = None) -> Iterator[tuple[Any, ObjectMeta]]:
-    """A Parquet file of another program, open, with a footer that is safe to look into; and its size and time.
+def foreign_parquet(
+    store: TaskStore, path: str, listed: ObjectMeta | None = None
+) -> Iterator[tuple[Any, FooterStatistics, ObjectMeta]]:
+    """A Parquet file of another program, open, with a footer that is safe to look into; its true statistics; and its
+    size and time.
 
     These are the ``listed`` ones if the file still has this size. Errors of the body become typed ones too. Raises
     ``InvalidInputError`` if it is not a readable Parquet file, ``NotFoundError``, ``StorageError``.
@@ -168,10 +174,12 @@ def foreign_parquet(store: TaskStore, path: str, listed: ObjectMeta | None = Non
     files = store.files.files
     try:
         found = files.stat(path) if listed is None else listed
-        with files.open(path) as source, pq.ParquetFile(source, metadata=_checked_metadata(source)) as parquet:
-            if source.size() != found.size:  # it was written again meanwhile
-                found = files.stat(path)
-            yield parquet, found
+        with files.open(path) as source:
+            metadata, believed = _checked_metadata(source)
+            with pq.ParquetFile(source, metadata=metadata) as parquet:
+                if source.size() != found.size:  # it was written again meanwhile
+                    found = files.stat(path)
+                yield parquet, believed, found
     except MemoryError as error:
         raise StorageError(f"not enough memory to read the file ({error})", **where) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -181,11 +189,10 @@ def foreign_parquet(store: TaskStore, path: str, listed: ObjectMeta | None = Non
         raise InvalidInputError(f"not a readable Parquet file: {error}", **where) from error
 
 
-def _checked_metadata(source: Any) -> Any:
+def _checked_metadata(source: Any) -> tuple[Any, FooterStatistics]:
     """The footer of an open file. Raises ``pa.ArrowException``, ``OSError``."""
-    from txlog.arrow.parquet_footer import check_footer, read_footer
-
     footer = read_footer(source)
     metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata
-    check_footer(footer, metadata)
-    return metadata
+    orders = check_footer(footer, metadata)
+    check_chunks(metadata)
+    return metadata, FooterStatistics(metadata, orders)

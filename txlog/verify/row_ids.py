@@ -55,7 +55,7 @@ def _missing(files: pa.Table) -> Iterator[FileProblem]:
 
 def _wrong(files: pa.Table, domain: str | None) -> Iterator[FileProblem]:
     """``files`` have ids. A file without rows, or whose rows the log does not count, has none that could be wrong."""
-    from txlog.reading.row_count import recorded_rows
+    from txlog.protocol.stats_struct import recorded_rows
 
     rows = np.concatenate([np.empty(0, np.int64), *(recorded_rows(chunk) for chunk in files["stats"].chunks)])
     first = files["baseRowId"].to_numpy()

@@ -7,6 +7,7 @@ This module handles names, nullability and types below a column; ``conform`` han
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -115,18 +116,27 @@ def match_fields(
 ) -> list[int | None]:
     """For each table field, the position of its column in the data: by name, in any order and case.
 
-    None if the data lacks a nullable column; other differences in names are appended to ``found``.
+    None if the data lacks a nullable column; other differences in names are appended to ``found``. Of fields that
+    differ only in case, the data must have each by the letter.
     """
-    by_name: dict[str, list[int]] = {}
+    counts = Counter(fold_name(field.name) for field in fields)
+    alike = {field.name for field in fields if counts[fold_name(field.name)] > 1}
+
+    def key(name: str) -> tuple[str, bool]:
+        return (name, True) if name in alike else (fold_name(name), False)
+
+    by_name: dict[tuple[str, bool], list[int]] = {}
     for position, field in enumerate(data):
-        by_name.setdefault(fold_name(field.name), []).append(position)
+        by_name.setdefault(key(field.name), []).append(position)
     positions: list[int | None] = []
     for field in fields:
-        at = by_name.pop(fold_name(field.name), [])
+        at = by_name.pop(key(field.name), [])
         column = prefix + field.name
         if len(at) > 1:
             names = ", ".join(data[position].name for position in at)
             found.append(Difference(column, type_name(field.type), f"has {len(at)} columns ({names})", "keep one"))
+        elif not at and field.name in alike:
+            found.append(Difference(column, type_name(field.type), "has no such column", "add it, by the letter"))
         elif not at and not field.nullable:
             found.append(Difference(column, f"{type_name(field.type)} not null", "has no such column", "add it"))
         positions.append(at[0] if len(at) == 1 else None)

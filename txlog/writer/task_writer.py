@@ -31,7 +31,7 @@ from txlog.protocol.column_mapping import file_schema, is_mapped
 from txlog.protocol.partition_values import encode_array
 from txlog.protocol.paths import partition_directory
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, Decimal, Field, Primitive, Struct, fold_name, type_name
+from txlog.protocol.schema import VOID, Decimal, Field, Primitive, Struct, type_name
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
@@ -406,9 +406,7 @@ def _file_format(
     parquet: ParquetSettings,
     table: str,
 ) -> FileFormat:
-    left_out = {fold_name(name) for name in partition_columns}
-    left_out.update(fold_name(field.name) for field in schema.fields if field.type == VOID)
-    stored = Struct(tuple(field for field in schema.fields if fold_name(field.name) not in left_out))
+    stored = schema.without((*partition_columns, *(field.name for field in schema.fields if field.type == VOID)))
     if not stored.fields:
         raise InvalidInputError("the table has only partition columns: add a column to store", table=table)
     properties = TableProperties.of(dict(configuration))

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.arrow.arrays import flags_of
+from txlog.arrow.parquet_rows import counted_batches
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.protocol.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.store.base import FileStore
@@ -105,7 +106,7 @@ def read_keys(
             if there[: len(names)] != names or num_rows != file.num_keys:
                 raise _not_what_was_staged(file, f"has {num_rows} rows of {', '.join(there)}", table)
             wanted = [*names, _SEQUENCE] if with_sequence and _SEQUENCE in there else names
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=not is_small):
+            for _, batch in counted_batches(parquet, wanted, _BATCH_ROWS, use_threads=not is_small):
                 columns = [column.cast(kind) for column, kind in zip(batch.columns, types, strict=False)]
                 if any(column.null_count for column in columns):
                     raise _not_what_was_staged(file, "has keys that are null", table)

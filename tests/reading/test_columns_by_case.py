@@ -1,0 +1,139 @@
+"""Tables of older writers, whose columns differ only in case: a name by the letter is that column, at every door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+
+MEMBERS = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("aa", "AA")]
+FIELDS = [
+    *({"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("key", "KEY")),
+    {"name": "s", "type": {"type": "struct", "fields": MEMBERS}, "nullable": True, "metadata": {}},
+]
+ROWS = pa.table({"key": [1, 5], "KEY": [2, 6], "s": [{"aa": 1, "AA": 2}, {"aa": 5, "AA": 6}]})
+
+
+def made(folder: Path, partitioned: bool = False) -> txlog.Table:
+    (folder / "_delta_log").mkdir()
+    columns = ["key"] if partitioned else []
+    pq.write_table(ROWS.slice(0, 1).drop_columns(columns), folder / "f.parquet")
+    pq.write_table(ROWS.slice(1).drop_columns(columns), folder / "g.parquet")
+    schema = json.dumps({"type": "struct", "fields": FIELDS})
+    metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
+    adds = [
+        {
+            "path": path,
+            "partitionValues": {"key": key} if partitioned else {},
+            "size": (folder / path).stat().st_size,
+            "modificationTime": 1,
+            "dataChange": True,
+        }
+        for path, key in (("f.parquet", "1"), ("g.parquet", "5"))
+    ]
+    actions: list[Any] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {**metadata, "partitionColumns": columns, "configuration": {}}},
+        *({"add": each} for each in adds),
+    ]
+    (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    return txlog.Table.open(str(folder))
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "partitioned by one of them"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> txlog.Table:
+    return made(tmp_path, request.param)
+
+
+def rows(table: txlog.Table) -> list[Any]:
+    return sorted(table.to_arrow().to_pylist(), key=lambda row: (row["key"], row["KEY"]))
+
+
+READS: dict[str, Callable[[txlog.Table], Any]] = {
+    "columns": lambda table: table.to_arrow(columns=["KEY"])["KEY"].to_pylist(),
+    "a condition": lambda table: [*range(2, 2 + 4 * table.count("KEY = 6 OR KEY = 2"), 4)],
+    "tasks": lambda table: [
+        row["KEY"] for task in table.snapshot().scan_tasks(["KEY"]) for row in task.to_arrow().to_pylist()
+    ],
+    "a dataset": lambda table: table.to_dataset().to_table(columns=["KEY"])["KEY"].to_pylist(),
+    "a dataset's condition": lambda table: [
+        row["KEY"] for row in table.to_dataset().to_table(filter=pc.field("KEY") > 0).to_pylist()
+    ],
+    "a member": lambda table: [row["s"]["AA"] for row in table.to_arrow(where="s.AA = 2 OR s.AA = 6").to_pylist()],
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_name_by_the_letter_reads_that_column(read: Callable[[txlog.Table], Any], table: txlog.Table) -> None:
+    assert read(table) == [2, 6]
+
+
+def test_all_rows_have_the_values_of_both_columns(table: txlog.Table) -> None:
+    assert rows(table) == ROWS.to_pylist()
+
+
+DOUBTFUL: dict[str, Callable[[txlog.Table], Any]] = {
+    "columns": lambda table: table.to_arrow(columns=["Key"]),
+    "a condition": lambda table: table.count("Key = 6"),
+    "tasks": lambda table: table.snapshot().scan_tasks(["Key"]),
+    "delete": lambda table: table.delete("Key = 6"),
+    "update": lambda table: table.update({"Key": "1"}),
+    "upsert": lambda table: table.upsert(ROWS, keys=["Key"]),
+}
+
+
+@pytest.mark.parametrize("use", DOUBTFUL.values(), ids=DOUBTFUL)
+def test_a_name_that_fits_several_columns_is_an_error(use: Callable[[txlog.Table], Any], table: txlog.Table) -> None:
+    with pytest.raises(txlog.errors.InvalidInputError, match="may be any of key, KEY"):
+        use(table)
+
+
+def test_a_member_that_fits_several_is_an_error_and_one_by_the_letter_is_not(table: txlog.Table) -> None:
+    assert table.count("s.aa = 5") == table.count("S.AA = 6") == 1
+    with pytest.raises(txlog.errors.InvalidInputError, match="may be any of aa, AA"):
+        table.count("s.aA = 1")
+
+
+def test_changes_change_the_column_that_is_named_by_the_letter(table: txlog.Table) -> None:
+    assert table.update({"KEY": "KEY + 10"}, where="KEY = 6").metrics.rows_updated == 1
+    assert [(row["key"], row["KEY"]) for row in rows(table)] == [(1, 2), (5, 16)]
+    assert table.delete("KEY = 2").metrics.rows_deleted == 1
+    assert [(row["key"], row["KEY"]) for row in rows(table)] == [(5, 16)]
+
+
+def test_an_append_must_have_both_columns_by_the_letter(table: txlog.Table) -> None:
+    more = pa.table({"KEY": [8], "key": [7], "s": [{"AA": 8, "aa": 7}]})
+    table.append(more)
+    assert rows(table)[-1] == {"key": 7, "KEY": 8, "s": {"aa": 7, "AA": 8}}
+    for names in (["Key", "KEY", "s"], ["key", "Key", "s"]):
+        with pytest.raises(txlog.errors.SchemaMismatchError):
+            table.append(more.rename_columns(names))
+    with pytest.raises(txlog.errors.SchemaMismatchError):
+        table.append(more.drop_columns(["KEY"]))
+
+
+def test_an_upsert_and_a_merge_find_rows_by_the_column_that_is_named_by_the_letter(table: txlog.Table) -> None:
+    source = pa.table({"key": [5], "KEY": [2], "s": [{"aa": 9, "AA": 9}]})
+    table.upsert(source, keys=["KEY"])
+    assert [(row["key"], row["KEY"], row["s"]["aa"]) for row in rows(table)] == [(5, 2, 9), (5, 6, 5)]
+    table.merge(source, on="target.KEY = source.KEY").when_matched_delete().execute()
+    assert [(row["key"], row["KEY"]) for row in rows(table)] == [(5, 6)]
+
+
+def test_a_file_without_one_of_them_has_nulls_there(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    pq.write_table(ROWS.slice(0, 1).drop_columns(["KEY"]), tmp_path / "f.parquet")
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    old, new = (json.loads(log.read_text().splitlines()[2])["add"]["size"], (tmp_path / "f.parquet").stat().st_size)
+    log.write_text(log.read_text().replace(str(old), str(new)))
+    table = txlog.Table.open(str(tmp_path))
+    assert table.to_arrow(columns=["KEY"])["KEY"].to_pylist() == [None, 6]
+    assert table.to_dataset().to_table(columns=["KEY"])["KEY"].to_pylist() == [None, 6]
