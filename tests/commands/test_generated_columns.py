@@ -435,7 +435,7 @@ def test_an_expression_that_txlog_cannot_evaluate_is_refused_and_named(table: Ta
     for write in (
         lambda: odd.append(rows_of((9, 9, 9))),
         lambda: odd.append(with_values(rows_of((9, 9, 9)))),
-        lambda: odd.update({"amount": 1}),
+        lambda: odd.update({"amount": 1, "twice": 2}),
         lambda: odd.upsert(rows_of((1, 1, 1)), ["id"]),
         lambda: by_merge(odd, rows_of((1, 1, 1))),
         lambda: by_sink(odd, rows_of((9, 9, 9)), keys=["id"], mode="upsert"),

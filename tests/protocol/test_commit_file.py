@@ -108,7 +108,7 @@ def test_too_many_lines_are_refused_like_too_few() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        {"add": {**ADD["add"], "size": "1"}},
+        {"add": {**ADD["add"], "size": "one"}},
         {"add": {**ADD["add"], "size": 2**64}},
         {"add": {**ADD["add"], "dataChange": 1}},
         {"add": {"path": "a"}},

@@ -114,7 +114,7 @@ def test_an_append_must_have_both_columns_by_the_letter(table: txlog.Table) -> N
     table.append(more)
     assert rows(table)[-1] == {"key": 7, "KEY": 8, "s": {"aa": 7, "AA": 8}}
     for names in (["Key", "KEY", "s"], ["key", "Key", "s"]):
-        with pytest.raises(txlog.errors.SchemaMismatchError):
+        with pytest.raises((txlog.errors.SchemaMismatchError, txlog.errors.InvalidInputError), match="Key"):
             table.append(more.rename_columns(names))
     with pytest.raises(txlog.errors.SchemaMismatchError):
         table.append(more.drop_columns(["KEY"]))

@@ -321,7 +321,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
             return f"length of column {limit.name} ({limit.sql})"
     rules = [*job.plan.constraints]
     if job.plan.computed is not None:
-        rules += [each.rule for each in job.plan.computed.generated]
+        rules += [each.rule for each in job.plan.computed.generated if each.rule is not None]
     if not rules:
         return None
     from txlog.writer.constraints import stored_constraints

@@ -585,7 +585,8 @@ def _check_row_id_columns(before: Mapping[str, str], after: Mapping[str, str]) -
 
 def _check_row_id_columns_are_free(schema: Struct, configuration: Mapping[str, str]) -> None:
     for key in _ROW_TRACKING_COLUMNS:
-        if (column := schema.find(configuration.get(key, ""))) is not None:
+        name = configuration.get(key)
+        if name is not None and (column := schema.find(name)) is not None:
             raise InvalidInputError(
                 f"{key} = {column.name}, and the table has a column of this name: leave the property out, and row ids"
                 " get a column of their own"

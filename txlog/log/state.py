@@ -58,9 +58,9 @@ class _Parsed:
 
     @cached_property
     def schema(self) -> Struct:
-        from txlog.protocol.column_mapping import schema_of
+        from txlog.protocol.features import table_schema
 
-        return schema_of(self.metadata)
+        return table_schema(self.protocol, self.metadata)
 
     @cached_property
     def properties(self) -> TableProperties:

@@ -17,6 +17,8 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.wire import (
     INT64_MAX,
     ActionError,
+    FileSize,
+    FileTime,
     Format,
     Int32,
     Long,
@@ -93,6 +95,9 @@ class DeletionVectorDescriptor(WireAction, frozen=True):
         return result
 
 
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
+
+
 class Metadata(WireAction, frozen=True):
     """``metaData``: the table's schema, partitioning and properties. It replaces the previous one completely."""
 
@@ -106,6 +111,14 @@ class Metadata(WireAction, frozen=True):
     description: str | None = None
     created_time: Long | None = None
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Metadata:
+        """As of other actions. Databricks' pipelines write the first one without a schema: it has no columns, as in
+        Spark."""
+        if isinstance(value, Mapping) and value.get("schemaString") is None:
+            value = {**value, "schemaString": _NO_COLUMNS}
+        return super().from_json(value)
 
 
 class Protocol(WireAction, frozen=True):
@@ -128,8 +141,8 @@ class AddFile(WireAction, frozen=True):
     KEY: ClassVar[str] = "add"
     path: str
     partition_values: TextMap
-    size: Size
-    modification_time: Long
+    size: FileSize
+    modification_time: FileTime
     data_change: bool
     stats: str | None = None
     tags: TextMap | None = None
@@ -173,10 +186,10 @@ class RemoveFile(WireAction, frozen=True):
     KEY: ClassVar[str] = "remove"
     path: str
     data_change: bool = True
-    deletion_timestamp: Long | None = None
+    deletion_timestamp: FileTime | None = None
     extended_file_metadata: bool | None = None
     partition_values: TextMap | None = None
-    size: Size | None = None
+    size: FileSize | None = None
     stats: str | None = None
     tags: TextMap | None = None
     deletion_vector: DeletionVectorDescriptor | None = None

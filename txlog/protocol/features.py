@@ -15,7 +15,7 @@ import msgspec
 
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.column_mapping import mapping_mode
+from txlog.protocol.column_mapping import mapping_mode, schema_of, without_metadata
 from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
 from txlog.util.arguments import invalid
@@ -35,6 +35,7 @@ __all__ = [
     "merged",
     "needed_by",
     "protocol_for",
+    "table_schema",
     "upgraded_for",
     "use_of",
     "without_feature",
@@ -43,8 +44,21 @@ __all__ = [
 
 CATALOG_MANAGED = "catalogManaged"
 
+_GENERATED = "delta.generationExpression"
+
 READER_FEATURES_VERSION = 3
 WRITER_FEATURES_VERSION = 7
+
+
+def table_schema(protocol: Protocol, metadata: Metadata) -> Struct:
+    """The table's columns. Under a protocol that knows no generated columns they are plain columns, as in Spark.
+
+    Raises what `schema_of` raises.
+    """
+    schema = schema_of(metadata)
+    if _GENERATED in metadata.schema_string and "generatedColumns" not in _writer_features(protocol):
+        return without_metadata(schema, _GENERATED)
+    return schema
 
 
 def check_can_read(protocol: Protocol, metadata: Metadata) -> None:

@@ -6,6 +6,7 @@ declared type and range, or an ``ActionError`` that names the field. The fields 
 
 from __future__ import annotations
 
+import json
 import operator
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ import msgspec
 __all__ = [
     "INT64_MAX",
     "ActionError",
+    "FileSize",
+    "FileTime",
     "Format",
     "Int32",
     "Long",
@@ -75,6 +78,27 @@ def read_int32(value: Any) -> int:
     return value
 
 
+def read_file_size(value: Any) -> int:
+    """A file's size. Some writers have it as a float or as text, which Spark's reader of JSON takes too."""
+    return read_size(_whole(value))
+
+
+def read_file_time(value: Any) -> int:
+    """A file's time, written as `read_file_size` says."""
+    return read_long(_whole(value))
+
+
+def _whole(value: Any) -> Any:
+    if type(value) is float and value.is_integer() and abs(value) <= _WHOLE_FLOAT_MAX:
+        return int(value)
+    if type(value) is str and value.isascii() and value.removeprefix("-").isdecimal() and len(value) <= 20:
+        return int(value)
+    return value
+
+
+_WHOLE_FLOAT_MAX = 2**53
+
+
 def read_flag(value: Any) -> bool:
     if type(value) is not bool:
         raise ActionError(f"must be true or false, not {shown(value)}")
@@ -97,6 +121,9 @@ def read_text_map(value: Any) -> dict[str, str | None]:
 
 
 def read_plain_map(value: Any) -> dict[str, str]:
+    """A map of strings. A number or a boolean is the string that JSON has for it, as in Spark."""
+    if isinstance(value, Mapping):
+        value = {key: json.dumps(item) if type(item) in _SCALARS else item for key, item in value.items()}
     result = read_text_map(value)
     return {key: item for key, item in result.items() if item is not None}
 
@@ -131,6 +158,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_SCALARS = frozenset((int, float, bool))
+
+FileSize: TypeAlias = int
+FileTime: TypeAlias = int
 Size: TypeAlias = int
 Long: TypeAlias = int
 Int32: TypeAlias = int
@@ -141,6 +172,8 @@ Format: TypeAlias = dict[str, Any]
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": read_text,
     "bool": read_flag,
+    "FileSize": read_file_size,
+    "FileTime": read_file_time,
     "Size": read_size,
     "Long": read_long,
     "Int32": read_int32,

@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog.protocol import actions
-from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.defined_table import DefinedTable
+from txlog.protocol.features import table_schema
 from txlog.protocol.properties import TableProperties, with_parquet_settings
 from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
@@ -113,7 +113,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
     @cached_property
     def schema(self) -> Struct:
         """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` if ``schemaString`` cannot be parsed."""
-        return schema_of(self.metadata)
+        return table_schema(self.protocol, self.metadata)
 
     @cached_property
     def properties(self) -> TableProperties:

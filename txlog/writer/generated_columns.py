@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.identity import IdentityColumn, identity_columns, is_identity
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.util.arguments import UTC
+from txlog.util.lazy import pattern
 from txlog.writer.constraints import Constraint, violation
 from txlog.writer.text_limits import limits_of, too_long
 
@@ -52,25 +53,32 @@ __all__ = [
 _GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
 _NESTED = (Struct, Array, Map)
+_WORD = pattern(r"\w+")
 
 
 class GeneratedColumn(msgspec.Struct, frozen=True):
     """``value`` has the column's type and is bound to the table's schema; ``rule`` is true if a row has that value.
 
-    Delta stores empty values of the columns ``partitioned_by`` as null, so ``value`` is computed from null.
+    Delta stores empty values of the columns ``partitioned_by`` as null, so ``value`` is computed from null. Both are
+    None if txlog cannot compute the value, as of ``now()`` in another writer's table; ``problem`` says why, and
+    ``mentioned`` has the columns whose names are in the text.
     """
 
     name: str
     sql: str
-    value: Expression
-    rule: Constraint
+    value: Expression | None
+    rule: Constraint | None
     partitioned_by: tuple[str, ...] = ()
+    problem: str = ""
+    mentioned: frozenset[str] = frozenset()
 
     @property
     def uses(self) -> frozenset[str]:
         """The columns that the value is computed from."""
         from txlog.expressions.tree import columns_of
 
+        if self.value is None:
+            return self.mentioned
         return frozenset(path[0] for _, path in columns_of(self.value))
 
     def of(self, rows: pa.RecordBatch) -> pa.Array:
@@ -78,14 +86,26 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
 
         Raises:
             InvalidInputError: A row has no value, for example because of an overflow.
+            UnsupportedFeatureError: txlog cannot compute it.
         """
         from txlog.expressions.evaluate import evaluate
 
+        if self.value is None:
+            raise self.refused()
         try:
             return evaluate(self.value, self.stored(rows))
         except InvalidInputError as error:
             error.template = f"the generated column {self.name} ({self.sql}) cannot be computed: {error.template}"
             raise
+
+    def refused(self, table: str | None = None) -> UnsupportedFeatureError:
+        """The error for a write that must compute or check a value that txlog cannot compute."""
+        return UnsupportedFeatureError(
+            f"txlog cannot compute the generated column {self.name} ({self.sql}), which this write must:"
+            f" {self.problem}. Nothing was committed. Use an engine that supports it, or drop the column",
+            table=table,
+            features=("generatedColumns",),
+        )
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the values of `uses` that readers will see."""
@@ -210,10 +230,13 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
 
         Raises:
             InvalidInputError: A row's value differs from the expression.
+            UnsupportedFeatureError: txlog cannot compute one of them.
         """
         places = None if are_new is None or are_new.all() else are_new.nonzero()[0]
         checked = rows if places is None else rows.take(pa.array(places))
         for column in columns:
+            if column.rule is None:
+                raise column.refused(self.table)
             found = violation(column.rule, column.stored(checked))
             if found is not None:
                 at, values = found
@@ -274,7 +297,7 @@ def computed_columns(
     computed in the time zone of the writer.
 
     Raises:
-        UnsupportedFeatureError: txlog cannot evaluate the expression of a generated column, so no row may be written.
+        UnsupportedFeatureError: A part of a column is generated, so no row may be written.
     """
     # A loop, since this runs in every plan and most tables have no such column.
     for field in schema.fields:
@@ -320,12 +343,12 @@ def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]
             partitioned_by = tuple(column for column in partition_columns if column in found.uses)
             generated.append(replace(found, partitioned_by=partitioned_by))
         except InvalidInputError as error:
-            raise UnsupportedFeatureError(
-                f"txlog cannot compute the generated column {name} ({sql}), so it cannot write rows to this table:"
-                f" {error.message}. Use an engine that supports it",
-                table=table,
-                features=("generatedColumns",),
-            ) from None
+            words = {*_WORD.findall(fold_name(sql))}
+            mentioned = frozenset(each for each in schema.names if words.issuperset(_WORD.findall(fold_name(each))))
+            if mentioned & stored_generated(schema).keys():  # whose values follow from other columns
+                mentioned = frozenset(schema.names)
+            why = error.message.rstrip(".")
+            generated.append(GeneratedColumn(name, sql, None, None, problem=why, mentioned=mentioned))
     return ComputedColumns(
         schema, table, tuple(generated), _defaults(schema, None, zone), identity_columns(schema), zone=zone
     )
