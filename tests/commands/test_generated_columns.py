@@ -675,3 +675,24 @@ def test_an_update_to_an_empty_partition_value_computes_from_null(tmp_path: Path
     table.append(pa.table({"id": [1], "state": ["x"]}))
     table.update({"state": "''"})
     assert table.to_arrow().select(["note", "state"]).to_pylist() == [{"note": None, "state": None}]
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copies", "vectors"])
+def test_a_generated_column_of_a_constant_expression_is_computed_and_checked_in_a_merge(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    fields = [field("id", "long"), field("v", "long"), field("era", "string", **{GENERATED: "'modern'"})]
+    table = Table.create(tmp_path / "t", schema_of(*fields), properties=properties)
+    table.append(pa.table({"id": [1, 2], "v": [1, 2]}))
+    source = pa.table({"id": [2, 3], "v": [20, 30]})
+    by_merge = table.merge(source, "target.id = source.id").when_matched_update({"v": "source.v"})
+    by_merge.when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
+    expected = [(1, 1, "modern"), (2, 20, "modern"), (3, 30, "modern")]
+    dataset = deltalake.DeltaTable(table.uri).to_pyarrow_dataset if not properties else table.to_arrow
+    rows = dataset().to_table() if not properties else dataset()
+    assert sorted(zip(*(rows[name].to_pylist() for name in ("id", "v", "era")), strict=True)) == expected
+    wrong = pa.table({"id": [3, 4], "v": [0, 0], "era": ["old", "old"]})
+    for clause in ("when_matched_update_all", "when_not_matched_insert_all"):
+        with pytest.raises(txlog.InvalidInputError, match="era"):
+            getattr(table.merge(wrong, "target.id = source.id"), clause)().execute()
+    assert sorted(table.to_arrow()["era"].to_pylist()) == ["modern"] * 3

@@ -246,6 +246,19 @@ def test_a_file_that_stays_live_with_another_vector_does_not_expire(time: Stoppe
     assert ids(table) == [1, 2, 3]
 
 
+def test_an_expired_vector_of_a_file_that_stays_live_is_refused(time: StoppedClock) -> None:
+    """A vacuum may be deleting the vector, and without it the deleted rows would come back."""
+    table, _ = in_memory(delta_enableDeletionVectors="true")
+    table.append(rows(*range(30_000)))
+    table.delete("id % 3 = 0")
+    table.delete("id % 3 = 1")
+    time.pass_hours(24 * 30)
+    with pytest.raises(txlog.InvalidInputError, match="allow_expired_files"):
+        table.restore(2)
+    table.restore(2, allow_expired_files=True)
+    assert len(ids(table)) == 20_000
+
+
 def test_a_file_that_goes_while_the_commit_is_under_way_is_an_error(tmp_path: Path) -> None:
     other = make(tmp_path)
     other.append(rows(1))

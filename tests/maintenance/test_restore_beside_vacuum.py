@@ -131,6 +131,43 @@ def test_a_version_cannot_be_tagged_while_a_vacuum_may_delete_its_files(store: T
     assert repr(named) == "NamedVersion('second', version 2, named 2026-09-23 14:13:20Z)"
 
 
+def with_two_vectors(**properties: str) -> TableStore:
+    """Version 2 marks a third of a file's rows by a vector, and version 3 another third by a second one."""
+    store = memory_table_store()
+    create_table(OpenTable(store), "id bigint", (), {"delta.enableDeletionVectors": "true", **properties})
+    opened(store).append(pa.table({"id": range(30_000)}))
+    opened(store).delete("id % 3 = 0")
+    return store
+
+
+def test_a_vacuum_that_begins_after_a_restore_keeps_the_vector_that_came_back(time: StoppedClock) -> None:
+    """It planned before, with the vector among the files to delete."""
+    store = with_two_vectors()
+    opened(store).delete("id % 3 = 1")
+    time.pass_hours(48)
+    restored: list[int | None] = []
+
+    def restore_before_the_vacuum_says_that_it_begins(call: StoreCall) -> None:
+        if call.operation == "put_if_absent" and not restored:
+            restored.append(opened(store).restore(2).version)
+
+    decide = restore_before_the_vacuum_says_that_it_begins
+    done = txlog.Table(OpenTable(replace(store, log=FaultyLogStore(store.log, decide)))).vacuum(24, force=True)
+    assert restored
+    assert done.paths == ()
+    assert len(ids(opened(store))) == 20_000
+
+
+def test_a_vacuum_with_a_longer_retention_keeps_a_vector_whose_removal_no_checkpoint_has(time: StoppedClock) -> None:
+    store = with_two_vectors(**{"delta.deletedFileRetentionDuration": "interval 1 days"})
+    time.pass_hours(24 * 10)
+    opened(store).delete("id % 3 = 1")
+    time.pass_hours(24 * 5)
+    opened(store).create_checkpoint()
+    opened(store).vacuum(24 * 7)
+    assert len(ids(opened(store), 2)) == 20_000
+
+
 def test_a_finished_vacuum_blocks_no_restore(store: TableStore) -> None:
     opened(store).vacuum()
     opened(store).restore(1)

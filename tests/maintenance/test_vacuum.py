@@ -479,6 +479,21 @@ def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_nothing(time: Stop
     assert (full.mode, full.paths) == ("full", ("day=a/orphan.parquet",))
 
 
+def test_a_lite_vacuum_deletes_the_change_data_of_commits_beyond_the_retention(time: StoppedClock) -> None:
+    table, store = in_memory(delta_enableChangeDataFeed="true")
+    table.append(rows(1, 2))
+    time.pass_hours(24 * 8)
+    table.vacuum()
+    table.update({"id": "id + 10"}, where="id = 1")
+    changes = {path for path in store.files.objects if path.startswith("_change_data/")}
+    assert changes
+    time.pass_hours(24 * 8)
+    done = table.vacuum(lite=True)
+    assert done.mode == "lite"
+    assert changes <= set(done.paths)
+    assert changes.isdisjoint(store.files.objects)
+
+
 def test_both_modes_of_vacuum_record_the_version_that_they_reached(time: StoppedClock) -> None:
     table, store = in_memory()
     table.append(rows(1))
