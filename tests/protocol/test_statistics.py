@@ -216,11 +216,12 @@ def check_leaf(values: list[Any], kind: pa.DataType, low: Any, high: Any, prefix
     if pa.types.is_string(kind):
         assert least == smallest[:prefix_length]
         if high is None:
-            assert greatest.startswith(greatest[:prefix_length] + "\U0010ffff" * prefix_length)
+            assert greatest.startswith("\U0010ffff" * 2 * prefix_length)
         else:
             assert most >= greatest
             assert len(most) <= 2 * prefix_length + 1
-            assert most == greatest or most[:prefix_length] == greatest[:prefix_length]
+            goes_on = greatest.startswith(greatest[:prefix_length] + "\U0010ffff" * prefix_length)
+            assert goes_on or most == greatest or most[:prefix_length] == greatest[:prefix_length]
     elif pa.types.is_date(kind):
         assert least == (smallest if -719_162 <= smallest <= 2_932_896 else None)
         assert most == (greatest if -719_162 <= greatest <= 2_932_896 else None)
@@ -448,6 +449,8 @@ def test_timestamps_of_every_unit_are_cut_down_to_milliseconds(unit: str, ticks:
         ("\U0010ffff" * 64, "\U0010ffff" * 64),
         ("\U0010ffff" * 64 + "a", "\U0010ffff" * 64 + "\x7f"),
         ("\U0010ffff" * 65, None),
+        ("a" + "\U0010ffff" * 64 + "z", "b"),
+        ("\ud7ff" + "\U0010ffff" * 70, "\ue000"),
         ("\U0010ffff" * 70 + "a", None),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import deltalake
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,4 +239,38 @@ def test_the_greatest_maximum_of_many_files_is_above_every_value_of_a_file_whose
     (leaf,) = leaves_of(Struct((Field("s", STRING),)), frozenset([("s",)]))
     bound = leaf.bound(max(cut, greatest), is_maximum=True)
     assert bound is None or bound >= value
-    assert leaf.bound("0" * 36, is_maximum=True) == "0" * 31 + "\U0010ffff"
+    assert leaf.bound("0" * 36, is_maximum=True) == "0" * 30 + "1"
+
+
+def _cut_by_spark(text: str) -> str:
+    """Delta's maximum: 32 UTF-16 units, none of them half of a character, and the last character of all."""
+    units = text.encode("utf-16-le")
+    return text if len(units) <= 64 else units[:64].decode("utf-16-le", "ignore") + "\U0010ffff"
+
+
+@pytest.mark.parametrize("num_files", [3, 100])
+def test_a_maximum_cut_before_the_last_character_hides_no_row(num_files: int, tmp_path: Path) -> None:
+    last = "\U0010ffff"
+    tails = ("", "z", "\u00e9", last)
+    texts = [
+        "a" * length + last * count + tail for length in (31, 1, 30, 32, 33) for count in (2, 1, 33) for tail in tails
+    ][:num_files]
+    table = txlog.Table.create(tmp_path / "t", "s string")
+    with table.transaction() as transaction:
+        for text in texts:
+            transaction.append(pa.table({"s": [text]}))
+    path = tmp_path / "t" / "_delta_log" / f"{1:020}.json"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            (text,) = pq.read_table(tmp_path / "t" / line["add"]["path"])["s"].to_pylist()
+            stats = json.loads(line["add"]["stats"])
+            stats["maxValues"] = {"s": _cut_by_spark(text)}
+            line["add"]["stats"] = json.dumps(stats)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    table = txlog.Table.open(tmp_path / "t")
+    for text in texts:
+        for where in (txlog.col("s") == text, txlog.col("s") >= text, txlog.col("s").starts_with(text)):
+            assert text in table.to_arrow(where=where)["s"].to_pylist()
+    table.create_checkpoint()
+    assert all(txlog.Table.open(tmp_path / "t").count(txlog.col("s") == text) for text in texts)

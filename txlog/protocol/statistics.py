@@ -23,6 +23,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
+from txlog.protocol.statistics_read import LAST_CHARACTER, above_all
 from txlog.protocol.wire import INT64_MAX, shown
 from txlog.util.lazy import cached_property
 
@@ -336,7 +337,6 @@ _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _LAST_DAY = datetime.date.max.toordinal()
 _DAY_MS = 86_400_000
 _TICKS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
-_LAST_CHARACTER = "\U0010ffff"
 
 
 def _same(value: Any) -> Any:
@@ -421,13 +421,13 @@ def _string_maximum(text: str, prefix_length: int) -> str | None:
     if len(text) <= prefix_length:
         return text
     end = prefix_length
-    while end < len(text) and text[end] == _LAST_CHARACTER:
+    while end < len(text) and text[end] == LAST_CHARACTER:
         end += 1  # nothing sorts above this one: keep it
-    if end == len(text):
-        return text if end <= 2 * prefix_length else None
-    if end > 2 * prefix_length:
-        return None
-    return text[:end] + ("\x7f" if text[end] < "\x7f" else _LAST_CHARACTER)
+    if end == len(text) and end <= 2 * prefix_length:
+        return text
+    if end == len(text) or end > 2 * prefix_length:
+        return above_all(text[:prefix_length])
+    return text[:end] + ("\x7f" if text[end] < "\x7f" else LAST_CHARACTER)
 
 
 # --- the JSON tree ------------------------------------------------------------------------------------------------

@@ -22,9 +22,20 @@ from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, S
 from txlog.protocol.wire import size_or_none
 from txlog.util.lazy import pattern
 
-__all__ = ["OLD_LAST_CHARACTER", "FileBounds", "StatisticsReader", "num_records"]
+__all__ = [
+    "LAST_CHARACTER",
+    "OLD_LAST_CHARACTER",
+    "FileBounds",
+    "StatisticsReader",
+    "above_all",
+    "num_records",
+    "widened_maximum",
+]
 
 ColumnPath: TypeAlias = tuple[str, ...]
+
+LAST_CHARACTER = "\U0010ffff"
+"""Sorts at or above every character: writers append it to a maximum that they cut."""
 
 OLD_LAST_CHARACTER = "\ufffd"
 """Older Delta releases append it to a maximum that they cut. Characters beyond the first plane sort above it, and where
@@ -236,8 +247,24 @@ def _string(raw: Any) -> str | None:
     return raw if isinstance(raw, str) and _HALF_PAIR.search(raw) is None else None
 
 
-def _whole_string(value: str) -> str | None:
-    return None if value.endswith(OLD_LAST_CHARACTER) else value
+def widened_maximum(value: str) -> str | None:
+    """A string at or above all values of a file, by the maximum that a writer wrote; None if there is none.
+
+    A writer cuts a long maximum and appends the last character of all, which is not above a value that goes on with
+    that very character: then no value is known to be at most the maximum, only that all begin with at most the rest.
+    """
+    if value.endswith(OLD_LAST_CHARACTER):
+        return None
+    return above_all(value) if value.endswith(LAST_CHARACTER) else value
+
+
+def above_all(prefix: str) -> str | None:
+    """The least string above all that begin with ``prefix``; None if there is none."""
+    kept = prefix.rstrip(LAST_CHARACTER)
+    if not kept:
+        return None
+    last = ord(kept[-1])
+    return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)  # between them are halves of surrogate pairs
 
 
 def _date(raw: Any) -> datetime.date | None:
@@ -279,7 +306,7 @@ _BY_NAME = {
     **{name: _Leaf(_integer, _same) for name in ("byte", "short", "integer", "long")},
     "float": _Leaf(_float, _same),
     "double": _Leaf(_double, _same),
-    "string": _Leaf(_string, _whole_string),
+    "string": _Leaf(_string, widened_maximum),
     "date": _Leaf(_date, _same),
     "timestamp": _Leaf(_timestamp, _widen_timestamp),
     "timestamp_ntz": _Leaf(_timestamp_ntz, _widen_timestamp),

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from txlog.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
 from txlog.expressions.values import INTEGER_ENDS, Ordered, beside, ordered
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Primitive, Struct, field_at, leaf_paths, type_to_arrow
-from txlog.protocol.statistics_read import OLD_LAST_CHARACTER
+from txlog.protocol.statistics_read import LAST_CHARACTER, OLD_LAST_CHARACTER, above_all, widened_maximum
 from txlog.protocol.stats_struct import read_json_objects, tree_type
 from txlog.protocol.type_widening import was_float
 
@@ -80,19 +80,21 @@ class Leaf(msgspec.Struct, frozen=True):
         if self.kind in _MOMENTS:
             return int(ordered(value, self.type)) + (_MILLISECOND_US if is_maximum else 0)
         if is_maximum and isinstance(value, str):
-            return None if value.endswith(OLD_LAST_CHARACTER) else _above_cut(value)
+            return _above_cut(value)
         if isinstance(self.type, Decimal) and isinstance(value, decimal.Decimal):
             return beside(value, self.type.precision, self.type.scale, above=is_maximum)
         return ordered(value, self.type)
 
 
-def _above_cut(maximum: str) -> str:
+def _above_cut(maximum: str) -> str | None:
     """An upper bound, given the greatest of many maxima, of which smaller ones may be cut by an older Delta, and be no
     bounds: their values begin with at least as many UTF-16 units that are no greater than those of this one."""
     units = maximum.encode("utf-16-le")
-    if len(units) < 2 * _UNCUT_UNITS:
+    if maximum.endswith(OLD_LAST_CHARACTER):
+        return None
+    if len(units) < 2 * _UNCUT_UNITS and LAST_CHARACTER not in maximum:
         return maximum
-    return units[: 2 * _UNCUT_UNITS].decode("utf-16-le", "ignore") + _LAST_CHARACTER
+    return above_all(units[: 2 * _UNCUT_UNITS].decode("utf-16-le", "ignore").partition(LAST_CHARACTER)[0])
 
 
 def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
@@ -212,7 +214,6 @@ _DAY_US = 86_400_000_000
 _INTEGER_DIGITS = 18  # all such numbers fit into 64 bits
 _MILLISECOND_US = 1_000
 _UNCUT_UNITS = 31  # an older Delta kept 32 UTF-16 units, and the last one may be half of a character
-_LAST_CHARACTER = "\U0010ffff"
 
 
 def _kind(data_type: DataType) -> str:
@@ -258,13 +259,23 @@ def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
     if leaf.kind == "boolean":
         return column.cast(pa.uint8())
     if leaf.kind == "string" and is_maximum:
-        return pc.if_else(pc.ends_with(column, OLD_LAST_CHARACTER), pa.scalar(None, pa.string()), column)
+        return _widened_maxima(column)
     if leaf.kind in ("float", "double"):
         return _floats(column, leaf, is_maximum)
     if isinstance(leaf.type, Decimal) and leaf.type.precision - leaf.type.scale > _INTEGER_DIGITS:
         end = pa.scalar(INTEGER_ENDS[is_maximum], column.type)
         return pc.if_else(pc.equal(column, end), pa.scalar(None, column.type), column)
     return column
+
+
+def _widened_maxima(column: pa.Array) -> pa.Array:
+    """`widened_maximum` of each."""
+    ends = pc.utf8_slice_codeunits(column, -1)
+    is_cut = pc.is_in(ends, value_set=array_of([LAST_CHARACTER, OLD_LAST_CHARACTER], ends.type))
+    if not flags_of(is_cut).any():
+        return column
+    cut = column.filter(is_cut).to_pylist()
+    return pc.replace_with_mask(column, is_cut, array_of([widened_maximum(each) for each in cut], column.type))
 
 
 def _floats(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
