@@ -242,6 +242,9 @@ class CommitStateUnknownError(TxlogError):
 class StorageError(TxlogError):
     """The store refused an operation, or the operation failed and left nothing behind. Retry later."""
 
+    was_refused = False
+    """Whether the store itself refused to put a commit: nothing of it landed or ever will."""
+
 
 class AccessError(StorageError):
     """A store or a catalog does not let this caller do that. Nothing happened; the message says what to do.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.store.base import PutOutcome
+from txlog.store.base import PutOutcome, refused
+from txlog.store.local import LocalFileStore, LocalLogStore
 from txlog.store.versions import Attempt
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
@@ -217,3 +220,42 @@ def test_a_commit_that_waited_for_a_day_looks_for_its_files_before_it_sends_agai
         append(Table(table))
     assert len(attempts) == 1
     assert rows_of(table) == 3  # one each of the table, as it was, and of the other writer
+
+
+@pytest.mark.parametrize("write", [append, append_in_a_transaction])
+def test_a_put_that_the_disk_refuses_leaves_no_data_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Table], Any]
+) -> None:
+    table = Table.create(tmp_path / "t", ROWS.schema)
+    real = os.open
+
+    def read_only_log(path: Any, *how: Any, **named: Any) -> int:
+        if str(path).startswith(f"{tmp_path}/t/_delta_log") and how[0] & os.O_WRONLY:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, *how, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", read_only_log)
+        with pytest.raises(txlog.StorageError, match="Permission denied"):
+            write(table)
+    assert not list((tmp_path / "t").glob("*.parquet"))
+    assert write(table).version == 1
+
+
+def test_a_data_file_of_a_refused_commit_that_cannot_be_deleted_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = Table.create(tmp_path / "t", ROWS.schema)
+
+    def refuses(*_: Any) -> Any:
+        raise refused(txlog.StorageError("no right to write"))
+
+    def cannot(*_: Any) -> Any:
+        raise txlog.StorageError("no right to delete")
+
+    monkeypatch.setattr(LocalLogStore, "put_if_absent", refuses)
+    monkeypatch.setattr(LocalFileStore, "delete", cannot)
+    with pytest.raises(txlog.StorageError, match="no right to write"):
+        table.append(ROWS)
+    (left,) = (tmp_path / "t").glob("*.parquet")
+    assert f"stay until a vacuum: {left.name} (no right to delete)" in caplog.text

@@ -266,7 +266,7 @@ def test_a_commit_that_the_store_refuses_ends_at_once_and_its_repeat_lands_once(
     server.refuse = refuse
     with pytest.raises(StorageError, match=rf"v1: could not write.*{code}.*Nothing was written"):
         table.append(pa.table({"i": [2]}))
-    assert len(refused) < 5, "the commit, and the cleanup of its file"
+    assert refused.count("PUT") == 1, "the rest is the cleanup of its file"
     server.refuse = lambda request: None
     assert txlog.Table.open(uri, storage_options=options).append(pa.table({"i": [2]})).version == 1
     assert sorted(table.to_arrow()["i"].to_pylist()) == [1, 2]

@@ -559,7 +559,17 @@ class CommitRun:
                 # An earlier put may have landed, and a definite failure of this one does not change that.
                 raise self._unknown(f"a later attempt failed ({error.message})") from error
             error.table, error.version = self.log.uri, self.target
+            self._take_back_files(error)
             raise
+
+    def _take_back_files(self, error: TxlogError) -> None:
+        """The store refused the put for certain, and nothing sent before can land: no commit will name the files.
+
+        Another owner of versions may have taken a commit before it fails, and others may commit what was offered.
+        """
+        is_refused = isinstance(error, StorageError) and error.was_refused and self.log.store.owner is None
+        if self.unsent is not None and is_refused and not self.is_offered and self.sent_as is None:
+            self.unsent.take_back()
 
     def _read_back(self, attempt: Attempt) -> _Seen:
         """Whose commit is at ``target``. If it cannot be read, nothing is known, and the caller sends again."""

@@ -12,9 +12,11 @@ import enum
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
+
+from txlog.errors import StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +64,9 @@ SkipFolder: TypeAlias = Callable[[str], bool]
 
 OnLink: TypeAlias = Callable[[str], None]
 """Takes the path, relative to the root, of a symbolic link's target in the table."""
+
+
+Failure = TypeVar("Failure", bound=BaseException)
 
 
 class PutOutcome(enum.Enum):
@@ -297,6 +302,13 @@ class FileStore(Protocol):
 
         Raises StorageError at the first one that cannot be removed. The others may or may not be removed then.
         """
+
+
+def refused(error: Failure) -> Failure:
+    """The error of a put that the store refused for certain: the writer may then delete its data files."""
+    if isinstance(error, StorageError):
+        error.was_refused = True
+    return error
 
 
 def folders_above(path: str, folder: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ from txlog.store.base import (
     PutOutcome,
     RoundTrip,
     SkipFolder,
+    refused,
 )
 from txlog.store.commit_queue import LocalCommitQueue
 from txlog.store.table_store import TableStore
@@ -214,10 +215,10 @@ class LocalLogStore:
         except FileExistsError:
             return PutOutcome.ALREADY_EXISTS
         except disk.LinkUnsupported as error:
-            raise self._no_exclusive_create(error) from error
+            raise refused(self._no_exclusive_create(error)) from error
         except OSError as error:
             if error.errno in _NOTHING_LANDED:
-                raise self._failed("create", name, error) from error
+                raise refused(self._failed("create", name, error)) from error
             logger.warning("%s: publishing %s failed with %s: it may have landed", self._root, name, error)
             return PutOutcome.UNKNOWN
         finally:
@@ -246,7 +247,7 @@ class LocalLogStore:
                 aside.discard()
                 raise
         except OSError as error:
-            raise self._failed("write", name, error) from error
+            raise refused(self._failed("write", name, error)) from error
         return aside
 
     def _temporary(self, name: str) -> str:

@@ -33,6 +33,7 @@ from txlog.store.base import (
     SkipFolder,
     folders_above,
     last_answer,
+    refused,
 )
 from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, answer_of, is_panic
@@ -147,9 +148,9 @@ class ObjectLogStore:
             return error
         answer = answer_of(error)
         if answer is None and (type(error).__name__ in _REFUSED or isinstance(error, (ValueError, TypeError))):
-            return self._client.translated("write", path, error)
+            return refused(self._client.translated("write", path, error))
         if answer is not None and answer.meaning == "refused":
-            return self._client.translated("write", path, error)
+            return refused(self._client.translated("write", path, error))
         last_answer.words = self._client.shown(error)
         if answer is not None and answer.meaning == "unsent":
             return PutOutcome.BLOCKED

@@ -2,7 +2,8 @@
 
 In: the paths that a write created, and a call from the commit run before its first put. Out: when the write ends, for
 whatever reason, files that no commit can name are deleted, and all others stay. The error's class does not matter:
-after a put the commit may be in the log, and later code, such as a log handler, may raise any error.
+after a put the commit may be in the log, and later code, such as a log handler, may raise any error. Only a put that
+the store itself refused takes back what was sent.
 
 A vacuum deletes files that no commit names once they are older than the table's retention. A writer that was suspended
 that long must not commit them, so it looks for files that are hours old before it sends anything.
@@ -76,16 +77,28 @@ class UnsentFiles:
         """Called by the commit run before each put: from now on a commit may name the files."""
         self._is_sent = True
 
+    def take_back(self) -> None:
+        """Called by the commit run after a put that was refused, if no commit that names the files can ever land."""
+        self._is_sent = False
+
     def discard(self) -> None:
-        """Delete the files, unless something was sent. Never raises: a file that stays is an orphan for vacuum."""
+        """Delete the files, unless something was sent. Never raises: a warning names what stays, for a vacuum."""
         if self._is_sent:
             return
         paths, self._paths = self._paths, []
+        failures = {}
         for path in paths:
             try:
                 self._files.delete(path)
             except TxlogError as error:
-                logger.debug("%s stays behind as an orphan: %s", path, error)
+                failures[path] = error.message
+        if failures:
+            logger.warning(
+                "%d data files of a write that was not committed stay until a vacuum: %s (%s)",
+                len(failures),
+                ", ".join([*failures][:_NAMED_MAX]) + (", ..." if len(failures) > _NAMED_MAX else ""),
+                next(iter(failures.values())),
+            )
 
     def __enter__(self) -> UnsentFiles:
         return self
