@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import multiprocessing
 import os
@@ -15,12 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 
+import txlog
 from txlog.errors import NotFoundError, StorageError
 from txlog.store import disk
 from txlog.store.base import ICEBERG, PutOutcome
 from txlog.store.local import LocalFileStore, LocalLogStore, local_table_store
+from txlog.store.open import open_store
 
 COMMIT = f"{0:020}.json"
 SECOND = f"{1:020}.json"
@@ -718,3 +723,59 @@ def test_a_relative_path_in_a_deleted_working_directory_is_a_typed_error(
     (tmp_path / "away").rmdir()
     with pytest.raises(StorageError, match="the working directory was deleted: pass an absolute path"):
         local_table_store("t")
+
+
+def _without_directory_syncs(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(disk, "_warned_of", set())
+    monkeypatch.setattr(disk, "keeps_names", lambda directory: False)
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS], ids=errno.errorcode.get)
+def test_a_drive_that_syncs_no_directories_is_written_and_warned_of_once(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _without_directory_syncs(monkeypatch, code)
+    for name in ("a", "b"):
+        txlog.write(tmp_path / name / "t", pa.table({"id": [1]}))
+        txlog.Table.open(tmp_path / name / "t").append(pa.table({"id": [2]}))
+        found = deltalake.DeltaTable(tmp_path / name / "t").to_pyarrow_table()
+        assert sorted(found["id"].to_pylist()) == [1, 2]
+    assert caplog.text.count("syncs no directories") == 1
+
+
+def test_a_directory_whose_sync_fails_is_still_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_directory_syncs(monkeypatch, errno.EIO)
+    with pytest.raises(txlog.StorageError, match=r"could not (sync|write)"):
+        txlog.write(tmp_path / "t", pa.table({"id": [1]}))
+
+
+def test_a_drive_without_exclusive_names_is_refused_unless_the_risk_is_taken_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    def no_rename(*_: Any) -> int:
+        ctypes.set_errno(errno.ENOSYS)
+        return -1
+
+    monkeypatch.setattr(os, "link", unsupported)
+    monkeypatch.setattr(disk, "_renameat2", lambda: no_rename)
+    uri, rows, unsafe = tmp_path / "t", pa.table({"id": [1]}), {"allow_unsafe_rename": "true"}
+    with pytest.raises(txlog.StorageError, match=r"neither hard links nor .*allow_unsafe_rename=true"):
+        txlog.write(uri, rows)
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert txlog.write(uri, rows, storage_options=unsafe).version == 0
+    table = txlog.Table.open(uri, storage_options=unsafe)
+    assert table.append(rows).version == 1
+    store = pickle.loads(pickle.dumps(open_store(uri, unsafe).log))
+    assert store.put_if_absent(f"{1:020}.json", b"another") is PutOutcome.ALREADY_EXISTS
+    assert deltalake.DeltaTable(uri).to_pyarrow_table().num_rows == 2

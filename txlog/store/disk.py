@@ -16,6 +16,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterable
 
+from txlog.util.logs import logger
+
 __all__ = [
     "LinkUnsupported",
     "WrittenAside",
@@ -40,6 +42,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 # One journal takes names and files in order, so fsync also keeps a file that has no name yet.
 # Btrfs before Linux 6.15 did not write such a file to its log. On ext4 this is true only with a journal.
@@ -92,8 +95,12 @@ def fsync(descriptor: int) -> None:
         import fcntl
 
         # On macOS fsync stops at the drive's cache.
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-        return
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+        except OSError as error:
+            if error.errno not in _NO_DIRECTORY_SYNC:
+                raise  # otherwise a network drive, which knows only fsync
     os.fsync(descriptor)
 
 
@@ -107,12 +114,33 @@ def fsync_file(path: str) -> None:
 
 
 def fsync_directory(path: str) -> None:
-    """Make the names in a directory survive a power cut."""
+    """Make the names in a directory survive a power cut. A file system that syncs no directories at all, as many FUSE
+    and SMB mounts, does what it does: a warning says once what is not promised."""
     descriptor = os.open(path, _READ_DIRECTORY)
     try:
         fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_DIRECTORY_SYNC:
+            raise
+        _warn_of_names(os.fstat(descriptor).st_dev, path, str(error))
     finally:
         os.close(descriptor)
+
+
+def _warn_of_names(device: int, path: str, error: str) -> None:
+    if device not in _warned_of:
+        _warned_of.add(device)
+        logger.warning(
+            "%s: this file system syncs no directories (%s). Commits stay atomic, but one that was acknowledged may be"
+            " gone after a power cut or a crash of the mount. Put tables that must survive these on a local disk or in"
+            " an object store",
+            path,
+            error,
+        )
+
+
+_warned_of: set[int] = set()
+"""The devices of which a warning said in this process that their directories are not synced."""
 
 
 def read_from(path: str, start: int) -> bytes:
@@ -170,10 +198,11 @@ class WrittenAside:
         fsync(self._descriptor)
         self._is_synced = True
 
-    def take_name(self) -> None:
+    def take_name(self, *, may_overwrite: bool = False) -> None:
         """Publish under the final name in one step, or raise `FileExistsError` if that name is taken.
 
-        Raises LinkUnsupported, and OSError: after most of them the name may have been taken.
+        ``may_overwrite`` is as for `take_name`. Raises LinkUnsupported, and OSError: after most of them the name may
+        have been taken.
         """
         if self._hidden is None:
             try:
@@ -185,7 +214,7 @@ class WrittenAside:
                     raise
             self._hide()
         assert self._hidden is not None
-        take_name(self._hidden, self._final)
+        take_name(self._hidden, self._final, may_overwrite=may_overwrite)
         self._unhide()  # before anybody syncs the directory, which then takes both changes together
 
     def discard(self) -> None:
@@ -279,10 +308,12 @@ def _file_system(device: int) -> str | None:
     return None
 
 
-def take_name(temporary: str, final: str) -> None:
+def take_name(temporary: str, final: str, *, may_overwrite: bool = False) -> None:
     """Publish ``temporary`` as ``final`` in one step, or raise `FileExistsError` if that name is taken.
 
-    Afterwards the temporary name may still be there (a second name of the same file): remove it.
+    Where the file system has no exclusive way, it raises `LinkUnsupported`, or with ``may_overwrite`` looks and then
+    renames: a file that gets the name at that moment is replaced. Afterwards the temporary name may still be there (a
+    second name of the same file): remove it.
     """
     try:
         os.link(temporary, final)
@@ -293,7 +324,14 @@ def take_name(temporary: str, final: str) -> None:
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
-        _rename_exclusive(temporary, final)
+        try:
+            _rename_exclusive(temporary, final)
+        except LinkUnsupported:
+            if not may_overwrite:
+                raise
+            if os.path.lexists(final):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), final) from None
+            os.rename(temporary, final)
 
 
 def make_directories(path: str) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import math
 import os
@@ -82,9 +83,12 @@ class LocalLogStore:
 
     capabilities = LOCAL_DISK
 
-    def __init__(self, root: str, folder: str = LOG_DIRECTORY, named_by: str = "") -> None:
+    def __init__(
+        self, root: str, folder: str = LOG_DIRECTORY, named_by: str = "", *, may_overwrite: bool = False
+    ) -> None:
         """``named_by`` is the suffix of files that refer to all other files in the folder. These are put first, and are
-        on disk before a file with this suffix takes its name."""
+        on disk before a file with this suffix takes its name. ``may_overwrite`` is as for `disk.take_name`."""
+        self._may_overwrite = may_overwrite
         self._root = root
         self._folder = folder
         self._named_by = named_by
@@ -96,7 +100,8 @@ class LocalLogStore:
         self._round_trip = RoundTrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (LocalLogStore, (self._root, self._folder, self._named_by))
+        made = functools.partial(LocalLogStore, may_overwrite=self._may_overwrite)
+        return (made, (self._root, self._folder, self._named_by))
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         folder = start.rpartition("/")[0]
@@ -211,7 +216,7 @@ class LocalLogStore:
         target = self._path(name)
         aside = self._write_aside(name, target, body)
         try:
-            aside.take_name()
+            aside.take_name(may_overwrite=self._may_overwrite)
         except FileExistsError:
             return PutOutcome.ALREADY_EXISTS
         except disk.LinkUnsupported as error:
@@ -309,7 +314,8 @@ class LocalLogStore:
         return StorageError(
             "this file system has neither hard links nor an exclusive rename "
             f"({error}), so two writers could overwrite each other's commits: nothing was written. "
-            "Put the table on a local disk or on an object store.",
+            "Put the table on a local disk or on an object store. If only one process ever writes to it at a time, "
+            "the storage option allow_unsafe_rename=true lets it.",
             table=self._root,
         )
 
@@ -374,7 +380,7 @@ class LocalFileStore:
                 self._remember_new(disk.make_directories(directory))
                 aside = disk.WrittenAside(target, lambda: hidden, bytes_of_it)
             try:
-                aside.take_name()
+                aside.take_name(may_overwrite=True)  # nobody else makes a file of this name
                 self._sync_named(aside, target)
             finally:
                 aside.discard()
@@ -579,7 +585,8 @@ class LocalOutputFile:
         status = os.fstat(descriptor)
         if written_bytes not in (None, status.st_size):
             raise OSError(errno.EIO, f"{written_bytes} bytes were written but the file has {status.st_size}")
-        disk.take_name(self._temporary, f"{self._root}/{self._path}")
+        # Nobody else makes a file of this name.
+        disk.take_name(self._temporary, f"{self._root}/{self._path}", may_overwrite=True)
         disk.remove_quietly(self._temporary)
         return _meta_of(self._path, status)
 
@@ -604,15 +611,24 @@ def local_table_store(
         root = os.path.abspath(root)
     except FileNotFoundError as error:
         raise StorageError("the working directory was deleted: pass an absolute path", table=root) from error
+    log_store = functools.partial(LocalLogStore, root, may_overwrite=_allows_unsafe_rename(storage_options))
     return TableStore(
         root,
-        LocalLogStore(root),
+        log_store(),
         LocalFileStore(root, storage_options, credential_provider),
-        LocalLogStore(root, STAGING),
+        log_store(STAGING),
         LocalCommitQueue(f"{root}/{LOG_DIRECTORY}"),
-        LocalLogStore(root, VERSIONS),
-        LocalLogStore(root, ICEBERG, ".metadata.json"),
+        log_store(VERSIONS),
+        log_store(ICEBERG, ".metadata.json"),
     )
+
+
+def _allows_unsafe_rename(storage_options: Mapping[str, Any] | None) -> bool:
+    if not storage_options:
+        return False
+    from txlog.store.options import allows_unsafe_rename
+
+    return allows_unsafe_rename(storage_options)
 
 
 def _and_above(root: str, relative: str) -> tuple[str, ...]:

@@ -23,7 +23,15 @@ from txlog.util.arguments import invalid
 from txlog.util.logs import logger
 from txlog.util.values import repr_without
 
-__all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact", "without_secrets"]
+__all__ = [
+    "Cloud",
+    "StorageOptions",
+    "allows_unsafe_rename",
+    "environment_secrets",
+    "parse_options",
+    "redact",
+    "without_secrets",
+]
 
 
 class Cloud(enum.Enum):
@@ -83,6 +91,8 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
             continue
         name = _bare(key, cloud)
         _refuse_by_name(name, key, value)
+        if cloud is Cloud.LOCAL and name in _UNSAFE_RENAME:
+            continue  # see `allows_unsafe_rename`
         if name in _WITHOUT_EFFECT:
             logger.warning("storage_options: %s is ignored: %s", key, _reason_to_ignore(name))
             continue
@@ -274,6 +284,8 @@ _SECRET = frozenset(
     }
 )
 
+_UNSAFE_RENAME = ("allow_unsafe_rename", "mount_allow_unsafe_rename")
+
 # Keys of deltalake and polars for parts that txlog does not have: ignoring them changes no result.
 _WITHOUT_EFFECT = frozenset(
     {
@@ -330,6 +342,12 @@ def _refuse_by_name(name: str, key: str, value: Any) -> None:
         )
     if name in _ELSEWHERE:
         raise InvalidInputError(f"storage_options: {key} is not supported: {_ELSEWHERE[name]}")
+
+
+def allows_unsafe_rename(options: Mapping[str, Any]) -> bool:
+    """Whether commits on a drive without links and exclusive renames may replace each other: deltalake's option."""
+    found = {key.strip().lower(): value for key, value in options.items()}
+    return any(str(found.get(key)).strip().lower() in ("true", "1") for key in _UNSAFE_RENAME)
 
 
 def _reason_to_ignore(name: str) -> str:
