@@ -25,7 +25,6 @@ from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit
 from txlog.store.table_store import TableStore
 from txlog.util.arguments import UTC, invalid, whole_number
-from txlog.util.scalars import plain
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 
@@ -207,6 +206,8 @@ def milliseconds(timestamp: Any, zone: str) -> int:
     One with a zone has its own. An integer means ms since the epoch. Raises InvalidInputError for anything else, and
     for an integer that must be in seconds, microseconds or nanoseconds.
     """
+    from txlog.util.scalars import plain
+
     try:
         timestamp = plain(timestamp)
     except ValueError as error:
