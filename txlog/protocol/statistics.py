@@ -23,7 +23,6 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
-from txlog.protocol.statistics_read import LAST_CHARACTER, above_all
 from txlog.protocol.wire import INT64_MAX, shown
 from txlog.util.lazy import cached_property
 
@@ -39,6 +38,9 @@ __all__ = [
     "file_leaves",
     "statistics_problem",
 ]
+
+LAST_CHARACTER = "\U0010ffff"
+"""Sorts at or above every character: writers append it to a maximum that they cut."""
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -410,6 +412,15 @@ def _timestamp_json(milliseconds: int, zone: str) -> str | None:
     seconds, fraction_ms = divmod(rest_ms, 1_000)
     minutes, seconds = divmod(seconds, 60)
     return f"{day}T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{fraction_ms:03}{zone}"
+
+
+def above_all(prefix: str) -> str | None:
+    """The least string above all that begin with ``prefix``; None if there is none."""
+    kept = prefix.rstrip(LAST_CHARACTER)
+    if not kept:
+        return None
+    last = ord(kept[-1])
+    return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)  # between them are halves of surrogate pairs
 
 
 def _string_maximum(text: str, prefix_length: int) -> str | None:

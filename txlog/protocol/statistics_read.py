@@ -19,23 +19,19 @@ import msgspec
 import orjson
 
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, field_at, leaf_paths
+from txlog.protocol.statistics import LAST_CHARACTER, above_all
 from txlog.protocol.wire import size_or_none
 from txlog.util.lazy import pattern
 
 __all__ = [
-    "LAST_CHARACTER",
     "OLD_LAST_CHARACTER",
     "FileBounds",
     "StatisticsReader",
-    "above_all",
     "num_records",
     "widened_maximum",
 ]
 
 ColumnPath: TypeAlias = tuple[str, ...]
-
-LAST_CHARACTER = "\U0010ffff"
-"""Sorts at or above every character: writers append it to a maximum that they cut."""
 
 OLD_LAST_CHARACTER = "\ufffd"
 """Older Delta releases append it to a maximum that they cut. Characters beyond the first plane sort above it, and where
@@ -256,15 +252,6 @@ def widened_maximum(value: str) -> str | None:
     if value.endswith(OLD_LAST_CHARACTER):
         return None
     return above_all(value) if value.endswith(LAST_CHARACTER) else value
-
-
-def above_all(prefix: str) -> str | None:
-    """The least string above all that begin with ``prefix``; None if there is none."""
-    kept = prefix.rstrip(LAST_CHARACTER)
-    if not kept:
-        return None
-    last = ord(kept[-1])
-    return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)  # between them are halves of surrogate pairs
 
 
 def _date(raw: Any) -> datetime.date | None:
