@@ -22,7 +22,7 @@ from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
 from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
-from txlog.util.arguments import UTC, names_in, type_name_of, whole_number
+from txlog.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.util.lazy import cached_property
 from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions, OnConflict
@@ -1226,9 +1226,9 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: A property is not set, or cannot be unset.
         """
-        from txlog.commands.change_definition import change_definition, properties_unset
+        from txlog.commands.change_definition import unset_properties
 
-        return change_definition(self._open_table, lambda state: properties_unset(state, keys), user_metadata)
+        return unset_properties(self._open_table, keys, user_metadata)
 
     def add_columns(self, schema: object, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or fields of nested structs; they are null in existing rows.
@@ -1891,6 +1891,32 @@ class Table(Readable, metaclass=Hinted):
         exporter.move_entry(register, done)
         self.set_properties({ICEBERG_CATALOG: register})
         return exporter.export(self._open_table.log.newest_state())
+
+    def generate(self, mode: str = "symlink_format_manifest") -> int:
+        """Write the manifests by which Presto, Athena, Redshift Spectrum and others read the newest version without
+        Delta: ``_symlink_format_manifest/<partition>/manifest``, each with the URIs of the partition's files.
+
+        With the table property ``delta.compatibility.symlinkFormatManifest.enabled`` every commit does this for the
+        partitions that it changed.
+
+        Args:
+            mode: Only ``"symlink_format_manifest"``, as in Spark's ``GENERATE``.
+
+        Returns:
+            The number of manifests.
+
+        Raises:
+            InvalidInputError: Another ``mode``.
+            UnsupportedFeatureError: A file has a deletion vector, or the table maps its columns: readers by manifest
+                would see deleted rows, or other columns.
+            StorageError: The store does not answer.
+        """
+        if mode != "symlink_format_manifest":
+            raise invalid("mode", mode, one_of(["symlink_format_manifest"]))
+        open_table = self._open_table
+        state = open_table.log.newest_state()
+        with TxlogError.located(open_table.uri, state.version):
+            return open_table.post_commit.manifests.write_all(state)
 
     def create_checkpoint(self) -> int:
         """Write a Delta checkpoint of the newest version, if it has none, and a checksum file.

@@ -165,22 +165,16 @@ def test_the_error_for_an_invalid_schema_lists_the_accepted_forms(schema: Any, t
         assert caught.value.table is not None
 
 
-@pytest.mark.parametrize(
-    "promise",
-    [
-        {"delta.universalFormat.enabledFormats": "iceberg"},
-        {"delta.compatibility.symlinkFormatManifest.enabled": "true"},
-    ],
-)
-def test_files_of_another_format_that_no_write_would_keep_up_to_date_are_not_promised(
-    promise: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("formats", ["iceberg", "hudi", "iceberg,hudi"])
+def test_metadata_of_another_format_that_no_write_would_keep_up_to_date_is_not_promised(
+    formats: str, tmp_path: Path
 ) -> None:
+    promise = {"delta.universalFormat.enabledFormats": formats}
     with pytest.raises(txlog.UnsupportedFeatureError, match=next(iter(promise))):
         Table.create(tmp_path / "t", SCHEMA, properties=promise)
     table = Table.create(tmp_path / "t", SCHEMA)
     with pytest.raises(txlog.UnsupportedFeatureError, match=next(iter(promise))):
         table.set_properties(promise)
-    table.set_properties({"delta.compatibility.symlinkFormatManifest.enabled": "false"})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command of `txlog` that exports a table for Iceberg readers, and the facts about the export's lag."""
+"""The commands of `txlog` that write metadata for Iceberg readers, with the facts about its lag, and manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from txlog.errors import TxlogError
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import counted
 
-__all__ = ["iceberg", "iceberg_facts", "iceberg_shown"]
+__all__ = ["generate", "iceberg", "iceberg_facts", "iceberg_shown"]
 
 
 def iceberg(
@@ -52,6 +52,18 @@ def iceberg(
         }
         new = f"{counted(done.snapshots, 'new snapshot')}" if done.snapshots else "nothing new"
         out.result(facts, Text(f"Iceberg readers see version {done.version}: {new}\n{done.metadata_location}"))
+
+
+def generate(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
+    """Write the symlink manifests of the newest version, for readers without Delta.
+
+    Presto, Athena and others read the table by them. With the table property
+    delta.compatibility.symlinkFormatManifest.enabled = true every commit updates them.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.waiting("writing manifests"):
+            count = table.generate()
+        out.result({"table": table.uri, "manifests": count}, Text(f"wrote {counted(count, 'manifest')}"))
 
 
 def iceberg_facts(table: txlog.Table, newest: int) -> dict[str, Any] | None:

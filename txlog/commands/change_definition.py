@@ -15,7 +15,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
-from txlog.protocol.properties import ColumnPath, validate
+from txlog.protocol.properties import SYMLINK_MANIFESTS, ColumnPath, validate
 from txlog.protocol.schema import Field, type_to_json
 from txlog.protocol.schema_input import from_any
 from txlog.result import WriteResult
@@ -30,6 +30,7 @@ __all__ = [
     "properties_set",
     "properties_unset",
     "set_properties",
+    "unset_properties",
 ]
 
 
@@ -44,12 +45,17 @@ def change_definition(
 
 
 def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_metadata: str | None) -> WriteResult:
-    """See `Table.set_properties`. Files get row ids before the table promises them."""
+    """See `Table.set_properties`. Files get row ids before the table promises them, and manifests are only promised if
+    its files can be in one."""
     from txlog.commands.row_tracking import give_row_ids, turns_row_tracking_on
 
-    state = open_table.writable_state()
+    state = _before_new_properties(open_table)
     with TxlogError.located(open_table.uri, state.version):
-        turns_on = turns_row_tracking_on(state, validate(properties))
+        turns_on = turns_row_tracking_on(state, checked := validate(properties))
+        if checked.get(SYMLINK_MANIFESTS) == "true" and not state.properties.symlink_manifests:
+            from txlog.log.symlink_manifests import manifests_of
+
+            manifests_of(open_table.uri, state, open_table.log.files(state))
         if turns_on:  # before any commit: what else is asked for
             properties_set(state, properties, has_row_ids=True)
     if turns_on:
@@ -58,6 +64,20 @@ def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_me
     return commit_change(
         open_table, state, lambda state: properties_set(state, properties, has_row_ids=turns_on), user_metadata
     )
+
+
+def unset_properties(open_table: OpenTable, keys: Iterable[str], user_metadata: str | None) -> WriteResult:
+    """See `Table.unset_properties`."""
+    state = _before_new_properties(open_table)
+    return commit_change(open_table, state, lambda state: properties_unset(state, keys), user_metadata)
+
+
+def _before_new_properties(open_table: OpenTable) -> TableState:
+    """The newest version. If a property keeps txlog from writing the table, it can still be unset: whether the table
+    can be written is asked of the changed definition."""
+    state = open_table.log.newest_state()
+    open_table.check_maintainable(state)
+    return state
 
 
 def properties_set(state: TableState, properties: Mapping[str, str], *, has_row_ids: bool = False) -> DefinitionChange:

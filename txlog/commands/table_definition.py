@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
-from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
 from txlog.log.definition_changes import is_same_definition
 from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
 from txlog.log.proposal import Isolation
@@ -47,6 +47,7 @@ from txlog.protocol.column_rules import dropped_rules, with_rules_of
 from txlog.protocol.features import (
     CATALOG_MANAGED,
     check_can_write,
+    check_promises,
     merged,
     protocol_for,
     upgraded_for,
@@ -61,6 +62,7 @@ from txlog.protocol.properties import (
     FEATURE_PREFIX,
     ICEBERG,
     ICEBERG_CATALOG,
+    OTHER_FORMATS,
     ROW_DEDUPLICATE,
     SHORT_LOG_RETENTION,
     ColumnPath,
@@ -151,7 +153,7 @@ def new_table(
     """
     struct = from_any(schema) if keeps_names else without_metadata(from_any(schema), *OF_ONE_TABLE)
     configuration = validate(properties or {})
-    _check_promises({}, configuration)
+    check_promises(configuration)
     _check_log_retention({}, configuration)
     _check_row_id_promise({}, configuration)
     _check_row_id_columns_are_free(struct, configuration)
@@ -374,7 +376,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     overrides = validate(properties)
     configuration = {key: value for key, value in source.metadata.configuration.items() if key not in _OF_ITS_OWN}
     configuration.update(overrides)
-    _check_promises(source.metadata.configuration, configuration)
+    check_promises(configuration)
     _check_log_retention(source.metadata.configuration, configuration)
     _check_row_id_promise(source.metadata.configuration, configuration)
     check_same_conditions(source.metadata.configuration, configuration)
@@ -535,25 +537,6 @@ def _reconfigured(state: TableState, configuration: dict[str, str], *, has_row_i
     return Definition(metadata, protocol)
 
 
-def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Refuse properties that require files in another format, which txlog's commits would not update."""
-    for key in _OTHER_FORMATS:
-        value = after.get(key, "false")
-        if value != "false" and value != before.get(key):
-            raise UnsupportedFeatureError(
-                f"{key} = {value} is not supported by this release: no write of txlog updates such files, and programs"
-                " that read them would miss its rows. Leave the property out"
-                + (f"; {ICEBERG} = v2 keeps Iceberg metadata up to date" if "iceberg" in value.lower() else ""),
-                features=(key,),
-            )
-    if ICEBERG in after and "iceberg" in after.get(_UNIFORM, "").lower():
-        raise UnsupportedFeatureError(
-            f"{ICEBERG} is refused, because {_UNIFORM} = {after[_UNIFORM]} has another engine write Iceberg metadata:"
-            " readers would not know which to follow. Unset that property in the engine first",
-            features=(_UNIFORM,),
-        )
-
-
 def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse a retention below a day, unless a property of the table allows it.
 
@@ -608,7 +591,7 @@ def _check_row_id_promise(before: Mapping[str, str], after: Mapping[str, str]) -
 
 def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse properties that cannot be changed alone, since the files or the schema would have to change too."""
-    _check_promises(before, after)
+    check_promises(after)
     _check_log_retention(before, after)
     _check_row_id_columns(before, after)
     _check_row_id_promise(before, after)
@@ -697,8 +680,6 @@ def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
 
 
 _LOG_RETENTION = "delta.logRetentionDuration"
-_UNIFORM = "delta.universalFormat.enabledFormats"
-_OTHER_FORMATS = (_UNIFORM, "delta.compatibility.symlinkFormatManifest.enabled")
 
 _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "row-id-col",
@@ -709,6 +690,7 @@ _OF_ITS_OWN = (
     *_ROW_TRACKING_COLUMNS,
     *ENABLEMENT_KEYS,
     ICEBERG_CATALOG,
+    OTHER_FORMATS,
     "delta.requireCheckpointProtectionBeforeVersion",
     "io.unitycatalog.tableId",
 )

@@ -297,6 +297,8 @@ class OpenTable:
             self.post_commit.after(outcome.state, outcome.txn_id)
             if self.after_commit is not None:
                 self.after_commit(self, outcome.state)
+        elif state is not None and outcome.version is not None:
+            self.post_commit.after_unread(state)
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result

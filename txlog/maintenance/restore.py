@@ -42,6 +42,7 @@ from txlog.maintenance.version_files import (
     paths_of,
 )
 from txlog.protocol.actions import AddFile, operation_parameters
+from txlog.protocol.features import check_promises
 from txlog.result.maintenance import RestoreResult
 from txlog.util import ambient
 from txlog.util.parallel import begin
@@ -250,6 +251,7 @@ def _unnumbered(add: AddFile) -> AddFile:
 def _check_no_other_format(*states: TableState) -> None:
     """Iceberg readers would miss what comes back: they need the commit's files converted."""
     for state in states:
+        check_promises(state.metadata.configuration)
         for key in _OTHER_FORMATS:
             if state.metadata.configuration.get(key, "false").strip().lower() != "false":
                 raise UnsupportedFeatureError(

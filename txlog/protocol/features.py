@@ -15,8 +15,15 @@ import msgspec
 
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.column_mapping import mapping_mode, schema_of, without_metadata
-from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
+from txlog.protocol.column_mapping import MODE_KEY, mapping_mode, schema_of, without_metadata
+from txlog.protocol.properties import (
+    CONSTRAINT_PREFIX,
+    FEATURE_PREFIX,
+    ICEBERG,
+    OTHER_FORMATS,
+    SYMLINK_MANIFESTS,
+    TableProperties,
+)
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
 from txlog.util.arguments import invalid
 
@@ -28,6 +35,7 @@ __all__ = [
     "check_can_tend",
     "check_can_write",
     "check_owner",
+    "check_promises",
     "features_in_use",
     "features_of",
     "is_for_readers",
@@ -113,6 +121,29 @@ def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: S
     if refused:
         raise _feature_error(what, refused, usage)
     _check_properties(metadata.configuration)
+    if what == "write":
+        check_promises(metadata.configuration)
+
+
+def check_promises(configuration: Mapping[str, str]) -> None:
+    """Raise UnsupportedFeatureError if programs that do not read the log rely on files which a commit of txlog would
+    not keep up to date: they would miss its rows."""
+    formats = configuration.get(OTHER_FORMATS, "").strip()
+    if formats:
+        to_do = f", and set {ICEBERG} = v2, which keeps Iceberg metadata up to date" if "iceberg" in formats else ""
+        raise UnsupportedFeatureError(
+            f"{OTHER_FORMATS} = {formats} is not supported by this release: no write of txlog updates that metadata,"
+            f" and programs that read it would miss its rows. Unset the property{to_do}",
+            features=(OTHER_FORMATS,),
+        )
+    properties = TableProperties.of(configuration)
+    if properties.symlink_manifests and (properties.enable_deletion_vectors or mapping_mode(configuration) != "none"):
+        other = MODE_KEY if mapping_mode(configuration) != "none" else "delta.enableDeletionVectors"
+        raise UnsupportedFeatureError(
+            f"{SYMLINK_MANIFESTS} = true does not go with {other}: readers by manifest know neither deletion vectors"
+            " nor the names of mapped columns. Unset one of the two",
+            features=(SYMLINK_MANIFESTS,),
+        )
 
 
 def protocol_for(schema: Struct, properties: Mapping[str, str]) -> Protocol:
@@ -336,7 +367,7 @@ _NEEDS_NO_HISTORY = {"vacuumProtocolCheck"}
 """Reader features that say nothing about the log: older versions are read right without them."""
 
 _BY_NAME = {feature.name: feature for feature in _FEATURES}
-_UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed")
+_UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed", SYMLINK_MANIFESTS)
 
 
 # --- what a protocol holds and what a table needs -----------------------------------------------------------------

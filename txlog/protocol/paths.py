@@ -26,6 +26,7 @@ __all__ = [
     "canonical_paths",
     "encode_path",
     "hidden_columns",
+    "hive_directory",
     "is_folder_marker",
     "is_hidden",
     "is_in_progress",
@@ -157,6 +158,12 @@ def encode_path(path: str) -> str:
         return path
     first, slash, rest = _NEEDS_ESCAPE.sub(lambda found: quote(found[0], safe=""), path).partition("/")
     return f"{first.replace(':', '%3A')}{slash}{rest}"
+
+
+def hive_directory(partition_values: Mapping[str, str | None]) -> str:
+    """The directory of this partition as Hive and Spark name it, for programs that look for it by its name."""
+    pairs = [(column, text or HIVE_NULL) for column, text in partition_values.items()]
+    return "/".join(f"{column.translate(_HIVE_ESCAPED)}={text.translate(_HIVE_ESCAPED)}" for column, text in pairs)
 
 
 def _hive_escape(text: str) -> str:

@@ -43,11 +43,13 @@ __all__ = [
     "MERGE_ENGINE",
     "MERGE_ENGINES",
     "MERGE_FLAGS",
+    "OTHER_FORMATS",
     "OWN_KEYS",
     "PARQUET",
     "PREFIX",
     "ROW_DEDUPLICATE",
     "SHORT_LOG_RETENTION",
+    "SYMLINK_MANIFESTS",
     "TOMBSTONE_RETENTION",
     "TableProperties",
     "column_list",
@@ -131,6 +133,10 @@ _NAMES: Final = frozenset(("merge-engine", "sequence.field", DEFAULT_FUNCTION, *
 
 CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
+SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
+"""If true, each commit updates the manifests of `upkeep.symlink_manifests`."""
+OTHER_FORMATS = "delta.universalFormat.enabledFormats"
+"""Formats whose metadata each commit of Spark's Delta updates: iceberg, hudi."""
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
 GROUP_COMMIT = "txlog.groupCommit"
@@ -187,6 +193,7 @@ class TableProperties(msgspec.Struct, frozen=True):
     iceberg: str | None = None
     iceberg_catalog: str | None = None
     group_commit: bool = False
+    symlink_manifests: bool = False
     unreadable: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Known keys whose value could not be read, with the text found."""
 
@@ -485,7 +492,7 @@ _FORMS: dict[str, _Form] = {
     "delta.checkpointPolicy": _choice("classic", "v2"),
     "delta.columnMapping.maxColumnId": _integer(0),
     "delta.columnMapping.mode": _choice("none", "name", "id"),
-    "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
+    SYMLINK_MANIFESTS: _BOOLEAN,
     "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
     "delta.dataSkippingStatsColumns": _Form(
         column_paths, "column names separated by commas, as in 'a, b.c'", _spelled_list
@@ -522,7 +529,7 @@ _FORMS: dict[str, _Form] = {
     "delta.setTransactionRetentionDuration": _INTERVAL_FORM,
     "delta.targetFileSize": _Form(size_bytes, "a size in bytes, or with a unit as in '128mb'", _unspaced),
     "delta.tuneFileSizesForRewrites": _BOOLEAN,
-    "delta.universalFormat.enabledFormats": _TEXT,
+    OTHER_FORMATS: _TEXT,
     "delta.writePartitionColumnsToParquet": _BOOLEAN,
 }
 
@@ -611,6 +618,7 @@ _ATTRIBUTES = {
     "iceberg": ICEBERG,
     "iceberg_catalog": ICEBERG_CATALOG,
     "group_commit": GROUP_COMMIT,
+    "symlink_manifests": SYMLINK_MANIFESTS,
 }
 
 

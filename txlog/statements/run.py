@@ -44,7 +44,7 @@ from txlog.statements.show import (
 )
 from txlog.statements.stored import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
-from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
+from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_words_of_sql
 from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
@@ -427,6 +427,10 @@ class Runner:
     def _(self, statement: Vacuum) -> Any:
         table = self._open(statement.table)
         return table.vacuum(statement.retention_hours, dry_run=statement.dry_run, lite=statement.lite)
+
+    @_run.register
+    def _(self, statement: Generate) -> Any:
+        return self._open(statement.table).generate(statement.mode)
 
     @_run.register
     def _(self, statement: Restore) -> Any:

@@ -16,7 +16,14 @@ from txlog.statements.query import BEGINNINGS, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
 from txlog.statements.show import read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
-from txlog.statements.upkeep import read_analyze, read_optimize, read_reorg, read_restore, read_vacuum
+from txlog.statements.upkeep import (
+    read_analyze,
+    read_generate,
+    read_optimize,
+    read_reorg,
+    read_restore,
+    read_vacuum,
+)
 
 __all__ = ["STATEMENTS", "ends_statement", "read_statements"]
 
@@ -31,6 +38,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "DESC": read_describe,
     "DESCRIBE": read_describe,
     "DROP": read_drop,
+    "GENERATE": read_generate,
     "INSERT": read_insert,
     "MERGE": read_merge,
     "OPTIMIZE": read_optimize,

@@ -1,4 +1,4 @@
-"""Statements that keep a table fast, small and right: OPTIMIZE, REORG, VACUUM and RESTORE.
+"""Statements that keep a table fast, small and right: OPTIMIZE, REORG, VACUUM, GENERATE and RESTORE.
 
 In: a `Cursor` behind the first word. Out: a value that says what to do. Sources: docs.delta.io, "Optimizations", "Table
 utility commands".
@@ -14,11 +14,13 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 
 __all__ = [
+    "Generate",
     "Optimize",
     "Purge",
     "Restore",
     "Vacuum",
     "read_analyze",
+    "read_generate",
     "read_optimize",
     "read_reorg",
     "read_restore",
@@ -42,6 +44,11 @@ class Vacuum(msgspec.Struct, frozen=True):
     retention_hours: float | None = None
     dry_run: bool = False
     lite: bool = False
+
+
+class Generate(msgspec.Struct, frozen=True):
+    table: TableName
+    mode: str
 
 
 class Restore(msgspec.Struct, frozen=True):
@@ -82,6 +89,12 @@ def read_vacuum(cursor: Cursor) -> Vacuum:
         else:
             raise cursor.refused("expected RETAIN, DRY RUN, LITE or FULL")
     return Vacuum(table, retention_hours, dry_run, lite)
+
+
+def read_generate(cursor: Cursor) -> Generate:
+    mode = cursor.name()
+    cursor.expect("FOR", "TABLE")
+    return Generate(read_table_name(cursor), mode)
 
 
 def read_analyze(cursor: Cursor) -> NoReturn:

@@ -254,6 +254,10 @@ class FileStore(Protocol):
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         """Write a whole new file: like `create`, one write and `publish`, in fewer steps. Raises StorageError."""
 
+    def replace(self, path: str, body: bytes) -> None:
+        """Write a file that may exist: at any moment, readers find the old bytes or the new ones. For files that no
+        commit names. Raises StorageError."""
+
     def open(self, path: str) -> Any:
         """A random-access file object that `pyarrow.parquet.ParquetFile` reads. Raises NotFoundError, StorageError."""
 

@@ -206,6 +206,10 @@ class ObjectFileStore:
             raise
         return ObjectMeta(name=path, size=payload.nbytes, modified_ms=ambient.now_ms())
 
+    def replace(self, path: str, body: bytes) -> None:
+        _checked(path)
+        self._client.run("write", path, lambda store: obstore.put(store, path, body, use_multipart=False))
+
     def require_size(self, path: str, size_bytes: int) -> ObjectMeta:
         meta = self.stat(path)
         if meta.size != size_bytes:

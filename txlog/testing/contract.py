@@ -214,6 +214,13 @@ def a_file_written_by_one_call_is_stored_completely(files: FileStore) -> None:
     _assert_raises(NotFoundError, lambda: files.read_from("day=3/absent.bin", 0))
 
 
+def a_file_can_be_replaced_as_a_whole(files: FileStore) -> None:
+    for body in (b"first", b"second, longer", b""):
+        files.replace("folder=1/manifest", body)
+        assert files.read_from("folder=1/manifest", 0) == body
+    assert [meta.name for page in files.list() for meta in page] == ["folder=1/manifest"]
+
+
 def an_aborted_file_leaves_nothing(files: FileStore) -> None:
     output = files.create("day=2/part-2.parquet")
     output.sink.write(b"bytes" * 1000)
@@ -438,6 +445,7 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     a_parquet_file_is_read_as_it_was_written,
     a_large_file_is_stored_completely,
     a_file_written_by_one_call_is_stored_completely,
+    a_file_can_be_replaced_as_a_whole,
     an_aborted_file_leaves_nothing,
     names_are_stored_unchanged,
     a_deleted_file_is_gone,

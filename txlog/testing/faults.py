@@ -219,6 +219,9 @@ class FaultyFileStore(_Intercepted):
         found: ObjectMeta = self._call("write", lambda _: self.inner.write(path, body), path)
         return found
 
+    def replace(self, path: str, body: bytes) -> None:
+        self._call("replace", lambda _: self.inner.replace(path, body), path)
+
     def open(self, path: str) -> Any:
         return self._call("open", self.inner.open, path)
 

@@ -143,6 +143,10 @@ class MemoryFileStore:
         output.sink.write(body)
         return output.publish()
 
+    def replace(self, path: str, body: bytes) -> None:
+        with self.lock:
+            self.objects[_check(path)] = (body, ambient.now_ms())
+
     def read_from(self, path: str, start: int) -> bytes:
         return self.read(path)[start:]
 

@@ -29,6 +29,7 @@ from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from txlog.upkeep.iceberg_export import IcebergUpkeep
+    from txlog.upkeep.symlink_manifests import SymlinkManifests
     from txlog.util.background import Background
 
 __all__ = ["PostCommit"]
@@ -75,8 +76,36 @@ class PostCommit:
 
         return IcebergUpkeep(self._log)
 
+    @cached_property
+    def manifests(self) -> SymlinkManifests:
+        from txlog.upkeep.symlink_manifests import SymlinkManifests
+
+        return SymlinkManifests(self._log)
+
+    def after_unread(self, before: TableState) -> None:
+        """A commit on ``before`` landed, and the version that it became was not read: readers of manifests still wait
+        for it. Other work waits for the next commit. Never raises."""
+        if before.properties.symlink_manifests:
+            self._write_manifests(None)
+
+    def _write_manifests(self, state: TableState | None) -> None:
+        try:
+            self.manifests.after(state or self._log.newest_state())
+        except Exception as error:
+            logger.warning(
+                "%s: the manifests of its newest version were not written, so that readers by manifest do not see it,"
+                " the commit is safe. The next commit, or generate(), writes them: %s",
+                self._log.uri,
+                error,
+            )
+
     def after(self, state: TableState, txn_id: str | None = None) -> None:
-        """Start the work due at ``state``. If other work is running, it waits for a later commit. Never raises."""
+        """Start the work due at ``state``. If other work is running, it waits for a later commit. Never raises.
+
+        Manifests are written before it returns, as Spark's Delta does: who reads by them next sees the commit.
+        """
+        if state.properties.symlink_manifests:
+            self._write_manifests(state)
         try:
             if state.properties.iceberg is not None:
                 self.iceberg.after(state)

@@ -95,7 +95,6 @@ ELSEWHERE = {
         "for_name": "Table.open(uri)",
         "for_path": "Table.open(uri)",
         "from_data_catalog": "Table.open(uri)",
-        "generate": 'table.files()["path"] for a list of files; symlink manifests are not written',
         "get_add_actions": "table.files()",
         "insert": "table.append(data)",
         "inspect": "table.files(), table.history()",

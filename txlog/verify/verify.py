@@ -40,7 +40,7 @@ from txlog.protocol.log_names import (
     version_prefix,
 )
 from txlog.protocol.paths import canonical_paths, resolve_data_path
-from txlog.protocol.properties import unknown_own_keys
+from txlog.protocol.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.result import counted
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
@@ -439,6 +439,10 @@ class _Verifier:
 
         vectors = check_vectors(self.store, self.newest, self.places)
         self._problems([*self._standing(vectors), *check_iceberg(self.store)])
+        if self.state.metadata is not None and SYMLINK_MANIFESTS in self.state.metadata.configuration:
+            from txlog.verify.manifests import check_manifests
+
+            self._problems(check_manifests(self.store, self.newest))
 
     def _row_ids(self) -> None:
         protocol = self.state.protocol
