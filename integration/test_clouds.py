@@ -155,3 +155,32 @@ def test_a_large_file_is_uploaded_in_parts(cloud: Cloud, cloud_location: S3Locat
     assert table.snapshot().files()["size"].to_pylist()[0] > 16 << 20 or table.snapshot().num_files > 1
     assert opened(cloud_location).count("id % 3 = 0") == 1_000_000
     assert len(ids_as_deltalake_reads(cloud, cloud_location)) == 3_000_000
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cloud", ["azurite"], indirect=True)
+@pytest.mark.parametrize(
+    ("wrong", "container", "code", "told"),
+    [
+        ({"account_key": "d3Jvbmc="}, None, "AuthorizationFailure", "Check the credentials"),
+        ({}, "absent", "ContainerNotFound", "no such bucket"),
+    ],
+    ids=["a wrong key", "an absent container"],
+)
+def test_a_refusal_of_a_cloud_is_told_at_once_with_its_code(
+    cloud: Cloud, cloud_location: S3Location, wrong: dict[str, str], container: str | None, code: str, told: str
+) -> None:
+    uri = cloud_location.uri if container is None else f"az://{container}/t"
+    store = open_store(uri, {**cloud_location.storage_options, **wrong})
+    for call in (
+        lambda: store.log.list_from(""),
+        lambda: store.log.put_if_absent(f"{0:020}.json", b"body"),
+        lambda: store.files.write("part.parquet", b"body"),
+        lambda: list(store.files.list()),
+    ):
+        with pytest.raises(txlog.StorageError, match=f"{code}.*{told}") as caught:
+            call()
+        assert "network" not in str(caught.value)
+        assert isinstance(caught.value, txlog.AccessError) is bool(wrong)

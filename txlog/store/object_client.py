@@ -125,7 +125,7 @@ class ObjectClient:
             return NotFoundError(f"{path} does not exist", table=self.location.uri, path=path)
         answer = answer_of(error)
         refused = answer is not None and answer.meaning == "refused"
-        message = f"could not {action} {path}: {self.shown(error)}"
+        message = f"could not {action} {path}: {self.shown(error).rstrip('.')}"
         if refused and action == "write":
             message += ". Nothing was written"
         message += self._hint(error, answer)

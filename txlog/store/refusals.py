@@ -162,7 +162,15 @@ _FULL_CODES = {
 }
 _REGION_CODES = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 _WRONG_CODES = {
-    *("InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", "MalformedSecurityToken"),
+    *(
+        "InvalidToken",
+        "InvalidTokenId",
+        "InvalidClientTokenId",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "InvalidSecurity",
+        "MalformedSecurityToken",
+    ),
     *("AuthenticationFailed", "InvalidAuthenticationInfo", "AuthenticationRequired", "NoAuthenticationInformation"),
     *("Unauthorized", "UNAUTHENTICATED", "invalid_grant", "invalid_client"),
 }
