@@ -167,6 +167,26 @@ def test_generate_writes_all_of_them_once_without_the_property(tmp_path: Path) -
         table.generate("other")
 
 
+def test_a_manifest_is_no_place_where_deleted_rows_remain(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema({"i": pa.int64(), "p": pa.string()}), ["p"], ON)
+    table.append(pa.table({"i": [1, 2], "p": ["a", "b"]}))
+    deleted = table.delete("i = 1").version
+    assert deleted is not None
+    table.vacuum(retention_hours=0, force=True)
+    check = table.check_deleted(deleted)
+    assert check.rows_are_gone, check.remains
+    assert by_manifest(table) == [2]
+
+
+def test_a_shallow_clone_has_manifests_of_the_sources_files(tmp_path: Path) -> None:
+    source = txlog.Table.create(tmp_path / "a b", pa.schema({"i": pa.int64()}), properties=ON)
+    source.append(pa.table({"i": [1, 2]}))
+    source.clone(tmp_path / "c", shallow=True)
+    clone = txlog.Table.open(tmp_path / "c")
+    clone.append(pa.table({"i": [3]}))
+    assert by_manifest(clone) == ids(clone) == [1, 2, 3]
+
+
 def test_what_readers_by_manifest_would_misread_is_refused(tmp_path: Path) -> None:
     schema = pa.schema({"i": pa.int64()})
     for other in ({"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "name"}):

@@ -19,10 +19,12 @@ from txlog.protocol.properties import SYMLINK_MANIFESTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FOLDER", "NAME", "Manifests", "Partition", "manifests_of", "partition_of"]
+__all__ = ["FOLDER", "NAME", "NOTE", "Manifests", "Partition", "manifests_of", "partition_of"]
 
 FOLDER = "_symlink_format_manifest"
 NAME = "manifest"
+NOTE = "_txlog/symlink_manifests.json"
+"""The file of a table that says which version its manifests show."""
 
 Partition = tuple[str | None, ...]
 

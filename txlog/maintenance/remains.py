@@ -34,6 +34,7 @@ from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
 from txlog.log.intents import named_intent
 from txlog.log.state import TableState
+from txlog.log.symlink_manifests import FOLDER, NAME, NOTE
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
 from txlog.log_files.listing import list_log
 from txlog.maintenance.former_partitions import former_partition_columns
@@ -80,6 +81,9 @@ KeptBy: TypeAlias = Literal[
 ]
 _VECTOR = re.compile(r"(^|/)deletion_vector_[0-9a-fA-F-]{36}\.bin")
 _HADOOP_CHECKSUM = re.compile(r"(^|/)\.[^/]+\.crc$")
+_MANIFEST = rf"^{FOLDER}/(.*/)?{NAME}$"
+_HOLDS_NO_VALUES = re.compile("|".join((_VECTOR.pattern, _HADOOP_CHECKSUM.pattern, _MANIFEST)))
+"""Deletion vectors, checksums, and manifests, which name live files and nothing else."""
 _TXLOG = STAGING.partition("/")[0]
 _OF_DATA_FILES = f"-m{DATA}.avro"
 _ICEBERG = ICEBERG.partition("/")[0]
@@ -285,7 +289,7 @@ class _Check:
     # --- what is not ------------------------------------------------------------------------------------------------
 
     def _suspects(self) -> dict[str, ObjectMeta]:
-        names = [name for name in self._listed if not _VECTOR.search(name) and not _HADOOP_CHECKSUM.search(name)]
+        names = [name for name in self._listed if not _HOLDS_NO_VALUES.search(name)]
         listed = PathSet(self._log.uri)
         listed.add(names)
         found = listed.column().filter(pc.invert(self._clean.holds(listed.column()))).to_pylist()
@@ -416,6 +420,8 @@ class _Check:
 def _is_known(path: str) -> bool:
     """Whether a file in a hidden folder needs no separate check: it holds no values, or is found by its name."""
     folder, _, name = path.rpartition("/")
+    if path == NOTE:
+        return True
     if name.startswith("."):
         return _HADOOP_CHECKSUM.search(name) is not None
     if folder == LOG_DIRECTORY:

@@ -12,14 +12,13 @@ import msgspec
 
 from txlog.errors import NotFoundError
 from txlog.log.state import TableState
-from txlog.log.symlink_manifests import FOLDER, NAME, Partition, manifests_of, partition_of
+from txlog.log.symlink_manifests import FOLDER, NAME, NOTE, Partition, manifests_of, partition_of
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile, Metadata, RemoveFile
 from txlog.util.parallel import new_lock, parallel_map
 
 __all__ = ["SymlinkManifests"]
 
-_NOTE = "_txlog/symlink_manifests.json"
 _AT_ONCE = 8
 
 
@@ -75,7 +74,7 @@ class SymlinkManifests:
         ):
             pass
         files.delete_many(gone)
-        files.replace(_NOTE, msgspec.json.encode(_Note(state.metadata.id, state.version)))
+        files.replace(NOTE, msgspec.json.encode(_Note(state.metadata.id, state.version)))
         return len(found.texts)
 
     def _touched(self, shown: int, state: TableState) -> set[Partition] | None:
@@ -97,7 +96,7 @@ class SymlinkManifests:
     def _noted(self, state: TableState) -> int | None:
         """The version that the manifests show; None if it is unknown, as of another table that was here."""
         try:
-            note = msgspec.json.decode(self._log.store.files.read_from(_NOTE, 0), type=_Note)
+            note = msgspec.json.decode(self._log.store.files.read_from(NOTE, 0), type=_Note)
         except (NotFoundError, msgspec.DecodeError):
             return None
         return note.version if note.table == state.metadata.id else None
