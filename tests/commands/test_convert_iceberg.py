@@ -364,6 +364,86 @@ def test_a_missing_delete_file_is_an_error_and_no_table(tmp_path: Path) -> None:
     assert not [*(tmp_path / "s").glob("deletion_vector_*")][1:]  # only the source's own
 
 
+# --- metadata files by other names ------------------------------------------------------------------------------------
+
+
+def with_history(catalog: SqlCatalog) -> tuple[Any, Path, list[Path]]:
+    """A table whose second commit deletes a row, its folder of metadata, and the metadata files in order."""
+    iceberg = catalog.create_table("n.named", schema=NAMES)
+    iceberg.append(pa.table({"id": [1, 2, 3], "region": ["a", "b", "c"]}))
+    iceberg.delete("id = 2")
+    folder = place_of(iceberg) / "metadata"
+    return iceberg, folder, sorted(folder.glob("*.metadata.json"))
+
+
+@pytest.mark.parametrize(
+    "name", ["current.metadata.json", "vfinal.metadata.json", "v3-final.metadata.json", "metadata.json"]
+)
+@pytest.mark.parametrize("beside_older", [False, True], ids=["alone", "beside older ones with numbers"])
+def test_a_metadata_file_without_a_number_is_found(catalog: SqlCatalog, name: str, beside_older: bool) -> None:
+    iceberg, folder, files = with_history(catalog)
+    rows = sorted(map(repr, iceberg.scan().to_arrow().to_pylist()))
+    files[-1].rename(folder / name)
+    for older in () if beside_older else files[:-1]:
+        older.unlink()
+    Table.convert(place_of(iceberg))
+    assert rows_of(Table.open(place_of(iceberg))) == rows
+    assert len(rows) == 2
+
+
+def test_a_number_wins_over_an_older_file_without_one(catalog: SqlCatalog) -> None:
+    iceberg, folder, files = with_history(catalog)
+    shutil.copy(files[1], folder / "backup.metadata.json")
+    Table.convert(place_of(iceberg))
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_copies_of_the_newest_are_one(catalog: SqlCatalog) -> None:
+    iceberg, folder, files = with_history(catalog)
+    for name in ("a.metadata.json", "b.metadata.json"):
+        shutil.copy(files[-1], folder / name)
+    Table.convert(place_of(iceberg))
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_files_of_which_none_comes_last_are_refused_unless_the_tables_hint_names_one(catalog: SqlCatalog) -> None:
+    """Two commits that began with the same version: a catalog took one of them."""
+    iceberg, folder, files = with_history(catalog)
+    document = json.loads(files[-1].read_bytes())
+    other = {**document, "last-updated-ms": document["last-updated-ms"] + 5, "properties": {"p": "q"}}
+    for each in (other, {**other, "table-uuid": "another"}):
+        (folder / "other.metadata.json").write_text(json.dumps(each))
+        with pytest.raises(InvalidInputError, match=r"not clear which of .*other\.metadata\.json.*iceberg_metadata"):
+            Table.convert(place_of(iceberg))
+    (folder / "version-hint.text").write_text("other\n")
+    Table.convert(place_of(iceberg))
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_a_folder_whose_metadata_file_is_gone_is_refused(catalog: SqlCatalog) -> None:
+    iceberg, _, files = with_history(catalog)
+    for file in files:
+        file.rename(file.with_suffix(".bak"))
+    with pytest.raises(InvalidInputError, match=r"no \*\.metadata\.json"):
+        Table.convert(place_of(iceberg))
+    assert not (place_of(iceberg) / "_delta_log").exists()
+
+
+@pytest.mark.parametrize("location", [".", "./", "./house/n/named", "house/n/named"])
+def test_a_location_may_begin_with_the_folder_itself(catalog: SqlCatalog, location: str) -> None:
+    iceberg, folder, files = with_history(catalog)
+    document = json.loads(files[-1].read_bytes())
+    place = location.rstrip("/")
+    snapshots = [
+        {**each, "manifest-list": f"./{place}/metadata/{Path(each['manifest-list']).name}"}
+        for each in document["snapshots"]
+    ]
+    there = {**document, "location": location, "snapshots": snapshots}
+    (folder / "v9.metadata.json").write_text(json.dumps(there))
+    Table.convert(place_of(iceberg))
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ Iceberg's specification, "Manifest Lists", "Manifests", "Scan Planning", "Positi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,10 @@ from txlog.util.wording import argument
 __all__ = ["Deletes", "ForeignFile", "ForeignFiles", "has_iceberg_metadata", "read_foreign"]
 
 _FOLDER = "metadata"
-_NAME = pattern(r"(?:v(\d+)|(\d+)-[^/]*)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_NAME = pattern(r"(?:[^/]*\.)?metadata\.json(?:\.gz)?")
+_NUMBERED = pattern(r"(?:v(\d+)|(\d+)-[^/]*)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_OTHER = pattern(r"version-hint\.text|snap-[^/]*\.avro")
+_HINT = "version-hint.text"
 _ABSOLUTE = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)")
 _DATA, _POSITIONS, _EQUALITY = 0, 1, 2
 _REMOVED = 2
@@ -64,8 +67,8 @@ class ForeignFiles(msgspec.Struct, frozen=True):
 
 
 def has_iceberg_metadata(store: TableFiles) -> bool:
-    """Whether the folder has Iceberg metadata where Iceberg's writers put it. Raises StorageError."""
-    return any(_numbered(store))
+    """Whether the folder has files of Iceberg where its writers put them. Raises StorageError."""
+    return any(_NAME.fullmatch(name) or _OTHER.fullmatch(name) for name in _names(store))
 
 
 def read_foreign(store: TableFiles, metadata: str | None = None) -> ForeignFiles:
@@ -75,10 +78,7 @@ def read_foreign(store: TableFiles, metadata: str | None = None) -> ForeignFiles
     naming a file that Delta cannot have; NotFoundError, StorageError.
     """
     path = _newest(store) if metadata is None else _absolute(store.uri, metadata)
-    try:
-        document = orjson.loads(_inflated(_read(store, path)))
-    except (ValueError, zlib.error) as error:
-        raise InvalidInputError(f"{path} is not Iceberg metadata: {error}", table=store.uri, path=path) from None
+    document = _document(store, path)
     try:
         table = foreign_table(document)
     except (InvalidInputError, UnsupportedFeatureError) as error:
@@ -102,27 +102,91 @@ def read_foreign(store: TableFiles, metadata: str | None = None) -> ForeignFiles
     return ForeignFiles(table, tuple(files), tuple(deletes))
 
 
-def _numbered(store: TableFiles) -> Iterator[tuple[int, str]]:
-    """The metadata files, each with its number."""
+def _names(store: TableFiles) -> Iterator[str]:
     for page in store.files.list(_FOLDER):
         for each in page:
-            found = _NAME.fullmatch(each.name.removeprefix(f"{_FOLDER}/"))
-            if found:
-                yield int(found[1] or found[2]), each.name
+            yield each.name.removeprefix(f"{_FOLDER}/")
 
 
 def _newest(store: TableFiles) -> str:
-    numbered = sorted(_numbered(store))
-    if not numbered:
-        raise InvalidInputError("there is no Iceberg metadata in the folder metadata/", table=store.uri)
-    newest = [name for number, name in numbered if number == numbered[-1][0]]
-    if len(newest) > 1:
+    """The metadata file with the highest number. If one has none, they say themselves which of them is the newest."""
+    names = sorted(name for name in _names(store) if _NAME.fullmatch(name))
+    if not names:
         raise InvalidInputError(
-            f"it is not clear which of {' and '.join(newest)} is current: a catalog knows, so pass its path as"
-            f" {argument('iceberg_metadata')}",
+            f"there are files of Iceberg in the folder {_FOLDER}/, and no *.metadata.json that says which data files"
+            f" are the table's: pass its path as {argument('iceberg_metadata')}",
             table=store.uri,
         )
-    return newest[0]
+    numbers = {name: int(found[1] or found[2]) for name in names if (found := _NUMBERED.fullmatch(name))}
+    highest = [name for name, number in numbers.items() if number == max(numbers.values())]
+    others = [name for name in names if name not in numbers]
+    if others:
+        return f"{_FOLDER}/{_last_of(store, [*highest, *others])}"
+    if len(highest) > 1:
+        raise _unclear(store, highest)
+    return f"{_FOLDER}/{highest[0]}"
+
+
+def _last_of(store: TableFiles, names: Sequence[str]) -> str:
+    """The metadata file that all the others come before."""
+    documents = {name: _document(store, f"{_FOLDER}/{name}") for name in names}
+    try:
+        lasts = [
+            name
+            for name, document in documents.items()
+            if all(_is_before(other, documents[other], document) for other in names)
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        lasts = []
+    if not lasts and (hinted := _hinted(store)) in names:
+        return str(hinted)
+    if not lasts:
+        raise _unclear(store, names)
+    return lasts[0]  # several are copies of one
+
+
+def _is_before(name: str, document: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
+    """Whether a metadata file, or a copy of it, is among those that the later one was made from."""
+    if document == later:
+        return True
+    if document.get("table-uuid") != later.get("table-uuid") or document["last-updated-ms"] > later["last-updated-ms"]:
+        return False
+    if any(str(each["metadata-file"]).endswith(f"/{name}") for each in later.get("metadata-log") or ()):
+        return True
+    parents = {each["snapshot-id"]: each.get("parent-snapshot-id") for each in later.get("snapshots") or ()}
+    current, wanted = later.get("current-snapshot-id"), document.get("current-snapshot-id")
+    while current != wanted and current in parents:
+        current = parents.pop(current)
+    return current == wanted and wanted != later.get("current-snapshot-id")
+
+
+def _hinted(store: TableFiles) -> str | None:
+    """The name that the hint of Iceberg's tables without a catalog means."""
+    try:
+        hint = _read(store, f"{_FOLDER}/{_HINT}").decode(errors="replace").strip()
+    except NotFoundError:
+        return None
+    there = {*_names(store)}
+    return next((name for name in (f"v{hint}.metadata.json", f"{hint}.metadata.json") if name in there), hint)
+
+
+def _unclear(store: TableFiles, names: Sequence[str]) -> InvalidInputError:
+    return InvalidInputError(
+        f"it is not clear which of {' and '.join(f'{_FOLDER}/{name}' for name in names)} is current: a catalog knows,"
+        f" so pass its path as {argument('iceberg_metadata')}",
+        table=store.uri,
+    )
+
+
+def _document(store: TableFiles, path: str) -> dict[str, Any]:
+    try:
+        document = orjson.loads(_inflated(_read(store, path)))
+        if isinstance(document, dict):
+            return document
+        problem = "it is no JSON object"
+    except (ValueError, zlib.error) as error:
+        problem = str(error)
+    raise InvalidInputError(f"{path} is not Iceberg metadata: {problem}", table=store.uri, path=path)
 
 
 def _inflated(body: bytes) -> bytes:
@@ -138,6 +202,7 @@ class _Places:
     def __init__(self, uri: str, location: str, metadata: str) -> None:
         """``location`` is the table's according to its metadata, ``metadata`` the store's path of that file."""
         self._uri = uri
+        location = _from_here(location)
         above = "" if is_location(metadata) else metadata.rpartition("/")[0].rpartition("/")[0]
         # Below the folder too, as our own exports, whose data files are next to their metadata.
         is_below = above and location.endswith(f"/{above}")
@@ -146,9 +211,17 @@ class _Places:
 
     def of(self, name: str) -> str:
         """A path in the metadata, which is not escaped, as the store takes it."""
-        if name.startswith(f"{self._location}/"):
+        name = _from_here(name)
+        if self._location and name.startswith(f"{self._location}/"):
             return self._folder + name[len(self._location) + 1 :]
         return _absolute(self._uri, name)
+
+
+def _from_here(name: str) -> str:
+    """A path without the ``./`` that some writers begin it with; the folder itself is empty."""
+    while name.startswith("./"):
+        name = name[2:].lstrip("/")
+    return "" if name == "." else name
 
 
 def _absolute(uri: str, name: str) -> str:
