@@ -5,14 +5,18 @@ there, once, what was refused is not, and every version is published in the end,
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pytest
 from race_worker import SCHEMA, Race
 from races import acknowledged, rows_as_we_see_them, run_and_kill
@@ -20,6 +24,7 @@ from rows import counted, read_by_deltalake
 from unity_proxy import UnityProcess, cutting_proxy
 
 import txlog
+from txlog.errors import ForkedTableError
 
 NAME = "main.s.t"
 SHARED = (-1, 0)
@@ -90,6 +95,75 @@ def _judge(races: list[Race], location: str, options: dict[str, str]) -> None:
     others = counted(read_by_deltalake(_without_catalog(Path(location)), "worker", "number"), "worker", "number")
     others.pop(SHARED, None)
     assert others == rows, "deltalake reads other rows from what was published"
+
+
+@pytest.mark.parametrize(
+    ("writers", "kills"),
+    [pytest.param(3, 3, id="short"), pytest.param(6, 25, id="long", marks=pytest.mark.hunt(part="races"))],
+)
+def test_no_acknowledged_commit_is_lost_by_a_server_that_forgets_its_last_second(
+    tmp_path: Path, writers: int, kills: int
+) -> None:
+    """As one whose database is not synced at each commit, killed -9. Whoever gets the error repairs the table."""
+    server = UnityProcess(tmp_path / "server", sync_ms=400)
+    uri, options = f"uc://{NAME}", {"catalog": server.url}
+    table = txlog.Table.create(uri, SCHEMA, storage_options=options)
+    time.sleep(1)  # the table itself is remembered
+    done = threading.Event()
+    forks: list[ForkedTableError] = []
+
+    def opened() -> txlog.Table:
+        retry = txlog.RetryPolicy(min_wait=0.01, max_wait=0.1, total_timeout=30)
+        return txlog.Table.open(uri, storage_options=options, retry=retry)
+
+    acknowledged: list[tuple[int, int]] = []
+
+    def write(worker: int) -> None:
+        mine = opened()
+        for number in itertools.count():
+            if done.is_set():
+                return
+            row = pa.table({"worker": [worker], "number": [number]}, SCHEMA)
+            try:
+                mine.append(row)
+                acknowledged.append((worker, number))
+            except ForkedTableError as error:
+                forks.append(error)
+                with suppress(txlog.TxlogError):  # another one repairs it, or the server is away
+                    opened().repair(remove=True)
+            except txlog.CommitStateUnknownError:
+                pass
+            except txlog.TxlogError as error:
+                if "Open it again" in str(error) or "Open the table again" in str(error):
+                    mine = opened()
+
+    try:
+        with ThreadPoolExecutor(writers) as pool:
+            running = [pool.submit(write, worker) for worker in range(writers)]
+            for _ in range(kills + 1):
+                before = len(acknowledged)
+                while len(acknowledged) < before + 2 * writers and not all(each.done() for each in running):
+                    time.sleep(0.01)
+                server.kill()  # while the last ones are newer than what the server has on disk
+                server.start()
+            done.set()
+            for each in running:
+                each.result()
+        last = txlog.Table.open(uri, storage_options=options)
+        last.repair(remove=True)
+        rows = counted(last.to_arrow(), "worker", "number")
+        print(f"{kills} kills, {len(forks)} forks met, {len(acknowledged)} acknowledged, {len(rows)} rows")
+        assert acknowledged
+        assert rows.keys() >= set(acknowledged), "an acknowledged row is missing"
+        assert set(rows.values()) == {1}, "a row is there twice"
+        assert last.verify().is_sound
+        assert (
+            counted(read_by_deltalake(_without_catalog(Path(table.uri)), "worker", "number"), "worker", "number")
+            == rows
+        )
+    finally:
+        done.set()
+        server.kill()
 
 
 def _txn_ids(path: Path) -> list[str]:

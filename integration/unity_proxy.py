@@ -22,14 +22,15 @@ __all__ = ["UnityProcess", "cutting_proxy"]
 
 
 class UnityProcess:
-    """A running server. It comes back at the same address."""
+    """A running server. It comes back at the same address, and has forgotten what was newer than ``sync_ms``."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._port = folder, 0
+    def __init__(self, folder: Path, sync_ms: int = 0) -> None:
+        self._folder, self._port, self._sync_ms = folder, 0, sync_ms
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "txlog.testing.unity_server", str(self._folder), str(self._port)]
+        command = [sys.executable, "-m", "txlog.testing.unity_server", str(self._folder)]
+        command += [str(self._port), str(self._sync_ms)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()

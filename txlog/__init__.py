@@ -26,6 +26,7 @@ _install_whole_imports()
 
 if TYPE_CHECKING:
     from txlog.catalog import Catalog
+    from txlog.catalogs.probe import probe_store
     from txlog.errors import (
         AccessError,
         CommitRetriesExhaustedError,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from txlog.sink.sink_group import SinkGroup
     from txlog.snapshot import Snapshot
     from txlog.statements.sql import sql
-    from txlog.store.probe import probe_store
     from txlog.store.retry import RetryPolicy
     from txlog.table import Table, resolve, write
     from txlog.transaction import Transaction
@@ -74,7 +74,7 @@ _HOME = {
     "WriteResult": "txlog.result",
     "col": "txlog.expressions.predicates",
     "lit": "txlog.expressions.build",
-    "probe_store": "txlog.store.probe",
+    "probe_store": "txlog.catalogs.probe",
     "resolve": "txlog.table",
     "sql": "txlog.statements.sql",
     "write": "txlog.table",

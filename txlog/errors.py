@@ -16,6 +16,7 @@ what to do next. Errors can be pickled without loss, since Spark moves them betw
     |- UnsupportedFeatureError        upgrade or stop
     |- InvalidInputError (ValueError) fix the call: SchemaMismatchError, bad option, bad row
     |- CorruptLogError                an operator must inspect the named file and line
+    |  |- ForkedTableError            a catalog and the log's folder have different versions: `Table.repair`
     |- IcebergExportError             the table is sound; its Iceberg metadata is not, or not up to date
 """
 
@@ -38,6 +39,7 @@ __all__ = [
     "ConflictError",
     "ConflictReason",
     "CorruptLogError",
+    "ForkedTableError",
     "IcebergExportError",
     "InvalidInputError",
     "MetadataChangedError",
@@ -58,7 +60,7 @@ class TxlogError(Exception):
     Args:
         message: What happened, why, and what to do next, without the location. It may contain words that each interface
             spells differently (`txlog.util.wording`).
-        table: The URI of the table, if known.
+        table: The URI of the table, or the name under which a catalog has it, if known.
         version: The table version, if known.
         path: The file that the error is about, if known.
         parameter: The argument that the error is about, by its Python name; by default the first in the message.
@@ -99,6 +101,10 @@ class TxlogError(Exception):
     @message.setter
     def message(self, text: str) -> None:
         self.template = text
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A table that people know by a name is called by it."""
+        super().__setattr__(name, getattr(value, "known_as", value))
 
     @staticmethod
     def located(table: str, version: int | None = None) -> _Located:
@@ -304,6 +310,18 @@ class CorruptLogError(TxlogError):
         text = super().__str__()
         located = f"{text} [{', '.join(map(str, where))}]" if where else text
         return f"{located}. {self.repair}" if self.repair else located
+
+
+class ForkedTableError(CorruptLogError):
+    """The catalog that decides the table's versions and the log's folder differ about ``version``.
+
+    Either the catalog lacks a version that is published, as after a restart that made it forget what it had accepted,
+    or it has another commit than the published one. Nothing is written to such a table, and nothing of it is reported
+    as published: ``table.repair()`` offers what the catalog lacks to it again, or says what cannot be kept.
+    ``path`` is the published file; ``catalog_file`` is the one that the catalog has for the version, "" if it has none.
+    """
+
+    catalog_file: str = ""
 
 
 class IcebergExportError(TxlogError):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
+from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
@@ -24,6 +24,7 @@ from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.util.lazy import cached_property
+from txlog.util.logs import logger
 from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import ColumnRules, SchemaMode
@@ -362,7 +363,11 @@ class Table(Readable, metaclass=Hinted):
 
         given = hooks, key_cache_size, workers, time_zone
         open_table = _open_table(uri, storage_options, retry, credential_provider, *given)
-        state = open_table.log.newest_state()
+        try:
+            state = open_table.log.newest_state()
+        except ForkedTableError as error:  # `repair` and `verify` work, and everything else raises it again
+            logger.warning("%s: %s", open_table.uri, error)
+            return cls(open_table)
         with TxlogError.located(open_table.uri, state.version):
             check_can_read(state.protocol, state.metadata)
         return cls(open_table)
@@ -457,7 +462,7 @@ class Table(Readable, metaclass=Hinted):
     @property
     def uri(self) -> str:
         """The location, without credentials."""
-        return self._open_table.uri
+        return str(self._open_table.uri)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -1630,12 +1635,17 @@ class Table(Readable, metaclass=Hinted):
     ) -> RepairResult:
         """Find live files that are gone, and with ``remove`` take them out of the table, so the rest can be read.
 
-        Call it without arguments first: it then changes nothing, and says which rows, partitions and bytes would be
+        Call it without arguments first: it then changes no version, and says which rows, partitions and bytes would be
         lost. Restore the files from a copy if there is one: rows that are taken out do not come back. A file also
         counts if its deletion vector is gone, since without it deleted rows would come back.
 
+        Of a table that a catalog manages, published versions that the catalog has forgotten are first offered to it
+        again, with and without ``remove``: nothing is lost by that.
+
         Args:
-            remove: Remove the files from the table, as a new version. Files that are there again stay.
+            remove: Remove the files from the table, as a new version. Files that are there again stay. If a catalog has
+                another commit than the published one as a version, keep the published one, which is what writers of
+                txlog acknowledged.
             allow_empty: Remove them even if not one file of the table is left.
             user_metadata: A note for the table's history.
             workers: Where files are looked up, as for `open`. Default: the workers of this handle.
@@ -1644,6 +1654,8 @@ class Table(Readable, metaclass=Hinted):
             The missing files, what is lost with them, and the version that removed them.
 
         Raises:
+            ForkedTableError: The catalog and the log's folder have different commits; the message says what each of
+                them is, and which can be kept.
             InvalidInputError: No file of the table is there, or the table is append-only.
             StorageError: The store did not answer for every file; nothing was changed.
             CorruptLogError: The log is damaged.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from txlog.catalogs.unity.messages import LoadedTable
 from txlog.errors import (
     CommitStateUnknownError,
     CorruptLogError,
+    ForkedTableError,
     NotFoundError,
     StorageError,
     TableExistsError,
@@ -24,7 +25,7 @@ from txlog.errors import (
 )
 from txlog.store.base import LogCapabilities, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
-from txlog.store.versions import Attempt, VersionFile, VersionLog
+from txlog.store.versions import Attempt, Fork, Mended, VersionFile, VersionLog
 from txlog.testing.contract import VERSION_LOG_CONTRACT
 from txlog.testing.unity_server import UnityServer
 
@@ -88,6 +89,15 @@ class AfterFirst:
 
     def publish(self, version: int) -> None:
         self._versions.publish(version + 1)
+
+    def forks(self) -> Sequence[Fork]:
+        return self._versions.forks()
+
+    def mend(self, *, give_up: bool) -> Mended:
+        return self._versions.mend(give_up=give_up)
+
+    def wait_by(self, policy: RetryPolicy) -> None:
+        self._versions.wait_by(policy)
 
     def round_trip_s(self) -> float:
         return self._versions.round_trip_s()
@@ -227,6 +237,22 @@ def test_a_published_file_that_the_catalog_does_not_name_is_no_version(server: U
     assert (opened(server).version, rows(server)) == (1, 1)
 
 
+def test_an_answer_that_names_another_writers_commit_is_no_acknowledgement(server: UnityServer) -> None:
+    """As of a proxy that gives an older answer: a status does not say whose version it is."""
+    table, other = created(server), opened(server)
+    whole = server._answered
+
+    def answered(method: str, *rest: Any) -> tuple[int, Any]:
+        if method == "POST":
+            server._answered = whole  # type: ignore[method-assign]
+            other.append(ROW)
+            return whole("GET", *rest)  # 200, and version 1 is the other writer's
+        return whole(method, *rest)
+
+    server._answered = answered  # type: ignore[method-assign]
+    assert (table.append(ROW).version, rows(server)) == (2, 2)
+
+
 def test_a_staged_file_without_the_catalogs_word_is_no_version(server: UnityServer) -> None:
     table = created(server)
     server.switches.cut = Once("before", times=10_000)
@@ -235,15 +261,6 @@ def test_a_staged_file_without_the_catalogs_word_is_no_version(server: UnityServ
     server.switches.cut = None
     assert len(os.listdir(f"{table.uri}/_delta_log/_staged_commits")) == 1
     assert (opened(server).version, rows(server)) == (0, 0)
-
-
-def test_a_published_file_with_other_content_is_reported_and_not_read(server: UnityServer) -> None:
-    table = created(server)
-    (Path(table.uri) / "_delta_log" / f"{1:020}.json").write_bytes(b"{}")
-    table.append(ROW)
-    assert rows(server) == 1
-    with pytest.raises(CorruptLogError, match="without the catalog"):
-        versions_of(opened(server)).publish(1)
 
 
 def test_a_version_whose_staged_file_is_deleted_once_it_is_published_is_still_read(server: UnityServer) -> None:
@@ -260,8 +277,8 @@ def test_a_version_whose_staged_file_is_deleted_once_it_is_published_is_still_re
     assert len(late.read(1)) == late_stat.size
     late.make_durable(1)
     (Path(table.uri) / "_delta_log" / f"{1:020}.json").write_bytes(b"{}")
-    with pytest.raises(CorruptLogError, match="bytes"):
-        late.read(1)
+    with pytest.raises(ForkedTableError, match="is another commit"):
+        versions_of(opened(server)).read(1)
 
 
 def test_an_accepted_commit_whose_file_is_cut_off_is_reported(server: UnityServer) -> None:
@@ -271,6 +288,8 @@ def test_an_accepted_commit_whose_file_is_cut_off_is_reported(server: UnityServe
     table._open_table.post_commit.drain()
     (staged,) = (Path(table.uri) / "_delta_log" / "_staged_commits").iterdir()
     staged.write_bytes(staged.read_bytes()[:-10])
+    assert rows(server) == 1  # it is published
+    (Path(table.uri) / "_delta_log" / f"{1:020}.json").unlink()
     with pytest.raises(CorruptLogError, match="bytes"):
         opened(server)
 
@@ -307,7 +326,6 @@ def test_nothing_is_published_above_a_version_that_is_not_in_the_folder(server: 
     versions = versions_of(opened(server))
     last = max((each for each in versions._known.commits.values()), key=lambda each: each.version)
     versions._known = msgspec.structs.replace(versions._known, commits={4: last})
-    versions._published = 3
     log = Path(table.uri) / "_delta_log"
     for version in (3, 4):
         (log / f"{version:020}.json").unlink()
@@ -328,7 +346,7 @@ def test_a_gap_that_another_program_made_is_reported(server: UnityServer) -> Non
     table = created(server)
     name = f"{5:020}.{'0' * 8}-{'0' * 4}-{'0' * 4}-{'0' * 4}-{'0' * 12}.json"
     record = {"version": 5, "timestamp": 1, "file-name": name, "file-size": 1, "file-modification-timestamp": 1}
-    server.table(NAME).update(commits=[record], latest=5, has_commits=True)
+    server.table(NAME).update(commits=[record], latest=5, newest=name)
     with pytest.raises(CorruptLogError):
         opened(server)
     with pytest.raises((CorruptLogError, txlog.NotFoundError)):
@@ -349,7 +367,7 @@ def test_a_time_that_does_not_rise_is_not_sent(server: UnityServer) -> None:
 def test_a_name_that_is_no_staged_commit_is_not_read(server: UnityServer, name: str) -> None:
     created(server)
     record = {"version": 1, "timestamp": 1, "file-name": name, "file-size": 1, "file-modification-timestamp": 1}
-    server.table(NAME).update(commits=[record], latest=1, has_commits=True)
+    server.table(NAME).update(commits=[record], latest=1, newest=name)
     with pytest.raises(CorruptLogError, match="no staged commit"):
         opened(server)
 

@@ -364,3 +364,80 @@ def test_each_commit_after_a_checkpoint_without_checksums_is_read_once(
     commits = [name for name in read if name.endswith(".json") and "checkpoint" not in name]
     assert len({*commits}) == 30
     assert len(commits) <= 31
+
+
+# --- MANAGED, but not managed by the catalog ----------------------------------------------------------------------
+
+
+def sample(server: UnityServer, folder: Path) -> Path:
+    """A table as the one that real servers ship: MANAGED, two versions, and the server knows of none."""
+    plain = txlog.Table.create(folder / "sample", "id bigint, note string")
+    plain.append(rows(*range(15)))
+    server.add_table("main.s.sample", plain.uri, "MANAGED")
+    return folder / "sample"
+
+
+def test_a_managed_table_whose_commits_the_catalog_does_not_decide_is_read_and_written_by_its_log(
+    server: UnityServer, tmp_path: Path
+) -> None:
+    folder = sample(server, tmp_path)
+    table = txlog.Table.open("uc://main.s.sample")
+    assert (table.version, ids(table)) == (1, list(range(15)))
+    assert table.append(rows(15)).version == 2
+    assert server.table("main.s.sample")["latest"] == 0, "the catalog was asked to accept a commit"
+    assert ids(txlog.Table.open(folder)) == ids(txlog.Table.open("uc://main.s.sample")) == list(range(16))
+    assert table.verify().is_sound
+
+
+def test_a_catalog_and_a_log_that_do_not_agree_who_decides_are_refused(
+    server: UnityServer, table: txlog.Table, tmp_path: Path
+) -> None:
+    """As Delta's kernel refuses them: with a version of the catalog, and a log that is managed by its files."""
+    sample(server, tmp_path)
+    record = server.table("main.s.sample")
+    record["properties"] = {"delta.feature.catalogManaged": "supported"}
+    for use in (txlog.Table.open, lambda uri: txlog.write(uri, rows(1))):
+        with pytest.raises(UnsupportedFeatureError, match="lacks catalogManaged"):
+            use("uc://main.s.sample")
+    record["properties"], record["latest"] = {}, 1
+    with pytest.raises(UnsupportedFeatureError, match="has accepted commits"):
+        txlog.Table.open("uc://main.s.sample")
+    assert txlog.Table.open(tmp_path / "sample").version == 1
+    server.table(NAME)["protocol"], server.table(NAME)["properties"] = None, {}
+    with pytest.raises(UnsupportedFeatureError, match="does not say so"):
+        txlog.Table.open(URI)
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_errors_and_log_lines_name_the_table_and_no_folder_of_ids(
+    server: UnityServer, table: txlog.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = txlog.Table.create(tmp_path / "external", "id bigint, note string")
+    server.add_table("main.s.external", plain.uri)
+    caplog.set_level("DEBUG", "txlog")
+    for name in (NAME, "main.s.external"):
+        named = txlog.Table.open(f"uc://{name}")
+        for use in (
+            lambda named=named: named.append(pa.table({"nothing": [1]})),
+            lambda named=named: named.append(pa.table({"id": ["x"], "note": ["y"]})),
+            lambda named=named: named.delete("nothing = 1"),
+            lambda named=named: named.snapshot(99),
+            lambda named=named: named.to_arrow(columns=["nothing"]),
+            lambda named=named: named.restore(99),
+            lambda named=named: named.add_constraint("wrong", "nothing > 1"),
+        ):
+            with pytest.raises(txlog.TxlogError) as raised:
+                use()
+            assert raised.value.table == f"uc://{name}", raised.value
+            assert named.uri not in str(raised.value)
+        named.append(rows(1))
+        assert isinstance(named.uri, str)
+        assert Path(named.uri).is_dir()
+        log = Path(named.uri) / "_delta_log" / commit_name(named.version)
+        assert f"uc://{name}: committed v1" in caplog.text
+        assert named.uri not in caplog.text
+        copied = pickle.loads(pickle.dumps(raised.value))
+        assert (copied.table, str(copied)) == (raised.value.table, str(raised.value))
+        assert log.exists()

@@ -186,7 +186,7 @@ KEYS = {
     " smallest_bytes table version",
     "files": "modified_ms partition path rows size_bytes uri",
     "verify": "checkpoints commits data_files findings sound table version",
-    "probe-store": "problems racers round_trip_s safe table winners",
+    "probe-store": "notes problems racers round_trip_s safe table winners",
     "checkpoint": "table version",
     "iceberg": "attempts catalog_entry metadata_location snapshots table version",
     "compact-log": "compaction table",

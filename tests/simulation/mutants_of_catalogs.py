@@ -14,8 +14,9 @@ import pytest
 
 from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.credentials import VendedCredentials
+from txlog.catalogs.unity.publications import Publications
 from txlog.commit.alone import CommitRun, _Seen
-from txlog.errors import AccessError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.errors import AccessError, ForkedTableError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.protocol.log_names import STAGED
 from txlog.store.base import PutOutcome
 from txlog.store.versions import FolderVersions
@@ -39,7 +40,46 @@ def publishes_before_the_catalog_has_accepted(patch: pytest.MonkeyPatch) -> None
 
 def reports_what_it_has_not_published(patch: pytest.MonkeyPatch) -> None:
     """The catalog forgets the only record of a commit."""
-    patch.setattr(CatalogLog, "publish", lambda self, version: setattr(self, "_published", version))
+    patch.setattr(CatalogLog, "publish", lambda self, version: None)
+    patch.setattr(CatalogLog, "make_durable", lambda self, version: None)
+    patch.setattr(CatalogLog, "_reportable", lambda self, known: max(known.commits, default=None))
+
+
+def acknowledges_what_is_accepted_and_not_published(patch: pytest.MonkeyPatch) -> None:
+    """A catalog that forgets the commit then accepts another one as the same version."""
+    patch.setattr(CatalogLog, "_acknowledged", lambda self, version, before: PutOutcome.WRITTEN)
+
+
+def takes_a_published_file_for_its_own(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is published under the name of a version is taken for the commit that the catalog has accepted."""
+    real = Publications.publish
+
+    def publish(self: Any, record: Any) -> None:
+        try:
+            real(self, record)
+        except ForkedTableError:
+            self._compared[record.version] = record.file_name
+
+    patch.setattr(Publications, "publish", publish)
+
+
+def publishes_over_another_commit(patch: pytest.MonkeyPatch) -> None:
+    """What the catalog says now replaces what was published before."""
+    real = Publications.publish
+
+    def publish(self: Any, record: Any) -> None:
+        try:
+            real(self, record)
+        except ForkedTableError:
+            body = self._folder.read(f"{STAGED}/{record.file_name}")
+            self._folder.put(FolderVersions.name_of(record.version), body)
+
+    patch.setattr(Publications, "publish", publish)
+
+
+def repairs_by_what_the_catalog_says(patch: pytest.MonkeyPatch) -> None:
+    """What the catalog has forgotten is not offered to it, since its word alone makes a version."""
+    patch.setattr(CatalogLog, "_forks", lambda self: [])
 
 
 def leaves_a_gap_after_version_0(patch: pytest.MonkeyPatch) -> None:
@@ -188,6 +228,10 @@ CATALOG_MUTANTS: dict[str, tuple[Mutant, str]] = {
     for mutant, scenario in (
         (publishes_before_the_catalog_has_accepted, "a-catalog-decides-between-appenders"),
         (reports_what_it_has_not_published, "a-catalog-that-refuses-repeats"),
+        (acknowledges_what_is_accepted_and_not_published, "a-catalog-that-loses-a-commit"),
+        (takes_a_published_file_for_its_own, "a-catalog-that-loses-a-commit"),
+        (publishes_over_another_commit, "a-catalog-that-loses-a-commit"),
+        (repairs_by_what_the_catalog_says, "a-catalog-that-loses-a-commit"),
         (leaves_a_gap_after_version_0, "a-catalog-decides-between-appenders"),
         (trusts_a_refusal, "a-catalog-that-refuses-repeats"),
         (takes_a_published_commit_of_its_own_for_a_loss, "a-catalog-that-refuses-repeats"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from txlog.errors import StorageError, UnsupportedFeatureError
-from txlog.store.base import PutOutcome
+from txlog.store.base import PutOutcome, last_answer
 from txlog.store.open import open_store
 from txlog.store.probe import probe_newest_commit, probe_store
 from txlog.store.table_store import TableStore
@@ -54,6 +54,14 @@ class SilentLogStore(MemoryLogStore):
     """Never answers, and nothing lands."""
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        return PutOutcome.UNKNOWN
+
+
+class WordyLogStore(MemoryLogStore):
+    """Refuses each put in words of its own, which say nothing about what landed."""
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        last_answer.words = "400 Bad Request: InvalidHeaderValue"
         return PutOutcome.UNKNOWN
 
 
@@ -125,6 +133,11 @@ def test_a_store_that_does_not_answer_once_is_probed_again(lands_late: bool) -> 
 def test_a_store_that_does_not_answer_cannot_be_probed() -> None:
     with pytest.raises(StorageError, match="could not be probed"):
         probe_store(table_store(SilentLogStore()))
+
+
+def test_a_store_that_refuses_every_put_is_quoted() -> None:
+    with pytest.raises(StorageError, match="400 Bad Request: InvalidHeaderValue"):
+        probe_store(table_store(WordyLogStore()))
 
 
 def test_a_refused_put_of_the_newest_commit_proves_the_store() -> None:

@@ -14,6 +14,7 @@ import msgspec
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
 from txlog.store.versions import VersionLog
+from txlog.util.wording import NamedLocation
 
 __all__ = ["TableCatalog", "TablePlace"]
 
@@ -26,7 +27,8 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     ``name`` is the full name in the catalog. ``credential_provider`` is called again when its credentials expire.
     ``owner`` makes what decides the table's versions; None: commits go by path. ``properties`` are those that version 0
     of a table must have in this catalog. ``address`` is what any process can pass to `Table.open` as location and
-    options, without secrets, if ``uri`` is not enough; ``known_as`` is then the name that errors give people.
+    options, without secrets, if ``uri`` is not enough; ``known_as`` is then the name that errors and log lines give
+    people.
     """
 
     uri: str
@@ -48,12 +50,12 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def store(self) -> TableStore:
         """The table's stores, with the owner of its versions. Makes no request."""
         store = open_store(self.uri, self.storage_options, self.credential_provider)
+        if self.known_as is not None:
+            store = msgspec.structs.replace(store, uri=NamedLocation(store.uri, self.known_as))
         owner = None if self.owner is None else self.owner(store)
         if self.address is None and owner is None:
             return store
-        return msgspec.structs.replace(
-            store, owner=owner, address=self.address, known_as=self.known_as, new_properties=self.properties
-        )
+        return msgspec.structs.replace(store, owner=owner, address=self.address, new_properties=self.properties)
 
 
 class TableCatalog(Protocol):

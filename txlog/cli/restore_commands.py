@@ -83,7 +83,8 @@ def repair(
 ) -> None:
     """Show files that are gone, and what is lost with them; with --remove, take them out.
 
-    Without --remove nothing is changed. Restore the files from a copy if you can: their rows do not come back.
+    Without --remove no version is changed. Restore the files from a copy if you can: their rows do not come back. A
+    catalog that has forgotten published versions gets them back.
     """
     with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("looking for files"):
@@ -92,7 +93,9 @@ def repair(
 
 
 def _repaired(done: RepairResult) -> list[RenderableType]:
-    shown: list[RenderableType] = [Text(f"missing: {path}") for path in done.files[:_PATHS_SHOWN]]
+    shown: list[RenderableType] = [Text(f"version {version}: the catalog has it again") for version in done.offered]
+    shown += [Text(f"given up for what is published: {path}") for path in done.given_up]
+    shown += [Text(f"missing: {path}") for path in done.files[:_PATHS_SHOWN]]
     if len(done.files) > _PATHS_SHOWN:
         shown.append(Text(f"... and {len(done.files) - _PATHS_SHOWN:,} more"))
     for each in done.partitions[:_PATHS_SHOWN]:
@@ -100,7 +103,7 @@ def _repaired(done: RepairResult) -> list[RenderableType]:
         rows = "unknown rows" if each.rows is None else counted(each.rows, "row")
         shown += [Text(f"{named}: {rows}, {counted(each.files, 'file')}")] if named else []
     if not done.files:
-        return [Text(f"all {counted(done.files_checked, 'file')} are there")]
+        return [*shown, Text(f"all {counted(done.files_checked, 'file')} are there")]
     rows = "an unknown number of rows" if done.rows is None else counted(done.rows, "row")
     size = f"{counted(len(done.files), 'file')} of {done.files_checked:,}, {rows}, {human_size(done.size_bytes)}"
     end = f"took out {size}, as version {done.version}"

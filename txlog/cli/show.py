@@ -333,6 +333,8 @@ _REPAIRS = {
     " rows again.": ("missing-file",),
     "A truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
     " table.transaction(), and write its rows again.": ("wrong-size",),
+    "A version that the catalog and the log's folder have differently: txlog repair gives the catalog back what it has"
+    " forgotten, or says what cannot be kept. Move neither of the two away.": ("forked-version",),
     "A key with several rows: an upsert of one row with this key replaces all of them. Appends add such rows; upserts"
     " on these columns do not.": ("repeated-key",),
 }
@@ -353,10 +355,9 @@ def probe_facts(report: ProbeReport) -> Facts:
 
 def probe_shown(report: ProbeReport) -> list[RenderableType]:
     race = f"{report.winners} of {report.racers} racers won, a put takes {report.round_trip_s * 1000:.1f} ms"
-    if report.is_safe:
-        return [Text.assemble(("safe", "green"), f" for concurrent writers: {race}")]
-    problems = [Text(f"- {problem}") for problem in report.problems]
-    return [Text.assemble(("not safe", "bold red"), f" for concurrent writers: {race}"), *problems]
+    verdict = ("safe", "green") if report.is_safe else ("not safe", "bold red")
+    problems = [Text(f"- {problem}") for problem in (*report.problems, *report.notes)]
+    return [Text.assemble(verdict, f" for concurrent writers: {race}"), *problems]
 
 
 # --- small things -------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ OPTIONS = {
     "partition_by": "--partition-by",
     "properties": "--property",
     "read_version": "--read-version",
+    "remove": "--remove",
     "retention_hours": "--retention-hours",
     "row_kind": "--row-kind",
     "row_kinds": "--row-kinds",

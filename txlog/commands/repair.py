@@ -1,5 +1,7 @@
 """Takes files that are gone out of a table, so that the others can be read again; or says what would be lost.
 
+First it mends what the owner of the versions and the log's folder differ about (`VersionLog.mend`).
+
 In: an open table. Out: a `RepairResult`, and one version that removes the live files that the store lacks, or whose
 deletion vectors it lacks. A file counts as gone if neither a list of the table's folder nor a look at the file itself
 finds it; if the store fails or refuses either, nothing is changed. PROTOCOL.md, "Add File and Remove File".
@@ -8,6 +10,8 @@ finds it; if the store fails or refuses either, nothing is changed. PROTOCOL.md,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
@@ -48,12 +52,15 @@ def repair(
     workers: GivenWorkers | None = None,
 ) -> RepairResult:
     """Find the files that are gone, and with ``remove`` commit their removal. Raises what `Table.repair` raises."""
+    with TxlogError.located(open_table.uri):
+        mended = open_table.store.versions.mend(give_up=remove)
     running = open_table.workers(workers, 1 if open_table.store.has_cheap_calls else _LOOKS_AT_ONCE)
     for attempt in range(_ATTEMPTS_MAX):
         state = open_table.log.newest_state()
         open_table.check_maintainable(state)
         with TxlogError.located(open_table.uri, state.version):
             lost, result = _lost(open_table, state, running)
+        result = replace(result, offered=mended.accepted, given_up=mended.given_up)
         if not remove or not lost:
             return result
         if len(lost) == result.files_checked and not allow_empty:

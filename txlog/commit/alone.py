@@ -558,7 +558,7 @@ class CommitRun:
             if self.uncertain:
                 # An earlier put may have landed, and a definite failure of this one does not change that.
                 raise self._unknown(f"a later attempt failed ({error.message})") from error
-            error.table, error.version = self.log.uri, self.target
+            error.table, error.version = self.log.uri, self.target if error.version is None else error.version
             self._take_back_files(error)
             raise
 

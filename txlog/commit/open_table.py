@@ -75,6 +75,7 @@ class OpenTable:
         if not isinstance(hooks, CommitHooks | None):
             raise invalid("hooks", hooks, "an instance of a subclass of txlog.CommitHooks", table=store.uri)
         self.retry = retry or RetryPolicy()
+        store.versions.wait_by(self.retry)
         self._hooks = hooks
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
         self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)

@@ -112,7 +112,8 @@ def _undecided(open_table: OpenTable, txn_id: str, version: int) -> Iterator[Non
 
 def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], object] | None) -> bool:
     """Whether that commit created the table, if version 0 is still free."""
-    if open_table.log.versions.capabilities.needs_sync:
+    capabilities = open_table.log.versions.capabilities
+    if capabilities.needs_sync and not capabilities.remembers_versions:
         return False  # on a disk a put has ended when its call returns: none is still under way
     return resolve_creation(open_table.uri, lambda: open_table, txn_id, create)
 

@@ -54,6 +54,15 @@ class LogListing(msgspec.Struct, frozen=True):
         newest_checkpoint = self.checkpoints[0].version if self.checkpoints else -1
         return max(newest_checkpoint, max(self.commits, default=-1))
 
+    def up_to(self, version: int) -> LogListing:
+        """Without what stands on newer versions, which their owner does not have (any more)."""
+        return LogListing(
+            {each: file for each, file in self.commits.items() if each <= version},
+            tuple(each for each in self.checkpoints if each.version <= version),
+            tuple(each for each in self.compacted if each.version <= version),
+            tuple(each for each in self.checksums if each <= version),
+        )
+
 
 class LogSegment(msgspec.Struct, frozen=True):
     """The files that make up version ``version``.

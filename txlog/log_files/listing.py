@@ -32,7 +32,11 @@ def list_log(store: TableStore, first: int = 0, files: Sequence[ObjectMeta] | No
     """
     listing = read_listing(store.log.list_from(version_prefix(first)) if files is None else files)
     versions = store.versions.tail(first - 1, listing.commits)
-    return listing if versions is listing.commits else replace(listing, commits=versions)
+    if versions is listing.commits:
+        return listing
+    if store.versions.capabilities.remembers_versions:
+        listing = listing.up_to(max(versions, default=first - 1))
+    return replace(listing, commits=versions)
 
 
 # --- the file `_last_checkpoint` -----------------------------------------------------------------------------------

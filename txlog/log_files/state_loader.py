@@ -295,7 +295,7 @@ class StateLoader:
     def _built(self, builder: StateBuilder, segment: LogSegment) -> TableState:
         state = builder.build(segment, self._time_zone, table=self._table, first=self._versions.name_of(0))
         with TxlogError.located(self._table, state.version):
-            check_owner(state.protocol, is_owned=self._versions.capabilities.publishes)
+            check_owner(state.protocol, is_owned=self._versions.capabilities.publishes, known_as=self._store.known_as)
         return state
 
     def _list(self, version: int) -> LogListing:

@@ -93,11 +93,29 @@ def check_can_tend(protocol: Protocol, metadata: Metadata) -> None:
     _check_can_change(protocol, metadata, "maintain", _RULES_OF_NEW_FILES)
 
 
-def check_owner(protocol: Protocol, *, is_owned: bool, before: Protocol | None = None) -> None:
+def check_owner(
+    protocol: Protocol, *, is_owned: bool, before: Protocol | None = None, known_as: str | None = None
+) -> None:
     """Raise UnsupportedFeatureError if a catalog decides the commits of the table, and it was not opened through one,
-    or if a change from the protocol ``before`` would take the table away from its catalog."""
+    or if a change from the protocol ``before`` would take the table away from its catalog.
+
+    The log's own features say who decides. A catalog that says otherwise of the table that it is ``known_as`` does not
+    fit to its log, and neither is believed.
+    """
     is_managed = CATALOG_MANAGED in _writer_features(protocol)
-    if is_managed and not is_owned:
+    if is_managed and not is_owned and known_as is not None:
+        message = (
+            "the table's log says that a catalog decides its commits (catalogManaged), and the catalog that has the"
+            " name does not say so: whichever of them is wrong, a commit could be lost. Ask the catalog's administrator"
+            " which table this is"
+        )
+    elif is_owned and not is_managed and before is None:
+        message = (
+            "the catalog says that it decides the table's commits, and the table's log does not (it lacks"
+            " catalogManaged), so that other writers commit by its files: whichever of them is wrong, a commit could be"
+            " lost. Ask the catalog's administrator which table this is"
+        )
+    elif is_managed and not is_owned:
         message = (
             "a catalog decides the commits of this table (catalogManaged), so its location alone cannot be used: open"
             ' it by its name, as txlog.Catalog(address).table("catalog.schema.table") or uc://catalog.schema.table'

@@ -320,6 +320,9 @@ class RepairResult(msgspec.Struct, frozen=True):
         partitions: What each partition loses.
         without_vector: Those of the files that are there, but whose deletion vectors are missing: without these,
             deleted rows would come back. A vacuum deletes the files later, so what was in them can be saved until then.
+        offered: Published versions that the table's catalog had forgotten, and has again.
+        given_up: Commits of the catalog that are not in the table any more, since another one was published as their
+            version, as files below the log.
     """
 
     version: int | None
@@ -329,6 +332,8 @@ class RepairResult(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     partitions: tuple[LostPartition, ...] = ()
     without_vector: tuple[str, ...] = ()
+    offered: tuple[int, ...] = ()
+    given_up: tuple[str, ...] = ()
 
     def at(self, version: int) -> RepairResult:
         """The result after its commit.
@@ -348,12 +353,14 @@ class RepairResult(msgspec.Struct, frozen=True):
             The fields by name.
         """
         partitions = [{**asdict(each), "values": dict(each.values)} for each in self.partitions]
-        lists = {"files": list(self.files), "without_vector": list(self.without_vector)}
+        names = ("files", "without_vector", "offered", "given_up")
+        lists = {name: list(getattr(self, name)) for name in names}
         return {**asdict(self), "partitions": partitions, **lists}
 
     def __str__(self) -> str:
         if not self.files:
-            return f"RepairResult(all {counted(self.files_checked, 'file')} are there)"
+            again = f", the catalog has {counted(len(self.offered), 'version')} again" if self.offered else ""
+            return f"RepairResult(all {counted(self.files_checked, 'file')} are there{again})"
         rows = "an unknown number of rows" if self.rows is None else counted(self.rows, "row")
         parts = [
             f"{counted(len(self.files), 'file')} of {self.files_checked:,} missing",

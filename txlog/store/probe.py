@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.store.base import LogStore, PutOutcome
+from txlog.store.base import LogStore, PutOutcome, last_answer
 from txlog.store.local import LocalLogStore
 from txlog.store.table_store import TableStore
 from txlog.store.versions import Attempt, VersionLog
@@ -37,7 +37,8 @@ class ProbeReport(msgspec.Struct, frozen=True):
         racers: The number of threads that raced to create one key.
         winners: How many of them the store told that they had created it.
         round_trip_s: The median time of a put, in seconds.
-        problems: What the store does wrong; empty for a store that two writers can share.
+        problems: What the store or the catalog does wrong; empty for a store that two writers can share.
+        notes: What could not be looked at, and what to look for.
     """
 
     uri: str
@@ -45,6 +46,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
     winners: int
     round_trip_s: float
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def is_safe(self) -> bool:
@@ -127,13 +129,15 @@ def probe_newest_commit(versions: VersionLog, newest: Attempt) -> bool:
 
 
 def _create_again(store: TableStore, name: str) -> list[str]:
+    last_answer.words = ""
     for puts in range(1, _FIRST_PUTS + 1):  # a busy store refuses some, or its answer is lost
         first = store.log.put_if_absent(name, b"first")
-        if first is not PutOutcome.UNKNOWN or _exists(store.log, name):
+        if first not in (PutOutcome.UNKNOWN, PutOutcome.BLOCKED) or _exists(store.log, name):
             break
         ambient.sleep(0.1 * puts)
     else:
-        raise StorageError(f"the store could not be probed: {_FIRST_PUTS} puts had no answer", table=store.uri)
+        said = f"; the store's last answer: {last_answer.words}" if last_answer.words else ""
+        raise StorageError(f"the store could not be probed: {_FIRST_PUTS} puts did not land{said}", table=store.uri)
     if first is PutOutcome.ALREADY_EXISTS and puts == 1:  # else an earlier put may have landed late
         return ["it reports that a never used name already exists"]
     problems = []

@@ -27,8 +27,7 @@ class TableStore(msgspec.Struct, frozen=True):
     ``commit_queue`` is where the table's writers queue before they commit.
     ``owner`` decides which commit becomes a version; None: whoever creates the next file in the folder.
     ``address`` is a location and options without secrets by which any process finds the table with its owner; None:
-    ``uri`` is enough. ``known_as`` is the name by which a catalog's users find the table, if ``uri`` does not open it.
-    ``new_properties`` are those that version 0 must have if the owner is to accept it.
+    ``uri`` is enough. ``new_properties`` are those that version 0 must have if the owner is to accept it.
     """
 
     uri: str
@@ -41,8 +40,12 @@ class TableStore(msgspec.Struct, frozen=True):
     waiting: LogStore | None = None
     owner: VersionLog | None = None
     address: tuple[str, Mapping[str, str]] | None = None
-    known_as: str | None = None
     new_properties: Mapping[str, str] = {}
+
+    @property
+    def known_as(self) -> str | None:
+        """The name under which a catalog has the table; None for a table that was opened by its location."""
+        return getattr(self.uri, "known_as", None)
 
     @property
     def versions(self) -> VersionLog:

@@ -17,8 +17,9 @@ import msgspec
 from txlog.protocol.actions import Action
 from txlog.protocol.log_names import commit_name, commit_version, version_prefix
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
+from txlog.store.retry import RetryPolicy
 
-__all__ = ["Attempt", "FolderVersions", "VersionFile", "VersionLog"]
+__all__ = ["Attempt", "FolderVersions", "Fork", "Mended", "VersionFile", "VersionLog"]
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -30,6 +31,25 @@ class Attempt(msgspec.Struct, frozen=True):
     version: int
     body: bytes
     actions: Sequence[Action] = ()
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """A version of which the log's folder and another owner have different commits.
+
+    ``published`` is the file in the folder, ``owned`` the one that the owner names, "" if it has no such version.
+    """
+
+    version: int
+    published: str
+    owned: str
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """What was done to forks: published versions that the owner has ``accepted`` again, and its own files that were
+    ``given_up`` for what is published."""
+
+    accepted: tuple[int, ...] = ()
+    given_up: tuple[str, ...] = ()
 
 
 class VersionFile(Protocol):
@@ -53,9 +73,10 @@ class VersionLog(Protocol):
     def put(self, attempt: Attempt) -> PutOutcome:
         """Make the attempt its version, atomically and durably, if no other attempt is.
 
-        One request, no hidden retry. Raises a TxlogError only if it is certain that nothing of this call landed or ever
-        will; any doubtful outcome is UNKNOWN. After ALREADY_EXISTS the version may be this same attempt: read it back.
-        After BLOCKED nothing of this call landed, and it may be called again.
+        One request, no hidden retry. WRITTEN is said only of a version that no other commit can contradict: an owner
+        that may forget has it published before. Raises a TxlogError only if it is certain that nothing of this call
+        landed or ever will, or a ForkedTableError; any doubtful outcome is UNKNOWN. After ALREADY_EXISTS the version
+        may be this same attempt: read it back. After BLOCKED nothing of this call landed, and it may be called again.
         """
 
     def read(self, version: int) -> bytes:
@@ -73,14 +94,29 @@ class VersionLog(Protocol):
         """
 
     def make_durable(self, version: int) -> None:
-        """Make a version that another program wrote survive a power cut. Raises NotFoundError, StorageError."""
+        """Make a version that another program wrote survive a power cut, and whatever its owner forgets. Raises
+        NotFoundError, StorageError, ForkedTableError."""
 
     def publish(self, version: int) -> None:
         """Make the versions up to this one files of the log's folder, in order and durably.
 
-        Anybody may do so, at any time. What stands on a version in the folder, such as a checkpoint, needs it; an
-        acknowledgement does not. Raises StorageError, CorruptLogError.
+        Anybody may do so, at any time. What stands on a version in the folder, such as a checkpoint, needs it. No
+        file is published over another one. Raises StorageError, CorruptLogError, ForkedTableError.
         """
+
+    def forks(self) -> Sequence[Fork]:
+        """The versions of which the folder and the owner have different commits, ascending: what `put` raises
+        ForkedTableError for. Raises StorageError."""
+
+    def mend(self, *, give_up: bool) -> Mended:
+        """Have the owner accept published versions that it lacks, in order. With ``give_up``, also have it take the
+        published commit of a version for its own one.
+
+        Raises ForkedTableError, which says what cannot be kept, and StorageError; it may be called again.
+        """
+
+    def wait_by(self, policy: RetryPolicy) -> None:
+        """For how long calls wait for an owner that does not answer; a folder's store has its own options for that."""
 
     def round_trip_s(self) -> float:
         """The measured median time of a put, in seconds (0.0 before the first): waits are scaled to it."""
@@ -119,6 +155,15 @@ class FolderVersions:
 
     def publish(self, version: int) -> None:
         """A version is its file here."""
+
+    def forks(self) -> Sequence[Fork]:
+        return ()
+
+    def mend(self, *, give_up: bool) -> Mended:
+        return Mended()
+
+    def wait_by(self, policy: RetryPolicy) -> None:
+        """The store has options for that."""
 
     def round_trip_s(self) -> float:
         return self._folder.round_trip_s()

@@ -7,13 +7,14 @@ somebody publishes it; then its record may be dropped from the book.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import commit_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
-from txlog.store.versions import Attempt, FolderVersions, VersionFile
+from txlog.store.retry import RetryPolicy
+from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
 from txlog.testing.memory_store import MemoryLogStore
 
 __all__ = ["OwnedVersions", "VersionOwner", "publish"]
@@ -103,6 +104,16 @@ class OwnedVersions:
 
     def publish(self, version: int) -> None:
         publish(self._owner, self._folder)
+
+    def forks(self) -> Sequence[Fork]:
+        """This owner forgets nothing that is not published."""
+        return ()
+
+    def mend(self, *, give_up: bool) -> Mended:
+        return Mended()
+
+    def wait_by(self, policy: RetryPolicy) -> None:
+        """It answers each call, or fails it."""
 
     def round_trip_s(self) -> float:
         return self._owner.round_trip_s()

@@ -2,10 +2,11 @@
 
 In: HTTP requests on the loopback interface. Out: the answers that real servers were seen to give, with their limits
 and holes. The two server versions and the specification disagree at some points, and each disagreement is a switch.
-Its book is in a file, so it can be killed and started again. It shares no code with txlog's client. Unity Catalog,
-"api/delta.yaml", "ManagedTablesSpec.md".
+Its book is in a file, so it can be killed and started again; `UnityServer.go_back` and the argument ``SYNC_MS`` make it
+forget what it had accepted, as a server does whose database is synced late. It shares no code with txlog's client.
+Unity Catalog, "api/delta.yaml", "ManagedTablesSpec.md".
 
-Run it by itself: ``python -m txlog.testing.unity_server FOLDER [PORT]``.
+Run it by itself: ``python -m txlog.testing.unity_server FOLDER [PORT [SYNC_MS]]``.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Switches(msgspec.Struct):
         vended: What the storage credentials hold, as the API names it. Empty: the tables are on a local disk.
         vended_life_ms: How long storage credentials live.
         locks: Whether two commits at the same time clash, instead of one waiting for the other.
+        sync_ms: How old the book's file may be: a server that is killed forgets what came later. 0: it is written
+            before each answer. The database that real servers begin with writes every 500 ms.
         now_ms: The server's clock.
         cut: What goes wrong with a request.
     """
@@ -67,6 +70,7 @@ class Switches(msgspec.Struct):
     vended: Mapping[str, str] = {}
     vended_life_ms: int = 3_600_000
     locks: bool = False
+    sync_ms: int = 0
     now_ms: Callable[[], int] = ambient.now_ms
     cut: Cut | None = None
 
@@ -98,6 +102,7 @@ class UnityServer:
         self.switches = switches or Switches()
         self.requests: list[tuple[str, str]] = []
         self._lock = threading.RLock()
+        self._timer: threading.Timer | None = None
         self._book_path = os.path.join(self.folder, "book.json")
         self._book: dict[str, Any] = {"schemas": ["main.s"], "staged": {}, "tables": {}, "vended": 0}
         os.makedirs(self.folder, exist_ok=True)
@@ -124,6 +129,27 @@ class UnityServer:
     def table(self, name: str) -> dict[str, Any]:
         """The record of a table, such as ``main.s.t``, for tests to look at and to change."""
         return self._book["tables"][name]  # type: ignore[no-any-return]
+
+    def book(self) -> str:
+        """All that the server knows, to `go_back` to."""
+        with self._lock:
+            return json.dumps(self._book)
+
+    def go_back(self, book: str) -> None:
+        """Forget all that was accepted since `book` returned this, as a killed server whose database was not synced."""
+        with self._lock:
+            self._book = json.loads(book)
+            self._save()
+
+    def add_table(self, name: str, location: str, table_type: str = "EXTERNAL") -> None:
+        """Name a table that is there already, and whose commits the server does not decide. A MANAGED one is as the
+        sample tables of real servers."""
+        fields: dict[str, Any] = {"columns": {"type": "struct", "fields": []}, "properties": {}}
+        self._book["tables"][name] = {
+            **self._recorded(ambient.uuid4(), table_type, f"file://{location}", fields),
+            "protocol": None,
+        }
+        self._save()
 
     # --- HTTP ---------------------------------------------------------------------------------------------------
 
@@ -215,10 +241,12 @@ class UnityServer:
         with self._lock:
             names = [name.split(".") for name in self._book["schemas"]]
             if (method, path) == ("GET", ["catalogs"]):
-                return 200, {"catalogs": [{"name": name} for name in sorted({each[0] for each in names})]}
+                found = [self._listed(name, storage_root=None) for name in sorted({each[0] for each in names})]
+                return 200, {"catalogs": found, "next_page_token": None}
             if (method, path) == ("GET", ["schemas"]):
                 own = sorted(each[1] for each in names if each[0] == query["catalog_name"])
-                return 200, {"schemas": [{"name": name} for name in own]}
+                found = [self._listed(each, catalog_name=query["catalog_name"]) for each in own]
+                return 200, {"schemas": found, "next_page_token": None}
             if (method, path) == ("GET", ["tables"]):
                 folder = f"{query['catalog_name']}.{query['schema_name']}"
                 if folder not in self._book["schemas"]:
@@ -234,12 +262,18 @@ class UnityServer:
                 return 200, self._old_table(path[1])
         raise _Answer(404, "NOT_FOUND", "no such endpoint")
 
+    @staticmethod
+    def _listed(name: str, **more: Any) -> dict[str, Any]:
+        """A catalog or a schema. What it does not have is null, such as a root for its tables."""
+        unset = dict.fromkeys(("comment", "owner", "created_by", "updated_at", "updated_by", "storage_location"))
+        return {"name": name, "properties": {}, **unset, **more}
+
     def _old_table(self, name: str) -> dict[str, Any]:
         table, (catalog, schema, own) = self._book["tables"][name], name.split(".")
         return {
-            "name": own,
-            "catalog_name": catalog,
-            "schema_name": schema,
+            **self._listed(own, catalog_name=catalog, schema_name=schema),
+            "columns": [],
+            "view_definition": None,
             "table_type": table["type"],
             "data_source_format": "DELTA",
             "storage_location": table["location"],
@@ -252,7 +286,9 @@ class UnityServer:
         self, method: str, path: list[str], query: dict[str, str], body: Any, rights: set[str]
     ) -> tuple[int, Any]:
         if (method, path) == ("GET", ["config"]):
-            return 200, {"endpoints": [], "protocol-version": "1.0"}
+            if query.get("catalog") not in {each.partition(".")[0] for each in self._book["schemas"]}:
+                raise _Answer(404, "NoSuchCatalogException", f"there is no catalog {query.get('catalog')}")
+            return 200, {"endpoints": [], "protocol-version": "1.0"}  # whatever versions were asked for
         if method == "GET" and path[0] == "staging-tables" and path[2:] == ["credentials"]:
             if path[1] not in self._book["staged"]:
                 raise _Answer(404, "NoSuchTableException", f"no staging table {path[1]}")
@@ -265,7 +301,10 @@ class UnityServer:
         if method == "POST" and not rest:
             if "CREATE" not in rights:
                 raise _Answer(403, "PermissionDeniedException", f"CREATE on {folder} is missing")
-            return (200, self._stage(body)) if kind == "staging-tables" else (200, self._create(folder, body))
+            made = self._stage(folder, body) if kind == "staging-tables" else self._create(folder, body)
+            return 200, made
+        if not rest:
+            raise _Answer(405, "", "")  # although the answer to config names it
         name = f"{folder}.{rest[0]}"
         if name not in self._book["tables"]:
             raise _Answer(404, "NoSuchTableException", f"Table '{name}' does not exist")
@@ -276,6 +315,8 @@ class UnityServer:
         if method == "HEAD":
             return 204, None
         if rest[1:] == ["credentials"]:
+            if "operation" not in query:
+                raise _Answer(400, "BadRequestException", "operation is missing")
             return 200, self._credentials(table["location"], query["operation"])
         if method == "GET":
             return 200, _loaded(table)
@@ -306,7 +347,9 @@ class UnityServer:
         shown = {"prefix": location, "operation": operation, "expiration-time-ms": expires_ms, "config": config}
         return {"storage-credentials": [shown]}
 
-    def _stage(self, body: Any) -> dict[str, Any]:
+    def _stage(self, folder: str, body: Any) -> dict[str, Any]:
+        if f"{folder}.{body['name']}" in self._book["tables"]:
+            raise _Answer(409, "AlreadyExistsException", f"Table '{folder}.{body['name']}' already exists")
         table_id = ambient.uuid4()
         location = f"file://{self.folder}/tables/{table_id}"
         self._book["staged"][table_id] = location
@@ -345,22 +388,25 @@ class UnityServer:
             if not os.path.exists(_path(body["location"]) + f"/_delta_log/{FolderVersions.name_of(0)}"):
                 raise _Answer(400, "InvalidParameterValueException", "version 0 is not at the location")
         _check_columns(body["columns"])
-        table = {
-            "uuid": table_id or ambient.uuid4(),
-            "type": body["table-type"],
-            "location": body["location"],
+        table = self._recorded(table_id or ambient.uuid4(), body["table-type"], body["location"], body)
+        self._book["tables"][name] = table
+        self._save()
+        return _loaded(table)
+
+    def _recorded(self, table_id: str, table_type: str, location: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "uuid": table_id,
+            "type": table_type,
+            "location": location,
             "created": self.switches.now_ms(),
             "etag": 0,
             "latest": 0,
             "published": 0,
             "commits": [],
-            "has_commits": False,
-            "domains": body.get("domain-metadata") or {},
-            **{key: body.get(key) for key in ("columns", "partition-columns", "properties", "protocol", "comment")},
+            "newest": None,
+            "domains": fields.get("domain-metadata") or {},
+            **{key: fields.get(key) for key in ("columns", "partition-columns", "properties", "protocol", "comment")},
         }
-        self._book["tables"][name] = table
-        self._save()
-        return _loaded(table)
 
     def _update(self, table: dict[str, Any], body: Any) -> None:
         wanted = {each["type"]: each for each in body["requirements"]}
@@ -391,7 +437,7 @@ class UnityServer:
 
     def _report(self, table: dict[str, Any], version: int) -> None:
         """The server believes what it is told: too early a report destroys the only record of a commit."""
-        if not table["has_commits"] or version > table["latest"]:
+        if table["newest"] is None or version > table["latest"]:
             raise _Answer(400, "InvalidParameterValueException", f"version {version} is not a version of the table")
         table["commits"] = [each for each in table["commits"] if each["version"] > version]
         table["published"] = max(table["published"], version)
@@ -399,9 +445,14 @@ class UnityServer:
     def _add(self, table: dict[str, Any], commit: dict[str, Any]) -> bool:
         """Whether the commit is new. Neither the file nor the order of times is checked."""
         version, name = commit["version"], commit["file-name"]
-        known = next((each for each in table["commits"] if each["version"] == version), None)
-        conflict = f"version {version} of the table exists: {known and known['file-name']}, not {name}"
-        if known is not None and known["file-name"] == name and self.switches.repeats != "refused":
+        recorded = {each["version"]: each["file-name"] for each in table["commits"]}
+        if table["newest"] is not None:
+            recorded[table["latest"]] = table["newest"]  # kept when it is reported as published
+        known = recorded.get(version)
+        conflict = f"version {version} of the table exists: {known}, not {name}"
+        is_shown = any(each["version"] == version for each in table["commits"])
+        is_repeat = known == name and (is_shown or self.switches.repeats == "accepted")
+        if is_repeat and self.switches.repeats != "refused":
             return False
         if known is not None:
             raise _Answer(409, "CommitVersionConflictException", conflict)
@@ -410,26 +461,39 @@ class UnityServer:
                 _require_published(table["location"], version, name)
                 return False
             raise _Answer(409, "CommitVersionConflictException", conflict)
-        if table["has_commits"] and version > table["latest"] + 1:  # the first commit is accepted at any version
+        if table["newest"] is not None and version > table["latest"] + 1:  # the first commit is accepted at any version
             raise _Answer(400, "InvalidParameterValueException", f"version {version} leaves a gap")
         if len(table["commits"]) >= self.switches.unpublished_max:
             raise _Answer(429, "ResourceExhaustedException", "Max number of unpublished commits reached")
         table["commits"] = [commit, *table["commits"]]
-        table["latest"], table["has_commits"] = version, True
+        table["latest"], table["newest"] = version, name
         return True
 
     def _save(self) -> None:
+        if self.switches.sync_ms == 0:
+            self._write()
+        elif self._timer is None or not self._timer.is_alive():
+            self._timer = threading.Timer(self.switches.sync_ms / 1000, self._write)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _write(self) -> None:
+        with self._lock:
+            self._write_book()
+
+    def _write_book(self) -> None:
         with open(f"{self._book_path}.new", "w", encoding="utf-8") as file:
             json.dump(self._book, file)
         os.replace(f"{self._book_path}.new", self._book_path)
 
 
 def _loaded(table: dict[str, Any]) -> dict[str, Any]:
-    protocol = table["protocol"]
-    names = {*protocol.get("reader-features", ()), *protocol.get("writer-features", ())}
-    derived = {f"delta.feature.{name}": "supported" for name in sorted(names)}
-    derived["delta.minReaderVersion"] = str(protocol["min-reader-version"])
-    derived["delta.minWriterVersion"] = str(protocol["min-writer-version"])
+    protocol, derived = table["protocol"], {}
+    if protocol is not None:
+        names = {*protocol.get("reader-features", ()), *protocol.get("writer-features", ())}
+        derived = {f"delta.feature.{name}": "supported" for name in sorted(names)}
+        derived["delta.minReaderVersion"] = str(protocol["min-reader-version"])
+        derived["delta.minWriterVersion"] = str(protocol["min-writer-version"])
     metadata = {
         "etag": str(table["etag"]),
         "table-type": table["type"],
@@ -438,12 +502,18 @@ def _loaded(table: dict[str, Any]) -> dict[str, Any]:
         "created-time": table["created"],
         "updated-time": table["created"],
         "columns": table["columns"],
-        "partition-columns": table["partition-columns"] or [],
+        "partition-columns": table["partition-columns"] or None,
         "properties": {**table["properties"], **derived},
+        "last-commit-version": None,
     }
     if table["type"] != "MANAGED":
-        return {"metadata": metadata}
-    return {"metadata": metadata, "commits": table["commits"], "latest-table-version": table["latest"]}
+        return {"metadata": metadata, "commits": None, "uniform": None, "latest-table-version": None}
+    return {
+        "metadata": metadata,
+        "commits": table["commits"],
+        "uniform": None,
+        "latest-table-version": table["latest"],
+    }
 
 
 def _change(table: dict[str, Any], action: str, update: dict[str, Any]) -> None:
@@ -497,7 +567,8 @@ def _path(location: str) -> str:
 
 def main() -> None:
     """Serve until the process is stopped."""
-    server = UnityServer(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    port, sync_ms = (int(each) for each in (*sys.argv[2:], "0", "0")[:2])
+    server = UnityServer(sys.argv[1], port, Switches(sync_ms=sync_ms))
     sys.stdout.write(f"{server.uri}\n")
     sys.stdout.flush()
     server._server.serve_forever()

@@ -1,7 +1,7 @@
-"""Work that follows an acknowledged commit in the background: publication, checkpoint, checksum, cleanup. It never
+"""Work that follows an acknowledged commit in the background: checkpoint, checksum, cleanup. It never
 fails the commit.
 
-In: the table state after a commit. Out: nothing. Where versions have an owner, each is published. When a checkpoint
+In: the table state after a commit. Out: nothing. When a checkpoint
 is due, it is written, and then files that the log's retention no longer keeps are deleted, unless a recent search for
 them took long. Every tenth version gets a checksum file. If a single writer commits slowly, every version gets one;
 otherwise not, since a checksum file costs the disk as much as a small commit. A failure is logged as a warning: the log
@@ -65,12 +65,6 @@ class PostCommit:
         return Background("txlog-post-commit")
 
     @cached_property
-    def _publisher(self) -> Background:
-        from txlog.util.background import Background
-
-        return Background("txlog-publish")
-
-    @cached_property
     def iceberg(self) -> IcebergUpkeep:
         from txlog.upkeep.iceberg_export import IcebergUpkeep
 
@@ -114,12 +108,6 @@ class PostCommit:
                 "%s: the Iceberg export of v%d failed, the commit is safe: %s", self._log.uri, state.version, error
             )
         try:
-            if self._log.versions.capabilities.publishes:
-                publish = partial(self._done, "publication", self._publish, state)
-                what = f"the publication of {self._log.uri} at v{state.version}"
-                with self._lock:
-                    publisher = self._publisher
-                publisher.begin(what, publish, waits=True)
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
             logger.warning(
@@ -153,7 +141,7 @@ class PostCommit:
     def drain(self) -> None:
         """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
         workers."""
-        begun = [vars(self)[name] for name in ("_publisher", "_background") if name in vars(self)]
+        begun = [self._background] if "_background" in vars(self) else []
         if "iceberg" in vars(self):
             begun.append(self.iceberg.background)
         if begun:
@@ -186,10 +174,6 @@ class PostCommit:
                 "%s: the %s at v%d failed, the commit is safe: %s", self._log.uri, what, state.version, error
             )
             return False
-
-    def _publish(self, state: TableState) -> bool:
-        self._log.versions.publish(state.version)
-        return True
 
     def _checkpoint(self, state: TableState, *, is_first: bool) -> bool:
         state = self._log.on_newest_checkpoint(state)

@@ -2,7 +2,8 @@
 
 In: log calls from the whole library. Out: records of the standard logger ``txlog``. Python's own handlers swallow their
 errors; a user's handler may not. Such an error in the middle of a commit would hide how the commit ended, so it is
-printed to stderr, as `logging.Handler.handleError` does, and not raised.
+printed to stderr, as `logging.Handler.handleError` does, and not raised. A table that people know by a name is shown by
+its name.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _ContainedLogger(_Adapter):
             return
         kwargs.setdefault("stacklevel", 2)  # the record names the caller, not this method
         try:
-            self.logger.log(level, msg, *args, **kwargs)
+            self.logger.log(level, msg, *(getattr(each, "known_as", each) for each in args), **kwargs)
         except Exception:
             if logging.raiseExceptions and sys.stderr is not None:
                 with contextlib.suppress(OSError):

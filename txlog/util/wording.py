@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 __all__ = [
     "Door",
+    "NamedLocation",
     "Word",
     "advice",
     "argument",
@@ -27,6 +28,25 @@ __all__ = [
 ]
 
 _BEGIN, _END = "\ufdd0", "\ufdd1"
+
+
+class NamedLocation(str):
+    """A table's location that people know by another name: errors and log lines show ``known_as``.
+
+    It is the location wherever it is used as a text, and what is made of that text has no other name.
+    """
+
+    __slots__ = ("known_as",)
+
+    known_as: str
+
+    def __new__(cls, location: str, known_as: str) -> NamedLocation:
+        named = super().__new__(cls, location)
+        named.known_as = known_as
+        return named
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # what `__new__` takes
+        return str(self), self.known_as
 
 
 class Word:

@@ -135,6 +135,7 @@ class _Verifier:
             raise TableNotFoundError("there is no Delta table here: its log is empty", table=self.store.uri)
         self._replay(listing)
         self._lost_versions()
+        self._forks()
         self._unknown_features()
         self._unknown_properties()
         self._incomplete_checkpoints(listed, listing)
@@ -217,6 +218,16 @@ class _Verifier:
         for version in sorted(version for version in self.txn_ids if version > self.newest):
             message = f"is lost: transaction {self.txn_ids[version]} was acknowledged here, but the log ends before it"
             self._found("lost-version", message, version=version, path=self.versions.name_of(version))
+
+    def _forks(self) -> None:
+        """Report versions of which the owner of the versions and the log's folder have different commits."""
+        for fork in self.versions.forks():
+            message = (
+                f"is another commit than {fork.owned}, which the catalog has as this version"
+                if fork.owned
+                else "is published, and the catalog does not have the version: its rows are not in the table"
+            )
+            self._found("forked-version", message, version=fork.version, path=fork.published)
 
     def _actions(self, body: bytes, version: int) -> Iterator[tuple[int, Action]]:
         """The actions that a commit's rules are about, each with its line: all but commitInfo and unknown actions."""

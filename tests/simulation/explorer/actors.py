@@ -69,6 +69,7 @@ from explorer.programs import (
     ingest_of_two,
     ingest_once,
     look_again,
+    lose_commits,
     maintain,
     overwrite,
     overwrite_once,
@@ -277,6 +278,14 @@ _OF_CATALOGS = tuple(
         ),
         ("a-catalog-that-makes-the-table-again", (append, append, _made_again), 1, 0, "remembers"),
         ("a-catalog-and-a-stray-file", (append, write_without_the_catalog, read), 0, 0, "remembers"),
+        ("a-catalog-that-loses-a-commit", (append, append, lose_commits), 1, 0, "loses"),
+        (
+            "a-catalog-that-loses-commits",
+            (partial(append, times=2), append, partial(lose_commits, times=2)),
+            0,
+            1,
+            "loses",
+        ),
     )
 )
 """The same with txlog's client of a catalog: commits are staged, accepted and published."""

@@ -35,6 +35,7 @@ from explorer.programs import (
     checkpoint,
     clean_up_at_once,
     clean_up_later,
+    lose_commits,
     maintain,
 )
 from explorer.row_programs import tag_version, update_and_vacuum_later, vacuum_later, vacuum_rows
@@ -99,7 +100,7 @@ def actors_of(
             program,
             lives[number - 1],
             checkpoints=all_checkpoint or program in _CHECKPOINTERS,
-            deletes=all_checkpoint or program in CLEANERS,
+            deletes=all_checkpoint or program in CLEANERS or _function(program) is lose_commits,
             stages=_function(program) in _STAGERS,
             vacuums=_function(program) in _VACUUMS,
             tags=_function(program) in _TAGGERS,

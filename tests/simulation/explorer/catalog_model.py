@@ -3,7 +3,8 @@
 In: requests, each one call of the book's store, so that the explorer orders it and breaks it like any other. Out: the
 answers of real servers: repeats by one of their two rules, room for few unpublished commits, a first commit at any
 version, and belief in whatever is reported as published. Its administrator may drop the table, rename it, or make it
-again; locks clash, tokens expire, and so do credentials for the table's folder.
+again; locks clash, tokens expire, and so do credentials for the table's folder. One whose database is synced late
+forgets what it has accepted last.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from txlog.catalogs.unity.messages import (
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.object_client import ObjectClient
+from txlog.store.retry import RetryPolicy
 from txlog.store.versions import FolderVersions, VersionLog
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
@@ -66,16 +68,17 @@ class _No(StorageError):
 class CatalogBook(VersionOwner):
     """The book of the catalog's server. Its objects are the accepted commits, and what it knows of their files."""
 
-    def __init__(self, folder: MemoryLogStore, forgets: bool, room: int) -> None:
-        """``forgets``: once a record was dropped, a repeat of it is refused, as by 0.6.0."""
+    def __init__(self, folder: MemoryLogStore, forgets: bool, room: int, loses: bool = False) -> None:
+        """``forgets``: once a record was dropped, a repeat of it is refused, as by 0.6.0. ``loses``: it may lose
+        commits that it has accepted."""
         super().__init__()
-        self.folder, self.forgets, self.room = folder, forgets, room
+        self.folder, self.forgets, self.room, self.loses = folder, forgets, room, loses
         self.strays: set[str] = set()
 
     @classmethod
-    def of(cls, owner: VersionOwner, folder: MemoryLogStore, *, forgets: bool, room: int) -> CatalogBook:
+    def of(cls, owner: VersionOwner, folder: MemoryLogStore, *, catalog: str, room: int) -> CatalogBook:
         """The book of a table whose version 0 is published, and whose other versions are not."""
-        book = cls(folder, forgets, room)
+        book = cls(folder, catalog == "forgets", room, catalog == "loses")
         for version in range(owner.newest + 1):
             name = FolderVersions.name_of(version)
             body, at_ms = owner.objects[name]
@@ -91,7 +94,7 @@ class CatalogBook(VersionOwner):
         return book
 
     def copy_with(self, folder: MemoryLogStore) -> CatalogBook:
-        copied = CatalogBook(folder, self.forgets, self.room)
+        copied = CatalogBook(folder, self.forgets, self.room, self.loses)
         copied.objects, copied.durable, copied.newest = dict(self.objects), dict(self.durable), self.newest
         copied.strays = set(self.strays)
         return copied
@@ -106,6 +109,17 @@ class CatalogBook(VersionOwner):
 
     def hold(self, why: Held) -> None:
         self._write(_HELD, why.encode())
+
+    def lose(self) -> None:
+        """Forget the newest commit, as a server that is killed before its database has synced it."""
+        if self.newest < 1:
+            return
+        for name in (FolderVersions.name_of(self.newest), f"_record.{self.newest}"):
+            self.objects.pop(name, None)
+            self.durable.pop(name, None)
+        self.newest -= 1
+        if self.reported > self.newest:
+            self._write(_REPORTED, str(self.newest).encode())
 
     @property
     def valid(self) -> str:
@@ -167,7 +181,7 @@ class _Client:
     def __init__(self, store: LogStore, book: CatalogBook) -> None:
         self._store, self._book = store, book
 
-    def get(self, path: str, kind: Any, **query: str) -> Any:
+    def get(self, path: str, kind: Any, *, policy: RetryPolicy | None = None, **query: str) -> Any:
         self._store.list_from("")
         held = self._held
         if held in ("dropped", "renamed"):
@@ -178,7 +192,7 @@ class _Client:
             given = StorageCredential("memory://table", _NEVER_MS, {"s3.session-token": self._book.valid})
             return Credentials((given,))
         if held == "made again":
-            return LoadedTable(TableInfo("MANAGED", _ANOTHER_ID, "memory://another"), [], 0)
+            return LoadedTable(TableInfo(_ANOTHER_ID, "memory://another", "MANAGED"), [], 0)
         return self._loaded()
 
     @property
@@ -191,6 +205,11 @@ class _Client:
 
     def send(self, method: str, path: str, kind: Any, body: Any) -> Any:
         updates = {each["action"]: each for each in body["updates"]}
+        if "add-commit" not in updates:  # the one who checks the story at its end repairs the table
+            self._book._write(
+                _REPORTED, str(updates["set-latest-backfilled-version"]["latest-published-version"]).encode()
+            )
+            return self._loaded()
         commit = updates["add-commit"]["commit"]
         reported = updates.get("set-latest-backfilled-version", {}).get("latest-published-version", 0)
         uuid = next(each["uuid"] for each in body["requirements"] if each["type"] == "assert-table-uuid")
@@ -212,7 +231,7 @@ class _Client:
         return StorageError(str(refused))
 
     def _loaded(self) -> LoadedTable:
-        info = TableInfo("MANAGED", _ID, "memory://table")
+        info = TableInfo(_ID, "memory://table", "MANAGED")
         return LoadedTable(info, self._book.records(), self._book.newest)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from explorer.catalog_model import CatalogBook, versions_of
 from explorer.group_programs import GROUPED, group_of, stage_group
 from explorer.session import Actor, Clock, Session, see_others
 from explorer.versions import InvariantBroken
@@ -22,9 +23,32 @@ from txlog.verify.iceberg import check_iceberg
 if TYPE_CHECKING:
     from explorer.run import Run
 
-__all__ = ["export_what_was_exported", "gather_what_waits", "recover_groups", "recover_what_is_sealed"]
+__all__ = [
+    "export_what_was_exported",
+    "gather_what_waits",
+    "mend_what_was_lost",
+    "recover_groups",
+    "recover_what_is_sealed",
+]
 
 _PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
+
+
+def mend_what_was_lost(run: Run) -> None:
+    """A catalog that has lost commits gets back what is published, and what it has now is published."""
+    book = run.world.owner
+    if not isinstance(book, CatalogBook) or not book.loses:
+        return
+    with ambient.use(Clock(251)):
+        versions = versions_of(book, book, run.world.log)
+        try:
+            versions.mend(give_up=True)
+            versions.publish(max(versions.tail(-1)))
+        except TxlogError as error:
+            raise InvariantBroken("what a catalog has lost can be given back", str(error)) from error
+        if versions.forks():
+            raise InvariantBroken("what a catalog has lost can be given back", str(versions.forks()))
+    run.check()
 
 
 def recover_what_is_sealed(run: Run) -> None:

@@ -50,6 +50,7 @@ __all__ = [
     "ingest_of_two",
     "ingest_once",
     "look_again",
+    "lose_commits",
     "maintain",
     "overwrite",
     "overwrite_once",
@@ -233,6 +234,17 @@ def hold_catalog(session: Session, *, why: Held, then: Held | None = None) -> No
         with contextlib.suppress(StorageError):
             session.owner.list_from("")
         book.hold(each)
+
+
+def lose_commits(session: Session, *, times: int = 1) -> None:
+    """Kill the catalog's server before its database has synced the newest commit, at any moment."""
+    book = session.run.world.owner
+    assert isinstance(book, CatalogBook), "the scenario does not say catalog"
+    assert session.owner is not None
+    for _ in range(times):
+        with contextlib.suppress(StorageError):
+            session.owner.list_from("")
+        book.lose()
 
 
 def end_credentials(session: Session) -> None:

@@ -15,7 +15,13 @@ import greenlet
 import msgspec
 from msgspec.structs import replace
 
-from explorer.ending import export_what_was_exported, gather_what_waits, recover_groups, recover_what_is_sealed
+from explorer.ending import (
+    export_what_was_exported,
+    gather_what_waits,
+    mend_what_was_lost,
+    recover_groups,
+    recover_what_is_sealed,
+)
 from explorer.invariants import Ledger
 from explorer.machine import Machine
 from explorer.observers import Observers
@@ -63,8 +69,8 @@ class Scenario(msgspec.Struct, frozen=True):
     are checked against the operations, applied one by one. ``trimmed``: vacuums find files to delete. ``sealed``: an
     application sealed a checkpoint of row changes and died. ``exported``: Iceberg readers see the version before the
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
-    ``catalog``: that is a catalog, which "remembers" repeats of published commits or "forgets" them. ``vends``: it
-    gives out the credentials that the log's folder requires.
+    ``catalog``: that is a catalog, which "remembers" repeats of published commits or "forgets" them, or "loses" commits
+    that it has accepted. ``vends``: it gives out the credentials that the log's folder requires.
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
     ``mapped``: the table's columns can be renamed, dropped and widened. ``counted``: it has an identity column.
@@ -494,6 +500,7 @@ class Run:
         self.is_over = True
         for store in self.world.every_log_store():
             store.before_sync = None
+        mend_what_was_lost(self)
         recover_groups(self) if self.scenario.grouped else recover_what_is_sealed(self)
         if self.scenario.gathers:
             gather_what_waits(self)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from explorer.catalog_model import CatalogBook, versions_of
 from explorer.invariants import Ledger
@@ -26,6 +27,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.features import CATALOG_MANAGED
 from txlog.protocol.log_names import LAST_CHECKPOINT, commit_version
 from txlog.sink.sink import Sink
 from txlog.sink.sink_group import SinkGroup
@@ -139,7 +141,7 @@ class World(msgspec.Struct):
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
         log, staging, iceberg = (_copied(store) for store in self.log_stores)
         owner = self.owner.copy_with(log) if isinstance(self.owner, CatalogBook) else self.owner and self.owner.copy()
-        ledger = self.ledger.copy(log if owner is None else owner, files, staging, iceberg)
+        ledger = self.ledger.copy(_decides(log, owner), files, staging, iceberg)
         named, waiting = MemoryLogStore(), MemoryLogStore()
         named.capabilities = waiting.capabilities = self.log.capabilities
         second = None if self.second is None else self.second.copy()
@@ -172,7 +174,7 @@ class World(msgspec.Struct):
 
     def _check_published(self) -> None:
         """Check that the folder holds nothing but what the owner of the versions has accepted."""
-        for name, (body, _) in self.log.objects.items() if self.owner is not None else ():
+        for name, (body, _) in self.log.objects.items() if _decides(self.log, self.owner) is self.owner else ():
             record = self.owner.objects.get(name) if self.owner is not None else None
             is_stray = isinstance(self.owner, CatalogBook) and name in self.owner.strays
             if commit_version(name) is not None and not is_stray and (record is None or record[0] != body):
@@ -191,6 +193,8 @@ class World(msgspec.Struct):
             snapshot = table.snapshot()
             paths = self._paths(table._open_table.log, snapshot._version.state)
         except TxlogError as error:
+            if isinstance(self.owner, CatalogBook) and self.owner.loses and "Open the table again" in str(error):
+                return  # it had read a version that nobody was told of, and says so
             raise InvariantBroken("a handle that lives long can read", str(error)) from error
         ledger.check_reader(snapshot.version, seen_by(snapshot._version.state, paths), not_before=ledger.latest)
 
@@ -234,6 +238,14 @@ class World(msgspec.Struct):
         return state.version
 
 
+def _decides(log: MemoryLogStore, owner: VersionOwner | None) -> MemoryLogStore:
+    """Where it is seen what a version is. An owner that loses commits decides for as long as it knows them; what was
+    acknowledged is what is published."""
+    if owner is None or (isinstance(owner, CatalogBook) and owner.loses):
+        return log
+    return owner
+
+
 def _copied(store: MemoryLogStore) -> MemoryLogStore:
     copied = MemoryLogStore()
     copied.objects, copied.durable, copied.capabilities = dict(store.objects), dict(store.durable), store.capabilities
@@ -249,6 +261,9 @@ def seen_by(state: TableState, paths: Iterable[str]) -> State:
         {app_id: action.to_json() for app_id, action in state.transactions.items()},
         {name: domain.to_json() for name, domain in state.domains.items()},
     )
+
+
+_OF_A_CATALOG = ((f"delta.feature.{CATALOG_MANAGED}", "supported"),)
 
 
 @cache
@@ -287,8 +302,9 @@ def base_world(
         return World(world.log, world.files, world.ledger, known, owner=world.owner)
     files, (log, staging, iceberg) = MemoryFileStore(), _new_stores(3, store)
     owner = VersionOwner() if is_owned else None
+    properties += _OF_A_CATALOG if catalog else ()
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS, number * 0x100)):
-        owned = None if owner is None else OwnedVersions(owner, log)
+        owned = _owned(owner, log, catalog)
         real = TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned)
         open_table = opened(real, None, {})._open_table
         schema = NARROW_SCHEMA if is_mapped else COUNTED_COLUMNS if is_counted else _columns(has_rows=has_rows)
@@ -306,11 +322,21 @@ def base_world(
             Table(open_table).set_properties(_CHANGES_SHAPE)
         state = open_table.log.newest_state()
     if owner is not None and catalog:
-        owner = CatalogBook.of(owner, log, forgets=catalog == "forgets", room=_ROOM)
-    ledger = Ledger(log if owner is None else owner, files, staging, iceberg, syncs=store == "local")
+        owner = CatalogBook.of(owner, log, catalog=catalog, room=_ROOM)
+    ledger = Ledger(_decides(log, owner), files, staging, iceberg, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None
     ledger.sealed = {SEALED} if is_sealed else set()
     return _observed(World(log, files, ledger, state, staging, iceberg, owner))
+
+
+def _owned(owner: VersionOwner | None, log: MemoryLogStore, catalog: str) -> OwnedVersions | None:
+    """Who decides while the table is made; a ``catalog`` takes over its book afterwards."""
+    if owner is None:
+        return None
+    owned = OwnedVersions(owner, log)
+    if catalog:
+        owned.capabilities = replace(owned.capabilities, publishes=True)
+    return owned
 
 
 def _add_files(
@@ -409,7 +435,7 @@ def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: 
     if base is not None:
         open_table.log._state = base.state
         open_table.log.confirmed_at = ambient.instant()
-    open_table.post_commit._background = open_table.post_commit._publisher = _Inline()
+    open_table.post_commit._background = _Inline()
     return Table(open_table)
 
 

@@ -1,7 +1,8 @@
 """Unity Catalog as a `TableCatalog`: names of its tables, which it manages, or which are elsewhere.
 
-In: names with three parts. Out: places with short-lived credentials. The catalog decides the commits of a managed
-table; an external table is committed to by path. Unity Catalog, "api/delta.yaml", "ManagedTablesSpec.md".
+In: names with three parts. Out: places with short-lived credentials. The catalog decides the commits of a table that is
+catalog-managed; any other one is committed to by path, even if the catalog calls it MANAGED. Unity Catalog,
+"api/delta.yaml", "ManagedTablesSpec.md".
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.protocol.features import CATALOG_MANAGED
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
@@ -87,7 +89,15 @@ class UnityCatalog:
         location, table_id = loaded.metadata.location, loaded.metadata.table_uuid
         place = self._place(wanted, location, VendedCredentials(self._client, wanted, table_id, location))
         place = msgspec.structs.replace(place, address=self._address(name))
-        if loaded.metadata.table_type != "MANAGED":
+        if not loaded.metadata.is_catalog_managed:
+            if loaded.commits or loaded.latest_table_version:
+                raise UnsupportedFeatureError(
+                    f"the catalog at {self.uri} has accepted commits of a table of which it does not say that it"
+                    " decides them (catalogManaged), so others may have committed by its files. Ask its administrator"
+                    " which of the commits the table has",
+                    table=place.known_as,
+                    features=(CATALOG_MANAGED,),
+                )
             return place
         owner = partial(self._log, name=wanted, table_id=table_id, loaded=(loaded, asked))
         return msgspec.structs.replace(place, owner=owner)
@@ -103,7 +113,7 @@ class UnityCatalog:
             raise self._client.translated(error) from None
         protocol = staged.required_protocol
         needed = dict.fromkeys((*protocol.reader_features, *protocol.writer_features))
-        properties = {key: value for key, value in staged.required_properties.items() if value is not None}
+        properties = dict(staged.required_properties)
         properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
         return make(self._new(wanted, _Staged(staged.table_id, staged.location, properties)))
 

@@ -1,11 +1,13 @@
 """The versions of a table whose commits a catalog decides: staged, accepted, published.
 
 In: attempts to commit. Out: what the catalog says of them. A commit is staged as a file of its own, the catalog accepts
-it as version N or refuses it, and later somebody publishes it: copies it to the name that version N has in the log. The
-catalog's word alone makes a version: a staged file is none without it, and neither is a published file that it does not
-name yet. What the server does not check is checked here: version 1 follows 0, the staged file is there and whole, times
-rise, and a version is reported as published only once it is on disk. What became of a commit is never read from the
-status of an answer: the caller reads the version back. PROTOCOL.md, "Catalog-managed tables"; Unity Catalog,
+it as version N or refuses it, and then its writer publishes it: copies it to the name that version N has in the log.
+The catalog's word alone makes a version: a staged file is none without it, and neither is a published file that it does
+not name. But a server may forget its word (`publications`), so a commit is acknowledged once it was accepted and
+published, and the folder refuses a second file of the same name. What the server does not check is checked here:
+version 1 follows 0, the staged file is there and whole, times rise, no version is published that the catalog does not
+have, and one is reported as published only once it was compared. What became of a commit is never read from the status
+of an answer: the caller reads the version back. PROTOCOL.md, "Catalog-managed tables"; Unity Catalog,
 "ManagedTablesSpec.md".
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,26 +23,28 @@ import msgspec
 from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityClient
 from txlog.catalogs.unity.definition import creation, definition_updates
 from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
+from txlog.catalogs.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
 from txlog.errors import (
     CorruptLogError,
+    ForkedTableError,
     NotFoundError,
     StorageError,
     TableExistsError,
     TableNotFoundError,
     TxlogError,
 )
-from txlog.protocol.commit_file import PUT_BACK
+from txlog.protocol.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.protocol.log_names import STAGED, staged_name, staged_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip
-from txlog.store.versions import Attempt, FolderVersions, VersionFile
+from txlog.store.retry import RetryPolicy
+from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.parallel import new_lock
+from txlog.util.wording import setting
 
 __all__ = ["CatalogLog"]
 
-_PUBLISHED_FROM = 5
-"""So many accepted commits are published before the next one. The server has room for some ten."""
 _FIRST_LOOK_S = 1.0
 """What the catalog said when the name was resolved is still news for the load that follows at once."""
 
@@ -51,14 +55,6 @@ class _Known(msgspec.Struct, frozen=True):
     latest: int = -1
     commits: Mapping[int, CommitRecord] = {}
     info: TableInfo | None = None
-
-
-class _InCommitTime(msgspec.Struct, rename="camel"):
-    in_commit_timestamp: int
-
-
-class _FirstLine(msgspec.Struct, rename="camel"):
-    commit_info: _InCommitTime
 
 
 class CatalogLog:
@@ -79,11 +75,14 @@ class CatalogLog:
         is the location of a table that is not made yet; ``loaded`` is what the catalog has said, and when it was asked.
         """
         self._client, self._name, self._table_id, self._folder = client, name, table_id, folder
+        self._publications = Publications(folder, str(name))
         self._published_files = FolderVersions(folder)
         self._staged_at = staged_at
+        self._policy: RetryPolicy | None = None
         self._lock, self._publishing = new_lock(), new_lock()
         self._known = _Known()
-        self._published = -1  # up to here, every version is known to be in the folder, and durable
+        self._answered = -1  # the newest version by the last answer, which may be older than what was known before
+        self._warned_of = -1  # the catalog's newest version when a warning said that newer ones are published
         self._is_dense = False  # whether the version before the first unpublished one was seen in the folder
         self._sent: dict[tuple[int, bytes], str] = {}  # by version and digest: the name under which it was staged
         self._round_trip = RoundTrip()
@@ -95,7 +94,7 @@ class CatalogLog:
             lists_completely=True,
             has_cheap_calls=False,
             refuses_taken_names=True,
-            needs_sync=folder.capabilities.needs_sync,
+            needs_sync=True,
             remembers_versions=True,
             publishes=True,
             maintains=maintains,
@@ -108,12 +107,7 @@ class CatalogLog:
 
     def read(self, version: int) -> bytes:
         record = self._record(version)
-        if record is None:
-            return self._published_files.read(version)
-        try:
-            return _whole(record, self._folder.read(_staged_path(record.file_name)))
-        except NotFoundError:  # published, and removed since
-            return _whole(record, self._published_files.read(version))
+        return self._published_files.read(version) if record is None else self._publications.read(record)
 
     def stat(self, version: int) -> ObjectMeta:
         record = self._record(version)
@@ -125,8 +119,15 @@ class CatalogLog:
         is_news = look is not None and ambient.age_s(look) < _FIRST_LOOK_S
         known = self._known if is_news else self._refreshed()
         found = dict(self._published_files.tail(after, listed))
+        if max(found, default=-1) > known.latest:  # accepted since the catalog was asked, or never
+            known = self._refreshed()
+            self._warn_of_unowned(max(found), known)
         first = min(found, default=after + 1)  # what is below was cleaned up
-        found.update((version, _meta(record)) for version, record in known.commits.items() if version > after)
+        for version, record in known.commits.items():
+            if version in found:
+                self._publications.listed.add(version)
+            if version > after:
+                found[version] = _meta(record)
         for version in range(max(first, after + 1), known.latest + 1):
             if version not in found:  # a listing may miss a name, or somebody published it since
                 with contextlib.suppress(NotFoundError):
@@ -142,12 +143,13 @@ class CatalogLog:
         return {version: found[version] for version in sorted(found) if version <= known.latest}
 
     def make_durable(self, version: int) -> None:
-        record = self._record(version)
-        if record is not None:
-            with contextlib.suppress(NotFoundError):
-                self._folder.make_durable(_staged_path(record.file_name))
-                return
+        """Nothing but its published file makes a version survive a server that forgets."""
+        self._record(version)  # raises NotFoundError above the newest one
+        self.publish(version)
         self._published_files.make_durable(version)
+
+    def wait_by(self, policy: RetryPolicy) -> None:
+        self._policy = policy
 
     def round_trip_s(self) -> float:
         return self._round_trip.median_s()
@@ -161,15 +163,30 @@ class CatalogLog:
         if version > known.latest:
             known = self._refreshed()
         if version > known.latest:
+            if self._folder.capabilities.has_cheap_calls:
+                with contextlib.suppress(NotFoundError):
+                    self._published_files.stat(version)
+                    known = self._refreshed()
+                    self._warn_of_unowned(version, known)
+            if version <= known.latest:
+                return known.commits.get(version)
             raise NotFoundError(f"the newest version of {self._name} is {known.latest}", version=version)
         return known.commits.get(version)
+
+    def _warn_of_unowned(self, published: int, known: _Known) -> None:
+        """Say once that there are published files above what the catalog names: no reader may take them for versions,
+        since the catalog's word alone makes one."""
+        if published > known.latest != self._warned_of:
+            self._warned_of = known.latest
+            fork = Fork(known.latest + 1, FolderVersions.name_of(known.latest + 1), "")
+            logger.warning("%s: %s", self._name, forked(str(self._name), fork, known.latest))
 
     # --- what the catalog says ----------------------------------------------------------------------------------
 
     def _refreshed(self) -> _Known:
         """Ask the catalog. Raises TableNotFoundError, AccessError, StorageError."""
         try:
-            answer = self._client.get(self._name.path, LoadedTable)
+            answer = self._client.get(self._name.path, LoadedTable, policy=self._policy)
         except TableNotFoundError as error:
             if self._known.latest < 0:
                 raise
@@ -191,12 +208,42 @@ class CatalogLog:
         if wrong or first < 1 or len(commits) != latest + 1 - first:
             what = f"names a file that is no staged commit: {wrong[0]!r}" if wrong else "has a gap in its commits"
             raise CorruptLogError(f"the catalog's record of {self._name} {what}", version=latest)
+        self._answered = latest
+        with self._lock:
+            before = self._known
+            if latest < before.latest:
+                return before
+        self._require_kept(before, commits, latest)
         with self._lock:
             if latest >= self._known.latest:
                 self._known = _Known(latest, commits, info)
-                self._published = max(self._published, first - 1)
+                self._publications.forget_before(first)
             self._forget_losers()
             return self._known
+
+    def _require_kept(self, before: _Known, commits: Mapping[int, CommitRecord], latest: int) -> None:
+        """Raise CorruptLogError if a version that this handle knows has become another commit, since the catalog had
+        forgotten it, and has accepted another one: ForkedTableError if one of them was published, and is not the
+        catalog's. What this handle knows stays."""
+        for version, record in before.commits.items():
+            now = commits.get(version)
+            if now is None and version <= latest and not self._publications.is_known(record):
+                try:
+                    self._publications.check(record)  # its record was dropped, since it was published
+                    continue
+                except ForkedTableError:
+                    pass
+            elif now is None or now.file_name == record.file_name:
+                continue
+            else:
+                self._publications.check(now)
+            raise CorruptLogError(
+                f"version {version} of {self._name} is another commit than the one that this handle has read: the"
+                " catalog had forgotten that one, which nobody was told of as committed. Open the table again",
+                table=f"uc://{self._name}",
+                version=version,
+                path=staged_path(record.file_name),
+            )
 
     def _forget_losers(self) -> None:
         """Delete what was staged for a version that another commit has: it can never be accepted."""
@@ -205,7 +252,7 @@ class CatalogLog:
             if record is not None and record.file_name != name:
                 self._sent.pop(key, None)
                 with contextlib.suppress(TxlogError):
-                    self._folder.delete(_staged_path(name))
+                    self._folder.delete(staged_path(name))
             elif key[0] + 1 < self._known.latest:
                 self._sent.pop(key, None)
 
@@ -237,12 +284,12 @@ class CatalogLog:
             return PutOutcome.ALREADY_EXISTS
         if version > known.latest + 1:
             raise StorageError(f"version {version} would leave a gap after {known.latest}: nothing was sent")
-        if known.latest - self._published >= _PUBLISHED_FROM:
-            self._try_to_publish(version - 1)
+        self.publish(version - 1)
+        if not self._is_free(version):
+            return PutOutcome.ALREADY_EXISTS
         commit = self._staged(attempt, known)
-        request = self._request(attempt, commit, known)
         try:
-            answer = self._client.send("POST", self._name.path, LoadedTable, request)
+            answer = self._client.send("POST", self._name.path, LoadedTable, self._request(attempt, commit, known))
         except Unanswered as error:
             logger.debug("%s: no answer to version %d: %s", self._name, version, error)
             return PutOutcome.UNKNOWN if error.was_sent else PutOutcome.BLOCKED
@@ -250,31 +297,64 @@ class CatalogLog:
             return self._after_refusal(error, version)
         try:
             accepted = self._learn(answer).commits.get(version)
+        except ForkedTableError:
+            raise
         except TxlogError as error:  # accepted, whatever else is wrong: the caller reads it back
             logger.warning("%s: the answer to version %d makes no sense: %s", self._name, version, error)
             return PutOutcome.UNKNOWN
-        is_ours = accepted is not None and accepted.file_name == commit.file_name
-        return PutOutcome.WRITTEN if is_ours else PutOutcome.ALREADY_EXISTS
+        if accepted is None or accepted.file_name != commit.file_name:
+            return PutOutcome.ALREADY_EXISTS
+        return self._acknowledged(version, known)
+
+    def _acknowledged(self, version: int, before: _Known) -> PutOutcome:
+        """What an accepted commit is: written once it is published too, since the catalog may forget it until then, and
+        accept another one. What was known ``before`` is what is known if another commit was published first."""
+        try:
+            self.publish(version)
+        except ForkedTableError as error:
+            with self._lock:
+                self._known = before
+            error.message += (
+                ". This commit is not acknowledged: it is in the table only if it is the one that is kept, so do not"
+                " run it again before the repair"
+            )
+            raise
+        except TxlogError as error:
+            logger.warning("%s: version %d was accepted, and is not published yet: %s", self._name, version, error)
+            return PutOutcome.UNKNOWN
+        return PutOutcome.WRITTEN
+
+    def _is_free(self, version: int) -> bool:
+        """Whether the next version has no file in the folder; False if it was accepted since. Raises ForkedTableError
+        if a file is there that the catalog does not own: to accept another one for it would lose one of them."""
+        try:
+            self._published_files.stat(version)
+        except NotFoundError:
+            return True
+        if version <= (known := self._refreshed()).latest:
+            return False
+        raise forked(str(self._name), Fork(version, FolderVersions.name_of(version), ""), known.latest)
 
     def _after_refusal(self, refused: Refused, version: int) -> PutOutcome:
         """What a refusal means. The version is read back after a conflict, since a repeat of our own is refused too."""
         if refused.kind == "CommitVersionConflictException":
             return PutOutcome.ALREADY_EXISTS
-        if refused.kind == "ResourceExhaustedException":
-            self._try_to_publish(version - 1)
+        if refused.status == 429 and refused.kind != "ResourceExhaustedException":  # busy
             return PutOutcome.BLOCKED
-        if refused.status == 429:
-            return PutOutcome.BLOCKED
-        if refused.kind == "UpdateRequirementConflictException":  # another table, another etag, or a lock
+        # Nobody has told the catalog what is published; or this is another table, or another etag; or there is a lock.
+        if refused.kind in ("ResourceExhaustedException", "UpdateRequirementConflictException"):
             try:
                 self._refreshed()
-            except TableNotFoundError:
+            except (TableNotFoundError, ForkedTableError):
                 raise
             except StorageError as error:
                 logger.debug("%s: blocked at version %d: %s", self._name, version, error)
             return PutOutcome.BLOCKED
-        if refused.status == 404:
+        if refused.status in (400, 404):
             self._refreshed()  # raises what is wrong
+            if self._answered < version - 1:  # it has forgotten versions that this handle knows
+                first = self._answered + 1
+                raise forked(str(self._name), Fork(first, FolderVersions.name_of(first), ""), self._answered)
         raise self._client.translated(refused)
 
     def _staged(self, attempt: Attempt, known: _Known) -> CommitRecord:
@@ -283,7 +363,7 @@ class CatalogLog:
         Raises StorageError: the catalog never hears of them.
         """
         digest, size = hashlib.sha256(attempt.body).digest(), len(attempt.body)
-        timestamp_ms, now_ms = _in_commit_timestamp_ms(attempt.body), ambient.now_ms()
+        timestamp_ms, now_ms = in_commit_timestamp_ms(attempt.body), ambient.now_ms()
         before = known.commits.get(attempt.version - 1)
         if timestamp_ms is not None and before is not None and timestamp_ms <= before.timestamp:
             raise StorageError(
@@ -292,7 +372,7 @@ class CatalogLog:
         name = self._sent.get((attempt.version, digest))
         if name is None:
             name = staged_name(attempt.version, ambient.uuid4())
-            path = _staged_path(name)
+            path = staged_path(name)
             outcome = self._folder.put_if_absent(path, attempt.body)
             if outcome is not PutOutcome.WRITTEN and not self._is_whole(path, attempt.body):
                 raise StorageError(f"the commit could not be staged ({outcome.value}): nothing was sent", path=path)
@@ -313,53 +393,178 @@ class CatalogLog:
         if changes and known.info.etag:
             requirements.append({"type": "assert-etag", "etag": known.info.etag})
         updates: list[dict[str, Any]] = [{"action": "add-commit", "commit": commit}, *changes]
-        if 0 < min(known.commits, default=0) <= self._published:
-            published = {"action": "set-latest-backfilled-version", "latest-published-version": self._published}
-            updates.append(published)
+        if (published := self._reportable(known)) is not None:
+            updates.append({"action": "set-latest-backfilled-version", "latest-published-version": published})
         return {"requirements": requirements, "updates": updates}
 
     # --- publishing ---------------------------------------------------------------------------------------------
 
     def publish(self, version: int) -> None:
+        """A version of which the catalog has no record is published: it was told so."""
         with self._publishing:
-            if version <= self._published:
-                return
             known = self._known if version <= self._known.latest else self._refreshed()
-            if self._published > 0 and not self._is_dense:  # the server takes the first commit at any version
-                self._published_files.stat(self._published)
+            first = min(known.commits, default=0)
+            if first > 1 and not self._is_dense:  # the server takes the first commit at any version
+                self._published_files.stat(first - 1)
                 self._is_dense = True
-            for each in range(self._published + 1, min(version, known.latest) + 1):
-                record = known.commits.get(each)
-                if record is not None:  # else its record was dropped, since it is published
-                    self._publish(record)
-                with self._lock:
-                    self._published = max(self._published, each)
+            for each in sorted(known.commits):
+                if each <= version:
+                    self._publications.publish(known.commits[each])
 
-    def _publish(self, record: CommitRecord) -> None:
-        target = FolderVersions.name_of(record.version)
-        try:
-            body = _whole(record, self._folder.read(_staged_path(record.file_name)))
-        except NotFoundError:
-            self._published_files.make_durable(record.version)  # published, and removed since
-            return
-        outcome = self._folder.put_if_absent(target, body)
-        if outcome is PutOutcome.WRITTEN:
-            return
-        self._folder.make_durable(target)
-        if self._folder.read(target) != body:
-            raise CorruptLogError(
-                f"{target} is not the commit that the catalog accepted as version {record.version}: somebody wrote it"
-                " without the catalog. Move it away; the next writer publishes the right one",
-                version=record.version,
-                path=target,
+    def _reportable(self, known: _Known) -> int | None:
+        """The newest version up to which the catalog may drop its records: each was compared with what is published.
+
+        After such a report, the published file is the only one that there is.
+        """
+        found = None
+        for version in sorted(known.commits):
+            if not self._publications.is_known(known.commits[version]):
+                break
+            found = version
+        return found
+
+    # --- forks ----------------------------------------------------------------------------------------------------
+
+    def forks(self) -> Sequence[Fork]:
+        return self._without_memory()._forks()
+
+    def mend(self, *, give_up: bool) -> Mended:
+        done = self._without_memory()._mend(give_up=give_up)
+        with self._lock:  # what this handle knows may be of what was given up
+            self._known = _Known(info=self._known.info)
+            self._publications = Publications(self._folder, str(self._name))
+        self._refreshed()
+        return done
+
+    def _without_memory(self) -> CatalogLog:
+        """The same versions, of which nothing is known yet."""
+        fresh = _opened(self._client, self._name, self._table_id, self._folder, self.capabilities.maintains)
+        fresh._policy = self._policy
+        return fresh
+
+    def _forks(self) -> list[Fork]:
+        known, published = self._refreshed(), dict(self._published_files.tail(-1))
+        if max(published, default=-1) > known.latest:
+            known = self._refreshed()
+        found = []
+        for version, record in sorted(known.commits.items()):
+            if version in published:
+                try:
+                    self._publications.check(record)
+                except ForkedTableError:
+                    found.append(Fork(version, FolderVersions.name_of(version), record.file_name))
+        unowned = (each for each in sorted(published) if each > known.latest)
+        return [*found, *(Fork(each, FolderVersions.name_of(each), "") for each in unowned)]
+
+    def _mend(self, *, give_up: bool) -> Mended:
+        forks = self._forks()
+        contradicted = [fork for fork in forks if fork.owned]
+        if contradicted:
+            self._give_up(contradicted, give_up=give_up)
+        accepted: list[int] = []
+        for fork in forks[len(contradicted) :]:
+            expected = self._known.latest + 1
+            if fork.version < expected:
+                continue  # somebody else has offered it meanwhile
+            if fork.version != expected:
+                error = forked(str(self._name), fork, self._known.latest)
+                error.repair = (
+                    f"It cannot be offered to the catalog again, since version {expected} is not there: put that file"
+                    " back from a copy"
+                )
+                raise error
+            self._offer(fork.version)
+            accepted.append(fork.version)
+        return Mended(tuple(accepted), tuple(fork.owned for fork in contradicted))
+
+    def _offer(self, version: int) -> None:
+        """Have the catalog accept the published commit of the next version, with what it changes of the definition."""
+        self.publish(version - 1)  # which makes room, if the catalog is told so
+        self._published_files.make_durable(version)
+        body = self._published_files.read(version)
+        name = FolderVersions.name_of(version)
+        commit = parse_commit(body, version, name=name, table=str(self._name), limits=DEFAULT_LIMITS)
+        if commit.in_commit_timestamp_ms is None:
+            error = forked(str(self._name), Fork(version, name, ""), self._known.latest)
+            error.repair = (
+                "It has no inCommitTimestamp, so no writer made it that goes through a catalog: it is not offered. Move"
+                " it out of the log's folder, if nobody needs it"
             )
-
-    def _try_to_publish(self, version: int) -> None:
-        """A commit does not fail because others cannot be published: perhaps it is accepted all the same."""
+            raise error
+        attempt = Attempt(version, body, commit.actions)
+        for meta in self._folder.list_from(f"{STAGED}/{version:020}."):
+            if staged_version(meta.name.removeprefix(f"{STAGED}/")) != version:
+                break
+            if meta.size == len(body) and self._folder.read(meta.name) == body:  # it was accepted under this name once
+                self._sent[version, hashlib.sha256(body).digest()] = meta.name.removeprefix(f"{STAGED}/")
+        record = self._staged(attempt, self._known)
         try:
-            self.publish(version)
-        except TxlogError as error:
-            logger.warning("%s: could not publish the versions up to %d: %s", self._name, version, error)
+            self._learn(
+                self._client.send("POST", self._name.path, LoadedTable, self._request(attempt, record, self._known))
+            )
+        except Unanswered as error:
+            raise StorageError(f"the catalog did not answer ({error}): repair the table again") from None
+        except Refused as error:
+            if error.kind != "CommitVersionConflictException":
+                raise self._client.translated(error) from None
+            accepted = self._refreshed().commits.get(version)  # somebody else has offered it at the same time
+            record = record if accepted is None else accepted
+        self._publications.publish(record)
+
+    def _give_up(self, forks: Sequence[Fork], *, give_up: bool) -> None:
+        """Have the catalog take what is published for its own commits, whose versions nobody of txlog acknowledged.
+
+        Raises ForkedTableError if it may not, or if versions that are not published stand on them.
+        """
+        known, last = self._known, forks[-1]
+        unpublished = [each for each in known.commits if each > forks[0].version and not self._is_there(each)]
+        error = forked(str(self._name), last, known.latest)
+        error.message += (
+            f". The catalog's: {self._told(staged_path(last.owned))}; published: {self._told(last.published)}"
+        )
+        if unpublished:
+            newer = ", ".join(str(each) for each in sorted(unpublished))
+            error.repair = (
+                f"The catalog's versions {newer} were made on top of its own version {forks[0].version} and are not"
+                " published: they cannot be kept beside what is. Read what you need from both, drop the table, and"
+                " write it again"
+            )
+            raise error
+        if not give_up:
+            error.repair = None
+            error.message += (
+                f". To keep the published one, pass {setting('remove', True)}: the rows of the catalog's are then not"
+                " in the table, and its file says in which data files they are"
+            )
+            raise error
+        for fork in forks:
+            self._published_files.make_durable(fork.version)
+        report = {"action": "set-latest-backfilled-version", "latest-published-version": last.version}
+        requirements = [{"type": "assert-table-uuid", "uuid": self._table_id}]
+        try:
+            self._client.send("POST", self._name.path, LoadedTable, {"requirements": requirements, "updates": [report]})
+        except Unanswered as unanswered:
+            raise StorageError(f"the catalog did not answer ({unanswered}): repair the table again") from None
+        except Refused as refused:
+            raise self._client.translated(refused) from None
+        self._known = _Known(info=known.info)
+        self._refreshed()
+
+    def _is_there(self, version: int) -> bool:
+        try:
+            self._published_files.stat(version)
+        except NotFoundError:
+            return False
+        return True
+
+    def _told(self, path: str) -> str:
+        """A commit in a few words, for who has to decide on it."""
+        try:
+            body = self._folder.read(path)
+            info = parse_commit(body, 0, name=path, table=str(self._name), limits=DEFAULT_LIMITS, files=False)
+        except (NotFoundError, CorruptLogError) as error:
+            return f"{path} ({error.message})"
+        return f"{path} ({info.operation}, txnId {info.txn_id})"
 
     # --- creating -----------------------------------------------------------------------------------------------
 
@@ -369,7 +574,7 @@ class CatalogLog:
             return PutOutcome.ALREADY_EXISTS
         if self._staged_at is None:
             raise TableNotFoundError(f"{self._name} does not exist yet, and only its catalog can create it")
-        name, timestamp_ms = FolderVersions.name_of(0), _in_commit_timestamp_ms(attempt.body)
+        name, timestamp_ms = FolderVersions.name_of(0), in_commit_timestamp_ms(attempt.body)
         outcome = self._folder.put_if_absent(name, attempt.body)
         if outcome is not PutOutcome.WRITTEN and not self._is_whole(name, attempt.body):
             raise StorageError(f"version 0 could not be written ({outcome.value}): create the table again", path=name)
@@ -407,28 +612,5 @@ def _opened(client: UnityClient, name: TableName, table_id: str, folder: LogStor
     return CatalogLog(client, name, table_id, folder, maintains=maintains)
 
 
-def _staged_path(name: str) -> str:
-    return f"{STAGED}/{name}"
-
-
-def _whole(record: CommitRecord, body: bytes) -> bytes:
-    """The bytes of an accepted commit. Raises CorruptLogError if they are not those that were accepted."""
-    if len(body) != record.file_size:
-        raise CorruptLogError(
-            f"the catalog accepted version {record.version} as {record.file_size} bytes, and its file has {len(body)}",
-            version=record.version,
-            path=_staged_path(record.file_name),
-        )
-    return body
-
-
 def _meta(record: CommitRecord) -> ObjectMeta:
-    return ObjectMeta(_staged_path(record.file_name), record.file_size, record.file_modification_timestamp)
-
-
-def _in_commit_timestamp_ms(body: bytes) -> int | None:
-    """The time in the first line of a commit; None if it has none."""
-    try:
-        return msgspec.json.decode(body.partition(b"\n")[0], type=_FirstLine).commit_info.in_commit_timestamp
-    except msgspec.MsgspecError:
-        return None
+    return ObjectMeta(staged_path(record.file_name), record.file_size, record.file_modification_timestamp)

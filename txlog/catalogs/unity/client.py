@@ -18,11 +18,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from txlog.catalogs.unity.messages import OldName, OldNames, Refusal
+from txlog.catalogs.unity.messages import OldName, OldNames, Refusal, decoded
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.store.options import redact
+from txlog.store.retry import RetryPolicy
 from txlog.util import ambient
 from txlog.util.arguments import invalid
+from txlog.util.logs import logger
 
 __all__ = [
     "TOKEN",
@@ -45,8 +47,9 @@ _ROOT = "/api/2.1/unity-catalog"
 _TIMEOUT_S = 60.0
 _IDLE_MAX_S = 4.0  # a server may close a connection that is idle for longer, just when a request is sent
 _ANSWER_BYTES_MAX = 64 << 20
-_READ_ATTEMPTS = 8  # some seconds: a server may be started again
-_READ_FIRST_WAIT_S = 0.1
+_WAIT_MAX_S = 5.0  # a server that is started again is away for a minute
+_PATIENCE = RetryPolicy(total_timeout=120.0)
+"""For how long a read is repeated where no table's policy says so, as of names: a restart takes a minute at most."""
 _SHOWN_CHARACTERS = 500
 _PAGES_MAX = 10_000
 
@@ -144,32 +147,50 @@ class UnityClient:
 
     # --- answers ------------------------------------------------------------------------------------------------
 
-    def get(self, path: str, kind: type[T], **query: str) -> T:
-        """The answer to a read, which is repeated if it gets none.
+    def get(self, path: str, kind: type[T], *, policy: RetryPolicy | None = None, **query: str) -> T:
+        """The answer to a read, which is repeated if it gets none, for as long as the ``policy`` says.
 
         Raises ``TableNotFoundError``, ``NotFoundError``, ``AccessError``, ``StorageError``.
         """
         try:
-            return self.repeat("GET", f"{path}?{urlencode(query)}" if query else path, kind)
+            return self.repeat("GET", f"{path}?{urlencode(query)}" if query else path, kind, policy=policy)
         except Refused as error:
             raise self.translated(error) from None
 
-    def repeat(self, method: str, path: str, kind: type[T], body: object = None) -> T:
-        """The answer to a request that may be made twice, and is if it gets none, or the server has no time for it.
+    def repeat(
+        self, method: str, path: str, kind: type[T], body: object = None, *, policy: RetryPolicy | None = None
+    ) -> T:
+        """The answer to a request that may be made twice, and is if it gets none, or the server has no time for it: for
+        as long as the ``policy`` says, and once at least.
 
         Raises `Refused`, ``AccessError`` for want of a token, ``StorageError``.
         """
-        from txlog.store.retry_loops import call_again
-
-        try:
-            return call_again(
-                lambda: self.send(method, path, kind, body),
-                lambda error: isinstance(error, Unanswered) or (isinstance(error, Refused) and error.status == 429),
-                attempts=_READ_ATTEMPTS,
-                first_wait_s=_READ_FIRST_WAIT_S,
-            )
-        except Unanswered as error:
-            raise StorageError(f"the catalog at {self.server} does not answer: {error}. Retry later") from None
+        given = policy or _PATIENCE
+        pacing = msgspec.structs.replace(
+            given,
+            max_attempts=None,
+            min_wait=min(given.min_wait, _WAIT_MAX_S),
+            max_wait=min(given.max_wait, _WAIT_MAX_S),
+        ).pacing(lambda: 0.0)
+        ended = 0
+        while True:
+            try:
+                return self.send(method, path, kind, body)
+            except Unanswered as error:
+                why: Exception = error
+            except Refused as error:
+                if error.status != 429:
+                    raise
+                why = error
+            if pacing.attempts == 2:
+                logger.warning("the catalog at %s does not answer (%s): asking it again", self.server, why)
+            if not pacing.pause(bounded_by_count=False) and (ended := ended + 1) > 1:
+                break
+        if isinstance(why, Refused):
+            raise why
+        raise StorageError(
+            f"the catalog at {self.server} did not answer for {pacing.elapsed_s():.0f} s: {why}. Retry later"
+        )
 
     def send(self, method: str, path: str, kind: type[T] | None = None, body: object = None) -> T:
         """The answer to one request, sent once. Raises `Refused`, `Unanswered`, and ``AccessError`` for want of a
@@ -180,11 +201,11 @@ class UnityClient:
             if kind is None:
                 return None  # type: ignore[return-value]
             try:
-                return msgspec.json.decode(raw, type=kind)
+                return decoded(raw, kind)
             except msgspec.MsgspecError as error:
                 raise Unanswered(f"the answer cannot be understood: {error}") from None
         try:
-            refusal = msgspec.json.decode(raw, type=Refusal)
+            refusal = decoded(raw, Refusal)
         except msgspec.MsgspecError:
             refusal = Refusal()
         text = redact(refusal.text or http.client.responses.get(status, ""), (token,) if token else ())
@@ -214,7 +235,7 @@ class UnityClient:
         found: list[OldName] = []
         seen: set[str] = set()
         while True:
-            page = self.get(f"/{kind}", OldNames, **query)
+            page = self.get(f"/{kind}", OldNames, policy=None, **query)
             found += getattr(page, kind)
             token = page.next_page_token
             if not token:

@@ -21,6 +21,9 @@ __all__ = ["VendedCredentials", "is_vended"]
 _USED_SHARE = 0.8
 """Of the life of credentials, so that a request that begins with them ends with them."""
 
+_UNTOLD_LIFE_MS = 600_000
+"""Of credentials that do not say when they end."""
+
 _NAMES = {
     "s3.access-key-id": "access_key_id",
     "s3.secret-access-key": "secret_access_key",
@@ -62,7 +65,9 @@ class VendedCredentials:
             if self._current is None or ambient.now_ms() >= self._renewed_at_ms:
                 now_ms = ambient.now_ms()
                 self._current = self._asked()
-                self._renewed_at_ms = now_ms + int((self._current.expiration_time_ms - now_ms) * _USED_SHARE)
+                ends_at_ms = self._current.expiration_time_ms
+                life_ms = _UNTOLD_LIFE_MS if ends_at_ms is None else ends_at_ms - now_ms
+                self._renewed_at_ms = now_ms + int(life_ms * _USED_SHARE)
             found = {_NAMES[key]: value for key, value in self._current.config.items() if key in _NAMES and value}
             # The client keeps credentials until they expire; it is to ask each time, and gets the same ones until then.
             return {**found, "expires_at": ambient.now()}

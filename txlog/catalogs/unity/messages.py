@@ -1,15 +1,18 @@
 """What a Unity Catalog server is asked and what it answers, as values.
 
-In: JSON. Out: typed structs; what txlog does not use is left out. The names on the wire have hyphens. Unity Catalog,
+In: JSON. Out: typed structs; what txlog does not use is left out. The names on the wire have hyphens. A server may
+leave a field out or send null for it, and it means the same; fields that nobody knows are ignored. Unity Catalog,
 "api/delta.yaml" (the "UC Delta API", version 1.0).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+from txlog.protocol.features import CATALOG_MANAGED
 
 __all__ = [
     "CommitRecord",
@@ -23,7 +26,28 @@ __all__ = [
     "StagedTable",
     "StorageCredential",
     "TableInfo",
+    "decoded",
 ]
+
+T = TypeVar("T")
+
+_OF_THE_TABLE = "columns"
+"""The field with a table's schema, where a null belongs to the table."""
+
+
+def decoded(raw: bytes, kind: type[T]) -> T:
+    """An answer, in which a null is a field that is absent. Raises ``msgspec.MsgspecError``."""
+    return msgspec.convert(_without_nulls(msgspec.json.decode(raw)), kind)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: each if key == _OF_THE_TABLE else _without_nulls(each)
+            for key, each in value.items()
+            if each is not None
+        }
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="kebab"):
@@ -33,8 +57,8 @@ class _Wire(msgspec.Struct, frozen=True, rename="kebab"):
 class ProtocolInfo(_Wire, frozen=True):
     """A table's protocol."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: int = 3
+    min_writer_version: int = 7
     reader_features: Sequence[str] = ()
     writer_features: Sequence[str] = ()
 
@@ -46,19 +70,25 @@ class CommitRecord(_Wire, frozen=True):
     timestamp: int
     file_name: str
     file_size: int
-    file_modification_timestamp: int
+    file_modification_timestamp: int = 0
 
 
 class TableInfo(_Wire, frozen=True):
     """A table's definition as the catalog knows it."""
 
-    table_type: str
     table_uuid: str
     location: str
+    table_type: str = ""
     etag: str = ""
     columns: Any = None
     partition_columns: Sequence[str] = ()
     properties: Mapping[str, str] = {}
+
+    @property
+    def is_catalog_managed(self) -> bool:
+        """Whether the catalog says that it decides the table's commits. A server may call a table MANAGED whose
+        commits it does not decide: it owns the files alone."""
+        return self.table_type == "MANAGED" and f"delta.feature.{CATALOG_MANAGED}" in self.properties
 
 
 class LoadedTable(_Wire, frozen=True):
@@ -73,8 +103,8 @@ class StorageCredential(_Wire, frozen=True):
     """Short-lived access to what is below a prefix. ``config`` holds secrets, so the repr leaves it out."""
 
     prefix: str
-    expiration_time_ms: int
-    config: Mapping[str, str | None]
+    expiration_time_ms: int | None = None
+    config: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
         return f"StorageCredential({self.prefix!r}, expires {self.expiration_time_ms})"
@@ -90,7 +120,7 @@ class StagedTable(_Wire, frozen=True):
     table_id: str
     location: str
     required_protocol: ProtocolInfo
-    required_properties: Mapping[str, str | None]
+    required_properties: Mapping[str, str] = {}
 
 
 class CreateTable(_Wire, frozen=True, omit_defaults=True):
@@ -125,7 +155,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class _Error(msgspec.Struct, frozen=True):
-    type: str
+    type: str = ""
     message: str = ""
 
 
@@ -135,7 +165,7 @@ class OldNames(msgspec.Struct, frozen=True):
     catalogs: Sequence[OldName] = ()
     schemas: Sequence[OldName] = ()
     tables: Sequence[OldName] = ()
-    next_page_token: str | None = None
+    next_page_token: str = ""
 
 
 class OldName(msgspec.Struct, frozen=True):
