@@ -57,7 +57,7 @@ def merged(options: Mapping[str, str], columns: Sequence[str], steps: list[Step]
     if engine == "first-row":
         return steps[0].row if steps else None
     if engine == "deduplicate":
-        steps = [step for step in steps if step.kind != "-U"]
+        assert all(step.kind != "-U" for step in steps), "a -U is about one row: see feed_programs"
         return None if not steps or steps[-1].kind == "-D" else steps[-1].row
     if options.get(f"{engine}.remove-record-on-delete") == "true":
         if engine == "partial-update":

@@ -463,7 +463,7 @@ def test_a_function_of_batches_merges_by_options_and_takes_rows_back_each_batch_
     def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
         reported.append(to.write(batch.selectExpr("id", "id * 2 as n"), path, app_id="n", options=first))
         reported.append(to.write(batch.selectExpr("id", "id + 1 as seen"), path, app_id="seen", options=first))
-        gone = batch.where("id < 3").selectExpr("'-U' as op", "id", "0L as n", "0L as seen")
+        gone = batch.where("id < 3").selectExpr("'-U' as op", "id", "id * 2 as n", "id + 1 as seen")
         reported.append(to.write(gone, path, app_id="gone", options=back))
 
     for _ in range(2):

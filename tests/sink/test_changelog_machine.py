@@ -54,15 +54,16 @@ def batch_of(rows: list[Change], *, with_sequence: bool = True) -> pa.Table:
     )
 
 
-def applied(rows: Rows, given: list[Change], mode: str, *, by_sequence: bool) -> Rows:
-    """Change by change: of one key, in order of the sequence, where there is one."""
+def applied(rows: Rows, given: list[Change], *, by_sequence: bool) -> Rows:
+    """Change by change: of one key, in order of the sequence, where there is one. A -U that tells only its key deletes
+    whatever row the key has."""
     found = dict(rows)
     for kind, key, part, value, _ in sorted(given, key=lambda row: row[4]) if by_sequence else given:
         if kind in ("+I", "+U"):
             assert part is not None
             assert value is not None
             found[key] = (part, value)
-        elif kind == "-D" or mode == "retract":
+        else:
             found.pop(key, None)
     return found
 
@@ -137,7 +138,7 @@ class Checkpoints(RuleBasedStateMachine):
         self.last, given = self.sealed
         result = self.sink().recover().results[self.last] if recovers else self.sink().commit(self.last)
         assert result.outcome == "committed"
-        self.rows = applied(self.rows, given, self.mode, by_sequence=self.by_sequence)
+        self.rows = applied(self.rows, given, by_sequence=self.by_sequence)
         self.sealed = None
 
     @precondition(lambda self: self.last > 0 and self.sealed is None)

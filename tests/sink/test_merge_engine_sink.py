@@ -63,7 +63,7 @@ ROWS = st.builds(
     st.one_of(st.none(), st.sampled_from(["a", "b"])),
 )
 ENGINES = [
-    ({"merge-engine": "deduplicate"}, "IUDB"),
+    ({"merge-engine": "deduplicate"}, "IUD"),
     ({"merge-engine": "deduplicate", "sequence.field": "s"}, "IU"),
     ({"merge-engine": "first-row", "ignore-delete": "true"}, "IUDB"),
     ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, "IUD"),

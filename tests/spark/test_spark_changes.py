@@ -137,11 +137,13 @@ def test_contradictory_options_of_changes_are_refused_before_any_task(path: Path
     assert parse_stream_options({"path": str(path), **CHANGES}).write.changelog is not None
 
 
-def test_a_retracted_row_is_deleted_in_retract_mode_and_stays_in_upsert_mode(path: Path) -> None:
+def test_a_retracted_row_is_deleted_and_in_retract_mode_a_delete_takes_only_its_row(path: Path) -> None:
     tasks = [[("-U", 1, 10), ("+U", 1, 11), ("-U", 2, 20)], [("-D", 3, None), ("+I", 4, 40)]]
     write(path, tasks)
-    assert rows(path) == {1: 11, 2: 20, 4: 40}
-    write(path, [[("-U", 1, 11), ("+U", 1, 12)], [("-U", 2, 20)], [("-U", 4, 40)]], changelogMode="RETRACT")
+    assert rows(path) == {1: 11, 4: 40}
+    write(path, [[("-U", 1, 11), ("+U", 1, 12)], [("-D", 4, 41)]], changelogMode="RETRACT")
+    assert rows(path) == {1: 12, 4: 40}
+    write(path, [[("-D", 4, 40)], [("-U", 1, 11)]], changelogMode="RETRACT")
     assert rows(path) == {1: 12}
 
 

@@ -29,7 +29,11 @@ Change = tuple[int, str, int, int, int]
 
 given_changes = st.lists(
     st.tuples(
-        st.integers(0, 4), st.sampled_from(["", "a", "b"]), st.integers(0, 9), st.integers(0, 3), st.integers(0, 3)
+        st.integers(0, 4),
+        st.sampled_from(["", "a", "b"]),
+        st.integers(0, 9),
+        st.sampled_from([0, 2, 3]),
+        st.integers(0, 3),
     ),
     max_size=30,
 )

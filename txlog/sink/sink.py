@@ -79,8 +79,8 @@ class Sink:
         app_id: The permanent name of the application. It must survive restarts, and no two applications may share one.
             If a batch writes to one table twice, each write needs its own app_id.
         mode: "append"; "overwrite": each checkpoint, even without rows, replaces the table's content; "upsert":
-            rows replace those with the same keys, and ``-D`` deletes a row (``-U`` is ignored); "retract": ``-U``
-            deletes a row too, until ``+U`` brings it back.
+            rows replace those with the same keys, ``-D`` deletes the row with its key, and ``-U`` the row that it
+            carries, unless its key has a new one; "retract": ``-D`` too deletes only the row that it carries.
         max_continuous_empty_commits: With "append", a checkpoint without rows makes no version, except every this many
             in a row, so the table's record of the application stays current. 1: every checkpoint makes one.
         keys: The columns that identify a row, for changes; paths with dots name struct fields. None may be null.

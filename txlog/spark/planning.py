@@ -35,6 +35,7 @@ from txlog.store.probe import probe_store
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.util.logs import logger
 from txlog.util.wording import spelled
+from txlog.writer.changelog.change_order import feed_columns, is_feed, orders_feed
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.conform import completer_for, nullable
@@ -322,6 +323,13 @@ def _planned_changes(
         for name in own:
             if columns.find(name) is None:
                 raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
+        of_feed = orders_feed(changelog.row_kind, changelog.sequence_by, columns.names)
+        if is_feed(changelog.row_kind) and of_feed is None and changelog.sequence_by is None:
+            raise InvalidInputError(
+                "the DataFrame is a change data feed without _commit_version, and the rows of a DataFrame have no"
+                " order: keep it, which is not stored, or name another one that orders the changes with sequenceBy"
+            )
+    own += feed_columns(changelog.row_kind)
     if state is None:
         state = _created(open_table, columns, changelog, options)
     with TxlogError.located(open_table.uri, state.version):
@@ -358,8 +366,8 @@ def _created(
     kind of each row. Another writer may create it at the same time."""
     with TxlogError.located(open_table.uri):
         key_columns(changelog.keys, columns)
-        kind = None if changelog.row_kind is None else columns.find(changelog.row_kind)
-        schema = Struct(tuple(field for field in columns.fields if field != kind))
+        told = {fold_name(name) for name in (changelog.row_kind, *feed_columns(changelog.row_kind)) if name is not None}
+        schema = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in told))
         create_table(
             open_table,
             schema,

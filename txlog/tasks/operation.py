@@ -214,5 +214,8 @@ class RowOperation(ABC):
     def keep(self) -> None:  # noqa: B027 - most operations keep nothing
         """Let later changes `recall` the files looked into since the last call."""
 
+    def report(self) -> None:  # noqa: B027 - most operations tell nothing
+        """Log what the caller of a change that is done should know beside its result."""
+
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:  # noqa: B027
         """Let later changes `recall` these files, which hold the marked source rows, in order."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "OPEN_ROWS",
     "ChangeFile",
     "Committable",
     "FileTail",
@@ -117,6 +118,15 @@ class KeyFile(msgspec.Struct, frozen=True):
     num_keys: int
     modified_ms: int
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has the changes of keys whose result depends on the table's rows (`changelog.staged_rows`)."""
+        return self.path.rpartition("/")[2].startswith(f"{OPEN_ROWS}-")
+
+
+OPEN_ROWS = "open"
+"""The ``file_kind`` of files for which `KeyFile.is_open` is true."""
+
 
 class Committable(msgspec.Struct, frozen=True):
     """The outcome of one attempt of one task, durable and counted, for one checkpoint of one application.
@@ -150,9 +160,14 @@ class Committable(msgspec.Struct, frozen=True):
         return not (self.files or self.keys)
 
     @property
+    def key_files(self) -> tuple[KeyFile, ...]:
+        """Its ``keys`` without files of open changes."""
+        return tuple(file for file in self.keys if not file.is_open)
+
+    @property
     def num_keys(self) -> int:
         """The number of keys whose rows are replaced or deleted."""
-        return sum(file.num_keys for file in self.keys)
+        return sum(file.num_keys for file in self.key_files)
 
     @property
     def num_rows(self) -> int:

@@ -193,7 +193,10 @@ def _checked_piece(piece: Any) -> Any:
     if hasattr(piece, "__arrow_c_stream__") or hasattr(piece, "__arrow_c_array__") or _is_pandas(piece):
         return piece
     if isinstance(piece, Mapping):
-        raise InvalidInputError("data is a sequence of dicts: pass pyarrow.Table.from_pylist(rows)")
+        raise InvalidInputError(
+            "data is a sequence of dicts: pass pyarrow.Table.from_pylist(rows). It puts nulls where a dict lacks a"
+            " column that the first one has, so if they have different columns, make a table of each kind of them"
+        )
     raise InvalidInputError(
         f"data yields {type_name_of(piece)}: an iterable must yield record batches (or tables, or data frames)"
     )

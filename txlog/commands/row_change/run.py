@@ -103,6 +103,7 @@ def run_prepared(
         )
         result = commit_row_change(open_table, state, options, change, unsent)
         tasks.remember(change)
+        operation.report()
         return result
 
 
@@ -150,4 +151,6 @@ def apply_in_transaction(
     change, _ = change_here(
         open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
     )
-    return change.apply(state, builder, builder.live(open_table.log.files(state)))
+    done = change.apply(state, builder, builder.live(open_table.log.files(state)))
+    operation.report()
+    return done

@@ -12,25 +12,30 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
-from txlog.tasks.operations.upsert_source import Source, refuse_null_keys, stored_rows
+from txlog.tasks.operations.upsert_source import Source, joined_sequence, refuse_null_keys, stored_rows
 from txlog.util.wording import argument
-from txlog.writer.absent_columns import absent_columns
-from txlog.writer.changelog.required_values import check_members
+from txlog.writer.changelog.change_order import feed_columns, feed_order, in_versions, orders_feed
+from txlog.writer.changelog.change_order import of_feed as kinds_of_feed
+from txlog.writer.changelog.required_values import check_members, require_values
+from txlog.writer.changelog.retractions import compared_columns
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from txlog.writer.conform import completed, nullable
-from txlog.writer.generated_columns import ComputedColumns, generated_of, without_generated
+from txlog.writer.generated_columns import ComputedColumns, generated_of
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import KeyedRows, check_kinds
+from txlog.writer.merge_engines.keyed_rows import KeyedRows
+from txlog.writer.merge_engines.merge import check_kinds
+from txlog.writer.merge_engines.runs import ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangelogSource", "numbered", "read_changelog"]
+__all__ = ["ChangelogSource", "numbered", "ordered_changes", "read_changelog"]
 
 
 class ChangelogSource(msgspec.Struct, frozen=True):
@@ -48,11 +53,12 @@ def read_changelog(
     *,
     row_kind: str | None = None,
     row_kinds: Mapping[Any, str] | None = None,
+    sequence_by: str | None = None,
     table: str | None = None,
     partition_columns: Sequence[str] = (),
     zone: str,
 ) -> ChangelogSource:
-    """Read ``data``, anything ``Table.append`` takes.
+    """Read ``data``, anything ``Table.append`` takes. ``sequence_by`` orders it, if it is not a column of the table.
 
     Raises ``SchemaMismatchError`` naming columns that are missing or do not fit, ``InvalidInputError`` naming a null
     key, an unknown row kind, or a kind that the engine does not take, ``StorageError`` if there is no space for it.
@@ -61,19 +67,36 @@ def read_changelog(
     if not stream.schema.names:
         names = to_arrow(schema) if row_kind is None else pa.schema([*to_arrow(schema), (row_kind, pa.string())])
         stream = DataStream(names, stream.batches)
-    reader = _Reader(
-        schema, row_kind, RowKinds(row_kinds), table, generated_of(schema, table, partition_columns, zone=zone)
-    )
+    beside = sequence_by if sequence_by is not None and schema.find(sequence_by) is None else None
+    generated = generated_of(schema, table, partition_columns, zone=zone)
+    reader = _Reader(schema, keys, engine, row_kind, RowKinds(row_kinds), beside, table, generated)
     rows = stored_rows(reader.conformed(stream), to_arrow(nullable(schema)), table)
     kinds = reader.kinds()
     if kinds is not None:
         check_kinds(engine, kinds)
-    reader.require_columns(stream.schema, keys, engine, kinds)
     refuse_null_keys(keys, [key.of(rows) for key in keys], table)
-    return numbered(rows, kinds, keys)
+    order = reader.order()
+    told = [name for name in (row_kind, sequence_by, *engine.sequence) if name is not None]
+    found = numbered(rows, kinds, keys, compared_columns(schema, keys, told))
+    if order is None:
+        return found
+    return replace(found, changes=ordered_changes(found.changes, order, engine, of_feed=reader.is_of_feed))
 
 
-def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyColumn]) -> ChangelogSource:
+def ordered_changes(changes: KeyedRows, order: NDArray[np.int64], engine: MergeEngine, *, of_feed: bool) -> KeyedRows:
+    """The changes by ``order``, then by arrival; in a feed, whose order is `feed_order`, with the kinds that merge."""
+    kinds, merged_as = changes.kinds, changes.kinds
+    if of_feed and kinds is not None:
+        came_as = kinds if changes.came_as is None else changes.came_as
+        order, both = in_versions(changes.rows, kinds, changes.keys, order, changes.compared)
+        merged_as = kinds_of_feed(kinds, changes.keys, order, both, whole=engine.takes_whole_rows)
+        changes = replace(changes, kinds=merged_as, came_as=came_as)
+    return changes.taken(np.argsort(order, kind="stable"))
+
+
+def numbered(
+    rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyColumn], compared: Sequence[str]
+) -> ChangelogSource:
     """A changelog's rows, in the table's types and without null keys, with their key numbers."""
     index = KeyIndex(keys, [key.of(rows) for key in keys])
     is_last = index.last_rows()
@@ -82,54 +105,99 @@ def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyC
     names = list(dict.fromkeys(key.path[0] for key in keys))
     named = rows.select(names).filter(pa.array(is_last))
     source = Source(named, KeyIndex(keys, [key.of(named) for key in keys]), rows.num_rows)
-    return ChangelogSource(KeyedRows(rows, number[index.code_of_row], kinds), source)
+    return ChangelogSource(KeyedRows(rows, number[index.code_of_row], kinds, compared=tuple(compared)), source)
 
 
 class _Reader:
-    """Takes the row kinds out of the batches, and converts the rest to the table's types."""
+    """Takes the columns about the changes out of the batches, and converts the rest to the table's types."""
 
     def __init__(
         self,
         schema: Struct,
+        keys: Sequence[KeyColumn],
+        engine: MergeEngine,
         row_kind: str | None,
         kinds: RowKinds,
+        sequence_by: str | None,
         table: str | None,
         generated: ComputedColumns | None,
     ) -> None:
         self._schema = schema
+        self._keys = keys
+        self._engine = engine
         self._fitted = nullable(schema)
         self._generated = generated
         self._row_kind = row_kind
         self._kinds = kinds
+        self._sequence_by = sequence_by
         self._table = table
         self._found: list[NDArray[np.int8]] = []
+        self._order: list[pa.Array] = []
+        self._ordered_by: str | None = None
+        self.is_of_feed = False
 
     def conformed(self, stream: DataStream) -> Iterator[pa.RecordBatch]:
         arrow_schema = to_arrow(self._fitted)
         first_row = 0
         for batch in stream.batches:
-            rows = self._without_kinds(batch, first_row)
+            rows = self._taken(batch, first_row)
             are_new = self._are_new(batch.num_rows)
+            rows = require_values(self._schema, self._keys, self._engine, rows, are_new, first_row)
             fitted = completed(self._fitted, rows, self._generated, self._table, first_row, are_new)
             check_members(self._schema, fitted, are_new, first_row)
             first_row += batch.num_rows
             yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
 
-    def _without_kinds(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        name = self._row_kind
+    def _taken(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """The batch without the columns about its changes, which are kept."""
+        names = batch.schema.names
+        if self._row_kind is not None:
+            at = self._at(names, "row_kind", self._row_kind)
+            self._found.append(self._kinds.of(batch.column(at), self._row_kind, first_row))
+        self._take_order(batch, first_row)
+        own = {fold_name(each) for each in (*feed_columns(self._row_kind), self._row_kind, self._sequence_by) if each}
+        beside = {name for name in own if self._schema.find(name) is None}
+        kept = [at for at, name in enumerate(names) if fold_name(name) not in beside]
+        return batch if len(kept) == len(names) else batch.select(kept)
+
+    def _take_order(self, batch: pa.RecordBatch, first_row: int) -> None:
+        of_feed = orders_feed(self._row_kind, self._sequence_by, batch.schema.names)
+        name = of_feed or self._sequence_by
+        if self._found[1:] or self._order:
+            self._refuse_other_order(name, first_row)
+        self._ordered_by = name
         if name is None:
-            return batch
-        at = next((at for at, each in enumerate(batch.schema.names) if fold_name(each) == fold_name(name)), None)
-        if at is None:
+            return
+        column = batch.column(self._at(batch.schema.names, "sequence_by", name))
+        if of_feed is not None:
+            self.is_of_feed = True
+            self._order.append(feed_order(column, self._found[-1], name, first_row))
+            return
+        if column.null_count:
+            row = first_row + int(column.is_null().index(True).as_py())
             raise InvalidInputError(
-                f"{argument('row_kind')} names {name!r}, which the source lacks; it has"
-                f" {', '.join(batch.schema.names)}",
+                f"{argument('sequence_by')} column {name} is null in row {row} (counting from 0): a row without a"
+                " sequence has no order. Fill or drop such rows",
                 table=self._table,
             )
-        self._found.append(self._kinds.of(batch.column(at), name, first_row))
-        if self._schema.find(name) is not None:
-            return batch
-        return batch.select([other for other in range(batch.num_columns) if other != at])
+        self._order.append(column)
+
+    def _refuse_other_order(self, name: str | None, first_row: int) -> None:
+        if name != self._ordered_by:
+            raise InvalidInputError(
+                f"the rows before row {first_row} (counting from 0) are ordered by {self._ordered_by or 'arrival'}, and"
+                f" those from it on by {name or 'arrival'}: give all batches the same columns",
+                table=self._table,
+            )
+
+    def _at(self, names: Sequence[str], what: str, name: str) -> int:
+        at = next((at for at, each in enumerate(names) if fold_name(each) == fold_name(name)), None)
+        if at is None:
+            raise InvalidInputError(
+                f"{argument(what)} names {name!r}, which the source lacks; it has {', '.join(names)}",
+                table=self._table,
+            )
+        return at
 
     def _are_new(self, num_rows: int) -> NDArray[np.bool_]:
         """Which rows of the last batch are neither -U nor -D."""
@@ -143,16 +211,16 @@ class _Reader:
             return None
         return np.concatenate([np.empty(0, np.int8), *self._found])
 
-    def require_columns(
-        self, found: pa.Schema, keys: Sequence[KeyColumn], engine: MergeEngine, kinds: NDArray[np.int8] | None
-    ) -> None:
-        """Refuse a source that lacks columns, unless these columns keep their values, or all rows are deletes."""
-        absent = absent_columns(without_generated(self._schema), found)
-        of_key = [path for path in absent if any(f"{key.name}.".startswith(f"{path}.") for key in keys)]
-        only_deletes = kinds is not None and bool(len(kinds)) and bool((kinds == DELETE).all())
-        if of_key or (absent and engine.name != "partial-update" and not only_deletes):
-            raise SchemaMismatchError(
-                f"the source lacks {', '.join(of_key or absent)}"
-                + ("" if of_key else f": merge-engine {engine.name} would put nulls there; partial-update would not"),
-                table=self._table,
-            )
+    def order(self) -> NDArray[np.int64] | None:
+        """What orders the rows, as numbers; None: their arrival."""
+        if not self._order:
+            return None
+        column = joined_sequence(self._order, self._ordered_by or "", self._table)
+        if self.is_of_feed:
+            return np.asarray(column.to_numpy(), dtype=np.int64)
+        try:
+            return ranks(column)
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"{argument('sequence_by')} column {self._ordered_by} has no order: {error}", table=self._table
+            ) from error

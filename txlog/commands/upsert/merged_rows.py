@@ -34,8 +34,10 @@ from txlog.util.wording import argument, call, setting
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.conform import nullable
 from txlog.writer.keys import key_columns
+from txlog.writer.merge_engines.deduplicate import may_need_old
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns, without_same
+from txlog.writer.merge_engines.keyed_rows import KeyedRows
+from txlog.writer.merge_engines.merge import Merged, merge, needed_columns, without_same
 from txlog.writer.merge_engines.unfit import keys_that_lack_values, unfit_keys
 from txlog.writer.write_intent import USUAL
 
@@ -69,13 +71,14 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
             f" leave it out, or use {setting('merge_engine', 'first-row')}"
         )
     if upsert.sequence_by is not None:
-        if state.schema.find(upsert.sequence_by) is None:
+        if state.schema.find(upsert.sequence_by) is not None:
+            asked = {**asked, "sequence.field": upsert.sequence_by}
+        elif stored:
             raise InvalidInputError(
-                f"{argument('sequence_by')} names {upsert.sequence_by!r}, which is not a column of the table; there"
-                f" are {', '.join(state.schema.names)}. Rows are compared with the table's too, which must"
-                f" keep their sequence: add the column with {setting('schema_mode', 'merge')}"
+                f"{argument('sequence_by')} names {upsert.sequence_by!r}, which is not a column of the table, whose"
+                " properties define the order in which its rows are merged: leave it out, or set txlog.sequence.field"
+                " to a column of the table"
             )
-        asked = {**asked, "sequence.field": upsert.sequence_by}
     keys = [key.path[0] for key in key_columns(upsert.keys, state.schema)]
     if not stored:
         return MergeEngine.of(asked, state.schema, keys)
@@ -144,6 +147,7 @@ def bound_merged_rows(
             zone=state.time_zone,
             row_kind=upsert.row_kind,
             row_kinds=upsert.row_kinds,
+            sequence_by=upsert.sequence_by,
             table=open_table.uri,
         )
         return MergedRows(open_table, state, source, engine, upsert)
@@ -184,13 +188,19 @@ class MergedRows(UpsertRows):
         self._more_parameters = more_parameters
         self._changes = source.changes.of_keys(self._mismatches.held == 0)
         self._retracted = self._mismatches.only_retracted(self._changes, engine)
+        self._uri = open_table.uri
         self._files = FileRows(open_table.store, state)
         self._schema = state.schema
         configuration = state.metadata.configuration
         self._brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
         self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and not is_first
-        self._reads_old = engine.reads_old_rows or self._leaves_same
-        needed = state.schema.names if self._leaves_same else needed_columns(engine, state.schema.names)
+        is_open = np.zeros(self.num_source_rows, dtype=bool)
+        if engine.name == "deduplicate" and not engine.ignores_deletes:
+            is_open = may_need_old(self._changes, self.num_source_rows, engine.sequence)
+        self._reads_old = engine.reads_old_rows or self._leaves_same or bool(is_open.any())
+        self._is_read = None if engine.reads_old_rows or self._leaves_same else is_open
+        reads_all = self._leaves_same or is_open.any()
+        needed = state.schema.names if reads_all else needed_columns(engine, state.schema.names)
         columns = nullable(state.schema)  # as those of the changelog, with which they are merged
         self._old_fields: tuple[Field, ...] = tuple(field for field in columns.fields if field.name in needed)
         self._keeps_tombstones = retention_ms(configuration) is not None
@@ -223,6 +233,7 @@ class MergedRows(UpsertRows):
         if self._reads_old:
             merged = self._merge(_by_path(touched), _by_path(tombstones))
         assert merged is not None
+        self._mismatches.judge_odd(merged.is_odd)
         goes = merged.has_row | merged.is_dead
         if goes.all():
             return list(touched)
@@ -261,8 +272,11 @@ class MergedRows(UpsertRows):
         batches: list[pa.RecordBatch] = []
         keys = [np.empty(0, np.int64)]
         for each, counts in files:
-            hits = each.hits.at(counts)
+            assert each.hits.source_rows is not None
+            hits = each.hits.at(counts if self._is_read is None else counts & self._is_read[each.hits.source_rows])
             assert hits.source_rows is not None
+            if not len(hits.positions):
+                continue
             for here, rows in self._files.at(each.add, hits.positions, self._old_fields):
                 batches.append(pa.RecordBatch.from_arrays(rows.columns, names=schema.names))
                 keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
@@ -280,6 +294,9 @@ class MergedRows(UpsertRows):
         if holds_unfit:
             self._mismatches.hold_unfit(keys_that_lack_values(merged, self._schema))
         return merged
+
+    def report(self) -> None:
+        self._mismatches.report_odd(self._uri)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         assert self._merged is not None

@@ -26,7 +26,8 @@ from txlog.util.wording import setting
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.conform import nullable
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
+from txlog.writer.merge_engines.keyed_rows import KeyedRows
+from txlog.writer.merge_engines.merge import wanted_rows
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_intent import MismatchAction, MismatchPolicy
 
@@ -58,6 +59,8 @@ class Mismatches:
     def __init__(self, policy: MismatchPolicy, num_keys: int, held: NDArray[np.int8] | None = None) -> None:
         self.policy = policy
         self.held = np.zeros(num_keys, dtype=np.int8) if held is None else held
+        self.num_odd = 0
+        """How many keys have another row than the one that a change retracts, and keep it."""
 
     def judge(self, touched: Sequence[Touched], retracted: NDArray[np.bool_]) -> list[Touched]:
         """The files without the rows of held-back keys.
@@ -75,6 +78,28 @@ class Mismatches:
                 found[(found == 0) & retracted & (matches == 0)] = _MISSING
             self.hold(found)
         return [self._without_held(each) for each in touched] if self.held.any() else list(touched)
+
+    def judge_odd(self, is_odd: NDArray[np.bool_] | None) -> None:
+        """Keys with a retraction of a row that the table does not have, although it has another one with the key.
+
+        Raises `MismatchFound` if they must be held back.
+        """
+        if is_odd is None:
+            return
+        odd = is_odd & (self.held == 0)
+        if self.policy.missing != "ignore":
+            self.hold(np.where(odd, np.int8(_MISSING), self.held))
+        self.num_odd = int(odd.sum())
+
+    def report_odd(self, table: str) -> None:
+        """Log the keys that have another row than a change retracts, after the commit."""
+        if self.num_odd:
+            logger.warning(
+                "%s: %d keys keep their row: a change retracts another row than the table has. If no other writer"
+                " changed these rows, the retractions do not carry the rows as they were written",
+                table,
+                self.num_odd,
+            )
 
     def only_retracted(self, changes: KeyedRows, engine: MergeEngine) -> NDArray[np.bool_]:
         """The keys that a merge engine's changelog only deletes."""

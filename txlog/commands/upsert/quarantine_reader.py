@@ -91,7 +91,7 @@ class QuarantineReader:
 
     def _key_rows(self) -> Iterator[StagedKeyRows]:
         for each in self._committables:
-            for file in each.keys:
+            for file in each.key_files:
                 yield from read_keys(self._files, file, self._staged.index.keys, self._table)
 
     def _of_keys(self, columns: dict[tuple[str, ...], pa.Array], count: int) -> pa.RecordBatch:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound
+from txlog.commands.upsert.open_changes import OpenChanges, OpenRowsFound, read_open_changes
 from txlog.commands.upsert.quarantine_reader import QuarantineReader
 from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
@@ -98,15 +99,30 @@ def _commit_keys(
     new_rows = rows_reader(open_table, state, keys)
     staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers, new_rows)
     reader = QuarantineReader(open_table, state, committables, staged)
+
+    def superseded(task_id: int, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        found = staged.superseded.get(task_id)
+        return np.zeros(batch.num_rows, dtype=bool) if found is None else _places(found, batch) >= 0
+
+    opened = read_open_changes(open_table, state, committables, keys, staged, superseded)
+    chosen = np.full(staged.num_rows if opened else 0, -1, dtype=np.int64)
+    more: tuple[PendingFile, ...] = ()
     while True:
         mismatches = Mismatches(job.mismatch, staged.num_rows, held.cases)
         files = _files_of_latest(open_table, state, job, committables, staged, mismatches.held, unsent)
         known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
-        operation = StagedChanges(open_table, state, job.intent.keys, staged, files, known, mismatches, held)
+        operation = StagedChanges(
+            open_table, state, job.intent.keys, staged, (*files, *more), known, mismatches, held, opened, chosen
+        )
         try:
             result = run_prepared(open_table, state, options, operation, unsent=unsent)
         except MismatchFound as found:
             held.begin_again(found, state.schema, reader.rows, reader.text_of)
+            continue
+        except OpenRowsFound as found:
+            assert opened is not None
+            chosen = found.rows
+            more = _written(open_table, state, job, opened.new_rows(chosen), unsent)
             continue
         if known is not None:
             known.keep_staged(staged.in_one_file(committables))
@@ -144,9 +160,25 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
     return read
 
 
+def _written(
+    open_table: OpenTable, state: TableState, job: WriteJob, rows: pa.Table, unsent: UnsentFiles
+) -> tuple[PendingFile, ...]:
+    """The rows that open keys get, in files of their own."""
+    if not rows.num_rows:
+        return ()
+    plan = replace(job.plan, computed=None)  # the tasks computed generated columns
+    named = pa.Table.from_arrays(rows.columns, schema=to_arrow(state.schema))
+    task = TaskIdentity(ambient.uuid4(), 0, 0)
+    found = tuple(write_task(open_table.store.files, plan, task, DataStream.of(named)).files)
+    unsent.own(file.path for file in found)
+    return found
+
+
 class StagedChanges(UpsertRows):
-    """The `RowOperation` of a checkpoint: an upsert whose new rows are already in files, and which also deletes
-    keys."""
+    """The `RowOperation` of a checkpoint: an upsert whose new rows are already in files, and which also deletes keys.
+
+    ``chosen`` are the rows of open changes that ``files`` has, by key.
+    """
 
     def __init__(
         self,
@@ -158,15 +190,20 @@ class StagedChanges(UpsertRows):
         known: KnownKeys | None,
         mismatches: Mismatches,
         held: HeldBack,
+        opened: OpenChanges | None,
+        chosen: NDArray[np.int64],
     ) -> None:
         super().__init__(staged, UpsertOptions(keys), None, state, known)
+        self._opened, self._chosen = opened, chosen
         self._staged = staged
         self.source_files = self._new_files = files
         self.writes_every_source_row = False
         self._mismatches = mismatches
         self._held = held
         self._are_new = ~staged.are_deletes & (mismatches.held == 0)
-        self._open_table = open_table
+        if opened is not None:
+            self._are_new |= chosen >= 0
+        self._open_table, self._state = open_table, state
 
     def parameters(self) -> dict[str, str]:
         condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
@@ -179,8 +216,26 @@ class StagedChanges(UpsertRows):
         )
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
-        """The rows of held-back keys stay."""
-        return self._mismatches.judge(touched, self._staged.are_deletes)
+        """The rows of held-back keys stay, and those that the changes of open keys leave."""
+        retracted = self._staged.are_deletes
+        if self._opened is None:
+            return self._mismatches.judge(touched, retracted)
+        found = self._mismatches.judge(touched, self._opened.only_retracted(retracted))
+        resolved = self._opened.resolved(FileRows(self._open_table.store, self._state), self._state, touched)
+        self._mismatches.judge_odd(resolved.is_odd)
+        chosen = np.where(self._mismatches.held == 0, resolved.row, -1)
+        if (chosen != self._chosen).any():
+            raise OpenRowsFound(chosen)
+        return [self._without_kept(each, resolved.stays) for each in found]
+
+    @staticmethod
+    def _without_kept(each: Touched, stays: NDArray[np.bool_]) -> Touched:
+        assert each.hits.source_rows is not None
+        keys = each.hits.source_rows[np.searchsorted(each.hits.positions, each.replaced)]
+        return replace(each, replaced=each.replaced[~stays[keys]]) if stays[keys].any() else each
+
+    def report(self) -> None:
+        self._mismatches.report_odd(self._open_table.uri)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = self._are_new

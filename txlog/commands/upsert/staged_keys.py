@@ -50,7 +50,7 @@ class StagedKeys(msgspec.Struct, frozen=True):
     Attributes:
         index: The keys.
         are_deletes: The keys without a new row.
-        superseded: By task_id, the keys whose new rows were superseded by another task's later changes.
+        superseded: By task_id, the keys whose changes were superseded by another task's later changes.
         num_given: The number of keys of all tasks, superseded ones included.
         rows: Each key's index among all rows of the files that keys were read from, in file order; None if there are
             too many keys to use it.
@@ -77,7 +77,7 @@ class StagedKeys(msgspec.Struct, frozen=True):
         first = 0
         for each in committables:
             is_known = self.rows is not None and each.task_id not in self.superseded
-            is_known &= not each.keys or len(each.files) == len(each.keys) == 1
+            is_known &= not each.keys or len(each.files) == len(each.key_files) == 1
             for part in _parts(each):
                 start, first = first, first + _num_keys(part)
                 if not is_known or not each.files:
@@ -138,7 +138,7 @@ def _as_column(values: KeyValues, key: KeyColumn) -> pa.Array:
 
 def _parts(committable: Committable) -> Sequence[KeyFile | PendingFile]:
     """The files that a task's keys are read from: its data files if it wrote no key files."""
-    return committable.keys or committable.files
+    return committable.key_files or committable.files
 
 
 def _num_keys(part: KeyFile | PendingFile) -> int:
@@ -313,9 +313,7 @@ def _settled(
     superseded = {}
     for task in np.unique(tasks[goes]).tolist():
         gone = np.sort(places[goes & (tasks == task)])
-        gone = gone[~are_deletes[gone]]
-        if len(gone):
-            superseded[task] = SortedKeys(source.keys, numbers, values.at(gone))
+        superseded[task] = SortedKeys(source.keys, numbers, values.at(gone))
     return stays, superseded
 
 

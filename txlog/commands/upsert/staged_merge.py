@@ -20,7 +20,7 @@ from txlog.arrow.taken import taken_rows
 from txlog.arrow.wide_years import python_value
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_prepared
-from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
+from txlog.commands.upsert.changelog_source import ChangelogSource, numbered, ordered_changes
 from txlog.commands.upsert.merged_rows import MergedRows
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
 from txlog.commands.upsert.staged_rows_reader import read_staged_rows
@@ -32,7 +32,9 @@ from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.writer.changelog.retractions import compared_columns
 from txlog.writer.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
+from txlog.writer.changelog.staged_rows import FEED_PLACES
 from txlog.writer.committable import Committable
 from txlog.writer.conform import nullable
 from txlog.writer.keys import KeyColumn, key_text
@@ -124,17 +126,22 @@ def _source(
         ) from error
     width = len(wanted) - 3
     tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()
-    order = np.lexsort((places, tasks))
+    is_of_feed = bool(len(places)) and int(places.min()) >= FEED_PLACES
+    order = np.lexsort((tasks, places) if is_of_feed else (places, tasks))
     if (order != np.arange(len(order))).any():
-        found, tasks = taken_rows(found, order), tasks[order]
+        found, tasks, places = taken_rows(found, order), tasks[order], places[order]
     rows, kinds = found.select(range(width)), found.column(width).to_numpy()
-    source = numbered(rows, kinds, keys)
-    taken_back = kinds == TAKEN_BACK
-    if taken_back.any():
-        merged_as = np.where(taken_back, np.int8(DELETE), kinds)
-        came_as = np.where(taken_back, np.int8(UPDATE_BEFORE), kinds)
-        source = replace(source, changes=replace(source.changes, kinds=merged_as, came_as=came_as))
-    if len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):
+    compared = compared_columns(schema, keys, engine.sequence)
+    source = numbered(rows, kinds, keys, compared)
+    changes = source.changes
+    if (kinds == TAKEN_BACK).any():
+        merged_as = np.where(kinds == TAKEN_BACK, np.int8(UPDATE_BEFORE), kinds)
+        came_as = np.where(kinds == TAKEN_BACK, np.int8(DELETE), kinds)
+        changes = replace(changes, kinds=merged_as, came_as=came_as)
+    if is_of_feed:
+        changes = ordered_changes(changes, places - FEED_PLACES, engine, of_feed=True)
+    source = replace(source, changes=changes)
+    if not is_of_feed and len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):
         _refuse_unclear(open_table, source, tasks, keys, engine)
     return source
 

@@ -16,7 +16,7 @@ from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.reading.parquet_columns import ParquetColumns
 from txlog.store.base import FileStore
-from txlog.writer.changelog.staged_rows import KIND, PLACE, are_staged_rows, staged_columns
+from txlog.writer.changelog.staged_rows import KIND, PLACE, TOLD, are_staged_rows, staged_columns
 from txlog.writer.committable import KeyFile
 from txlog.writer.conform import nullable
 from txlog.writer.keys import KeyColumn
@@ -29,7 +29,8 @@ _OTHER_COLUMNS = "was written for other columns than the table has now"
 def read_staged_rows(
     files: FileStore, file: KeyFile, schema: Struct, keys: Sequence[KeyColumn], table: str
 ) -> pa.Table:
-    """The rows of a file, with their ``kind`` and ``place`` after the columns of ``schema``.
+    """The rows of a file, with their ``kind`` and ``place`` (and ``told``, if the file has open changes) after the
+    columns of ``schema``.
 
     A column added to the table after the task wrote the file is null in its rows; one dropped since is left out.
 
@@ -47,7 +48,7 @@ def read_staged_rows(
         raise _unusable(file, f"has {found.num_rows} rows, not the {file.num_keys} that its task wrote", table)
     if not are_staged_rows(found.column_names):
         raise _unusable(file, "was written while the table had no merge engine, but it has one now", table)
-    own = pa.schema([(KIND, pa.int8()), (PLACE, pa.int64())])
+    own = pa.schema([(KIND, pa.int8()), (PLACE, pa.int64()), *([(TOLD, pa.string())] if file.is_open else [])])
     wanted = pa.schema([*to_arrow(nullable(schema)), *own])
     fields = staged_columns(schema)
     try:

@@ -16,7 +16,8 @@ from txlog.util.wording import advice
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
+from txlog.writer.merge_engines.keyed_rows import KeyedRows
+from txlog.writer.merge_engines.merge import wanted_rows
 from txlog.writer.merge_engines.runs import ranks
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.tasks.task_table import TaskTable
 from txlog.util.wording import argument, setting
+from txlog.writer.changelog.required_values import refuse_unavailable
 from txlog.writer.conform import completed, completer_for
 from txlog.writer.input import require_utf8
 from txlog.writer.keys import compared_as
@@ -78,24 +79,27 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
     with TxlogError.located(table, target.version):
         found = frame_schema(frame.schema)
         shape = spec.shape(target, found, table)
-        left_out = {fold_name(name) for name in shape.left_out}
+        sequence = _sequence(spec)
+        beside = sequence if sequence is not None and shape.schema.find(sequence) is None else None
+        left_out = {fold_name(name) for name in (*shape.left_out, *([] if beside is None else [beside]))}
         kept = Struct(tuple(field for field in found.fields if fold_name(field.name) not in left_out))
         completer_for(shape.schema, to_arrow(kept), shape.computed, table)
-        sequence = _sequence(spec)
-        if sequence is not None and shape.schema.find(sequence) is None:
+        if beside is not None and found.find(beside) is None:
             raise InvalidInputError(
-                f"{argument('sequence_by')} names {sequence!r}, which the source lacks; it has"
-                f" {', '.join(shape.schema.names)}"
+                f"{argument('sequence_by')} names {beside!r}, which the source lacks; it has {', '.join(found.names)}"
             )
     with typed_errors():
-        keyed = _kept(_numbered(frame).mapInArrow(_keying(frame.columns, shape, table), _spark_type_of(shape)))
+        # The numbers of the rows are in the order of a sequence that the table does not store.
+        ordered = frame if beside is None else frame.orderBy(backquoted(beside))
+        keying = _keying(frame.columns, shape, table, beside, is_upsert=isinstance(spec, UpsertSpec))
+        keyed = _kept(_numbered(ordered).mapInArrow(keying, _spark_type_of(shape)))
         facts, ends = _facts(keyed, shape, spec)
         num_given = num_rows = facts["rows"]
         if spec.needs_distinct_keys:
             _refuse_bad_keys(facts, shape, spec, table)
             num_rows = facts["keys"]
             if num_rows < num_given:
-                keyed = _last_of_each_key(keyed, spec)
+                keyed = _last_of_each_key(keyed, spec, shape)
         few = None
         if facts["bytes"] <= SMALL_BYTES:
             few = part_source(keyed.select(NUMBER, DATA).toArrow())
@@ -145,23 +149,31 @@ def _spark_type_of(shape: SourceShape) -> Any:
 
 
 def _keying(
-    names: list[str], shape: SourceShape, table: str
+    names: list[str], shape: SourceShape, table: str, beside: str | None, *, is_upsert: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on `_numbered` rows, whose columns have these names."""
+    """A function for ``mapInArrow`` on `_numbered` rows, whose columns have these names; ``beside`` is a sequence that
+    is not stored."""
 
     def keyed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = 0
         for batch in batches:
             with crossing():
-                yield _keyed(batch, names, shape, table, number)
+                if is_upsert:
+                    refuse_unavailable(batch.rename_columns([*names, NUMBER]), number)
+                yield _keyed(batch, names, shape, table, number, beside)
             number += batch.num_rows
 
     return keyed
 
 
-def _keyed(batch: pa.RecordBatch, names: list[str], shape: SourceShape, table: str, row: int) -> pa.RecordBatch:
+def _keyed(
+    batch: pa.RecordBatch, names: list[str], shape: SourceShape, table: str, row: int, beside: str | None
+) -> pa.RecordBatch:
     """Convert numbered source rows to the types in use, and add each row's average size in bytes, and key."""
-    left_out = {fold_name(name) for name in shape.left_out}
+    left_out = {fold_name(name) for name in (*shape.left_out, *([] if beside is None else [beside]))}
+    if beside is not None:
+        at = [fold_name(name) for name in names].index(fold_name(beside))
+        _refuse_unordered(batch.column(at).null_count, beside, table)
     *columns, numbers = batch.columns
     kept = [at for at, name in enumerate(names) if fold_name(name) not in left_out]
     batch = pa.RecordBatch.from_arrays(columns, names=names).select(kept)
@@ -196,7 +208,7 @@ def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> tuple[dict
     import pyspark.sql.functions as F
 
     key, rows = F.col(KEYS), F.col("rows")
-    sequence = _sequence_column(spec)
+    sequence = _sequence_column(spec, shape)
     unordered = F.lit(0) if sequence is None else F.sum(sequence.isNull().cast("long"))
     each = keyed.groupBy(KEYS).agg(
         F.count(F.lit(1)).alias("rows"), F.sum(SIZE).alias("bytes"), unordered.alias("unordered")
@@ -238,11 +250,20 @@ def _sequence(spec: SourceSpec) -> str | None:
     return spec.upsert.sequence_by if isinstance(spec, UpsertSpec) else None
 
 
-def _sequence_column(spec: SourceSpec) -> Column | None:
+def _sequence_column(spec: SourceSpec, shape: SourceShape) -> Column | None:
+    """The sequence, if it is among the data; otherwise the numbers of the rows have its order."""
     from pyspark.sql import functions as F
 
     name = _sequence(spec)
-    return None if name is None else F.col(f"{DATA}.{backquoted(name)}")
+    return None if name is None or shape.schema.find(name) is None else F.col(f"{DATA}.{backquoted(name)}")
+
+
+def _refuse_unordered(count: int, name: str | None, table: str) -> None:
+    if count:
+        raise InvalidInputError(
+            f"{argument('sequence_by')} column {name} has {count} nulls, which have no order: fill or drop those rows",
+            table=table,
+        )
 
 
 def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec, table: str) -> None:
@@ -253,12 +274,7 @@ def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec
             " equals nothing, so it cannot identify a row. Fill or drop those rows",
             table=table,
         )
-    if facts["unordered"]:
-        raise InvalidInputError(
-            f"{argument('sequence_by')} column {_sequence(spec)} has {facts['unordered']} nulls, which have no order:"
-            " fill or drop those rows",
-            table=table,
-        )
+    _refuse_unordered(facts["unordered"], _sequence(spec), table)
     if facts["repeated"] and _sequence(spec) is None:
         key = ", ".join(f"{name}={facts['example'][at][:60]}" for at, name in enumerate(names))
         raise InvalidInputError(
@@ -269,12 +285,13 @@ def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec
         )
 
 
-def _last_of_each_key(keyed: DataFrame, spec: SourceSpec) -> DataFrame:
+def _last_of_each_key(keyed: DataFrame, spec: SourceSpec, shape: SourceShape) -> DataFrame:
     import pyspark.sql.functions as F
     from pyspark.sql import Window
 
-    sequence = _sequence_column(spec)
-    assert sequence is not None  # otherwise `_refuse_bad_keys` has raised
-    order = Window.partitionBy(KEYS).orderBy(sequence.desc(), F.col(NUMBER).desc())
-    ranked = keyed.withColumn("rank", F.row_number().over(order))
+    sequence = _sequence_column(
+        spec, shape
+    )  # without one, `_refuse_bad_keys` has raised, or the numbers have its order
+    by = [F.col(NUMBER).desc()] if sequence is None else [sequence.desc(), F.col(NUMBER).desc()]
+    ranked = keyed.withColumn("rank", F.row_number().over(Window.partitionBy(KEYS).orderBy(*by)))
     return _kept(ranked.where("rank = 1").drop("rank"))

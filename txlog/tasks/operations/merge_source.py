@@ -32,7 +32,7 @@ from txlog.protocol.properties import path_text
 from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
-from txlog.tasks.operations.upsert_source import conformed, stored_rows
+from txlog.tasks.operations.upsert_source import conformed, stored_rows, whole_batches
 from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.writer.conform import idle_as_null
@@ -316,7 +316,7 @@ def read_merge_source(
     stream = open_data(data)
     schema = from_arrow(stream.schema)
     parts = merge_join(condition, target, schema, now, source_alias, target_alias)
-    rows = stored_rows(conformed(stream, schema, table), to_arrow(schema), table)
+    rows = stored_rows(conformed(whole_batches(stream, table), schema, table), to_arrow(schema), table)
     if (fitted := _idle_as_null(target.schema, rows)) is not rows:
         rows, schema = fitted, from_arrow(fitted.schema)
         parts = merge_join(condition, target, schema, now, source_alias, target_alias)

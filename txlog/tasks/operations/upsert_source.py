@@ -20,6 +20,7 @@ from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
 from txlog.util.wording import argument, setting
 from txlog.writer.absent_columns import absent_columns
+from txlog.writer.changelog.required_values import refuse_unavailable
 from txlog.writer.conform import completed
 from txlog.writer.generated_columns import ComputedColumns
 from txlog.writer.input import DataStream, open_data
@@ -32,10 +33,12 @@ __all__ = [
     "OnDuplicate",
     "Source",
     "conformed",
+    "joined_sequence",
     "read_source",
     "refuse_null_keys",
     "require_columns",
     "stored_rows",
+    "whole_batches",
 ]
 
 OnDuplicate: TypeAlias = Literal["error", "last", "first"]
@@ -84,8 +87,9 @@ def read_source(
 ) -> Source:
     """Read ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
 
-    It may also have the columns ``left_out``, which are ignored, and may lack the generated columns ``computed``. If it
-    ``may_lack`` others, except keys, its rows get their defaults, or nulls.
+    It may also have the columns ``left_out``, which are ignored, and ``sequence_by``, which need not be a column of
+    ``schema``, and may lack the generated columns ``computed``. If it ``may_lack`` others, except keys, its rows get
+    their defaults, or nulls.
 
     Raises ``SchemaMismatchError`` naming columns that are missing or do not fit, ``InvalidInputError`` naming a null
     key or a key that two rows have, ``StorageError`` if there is no space for a large source.
@@ -94,8 +98,11 @@ def read_source(
     if not stream.schema.names:
         stream = DataStream(to_arrow(schema), stream.batches)
     stream = _without(stream, {fold_name(name) for name in left_out})
+    beside: list[pa.Array] = []  # a sequence that the table does not store
+    if sequence_by is not None and schema.find(sequence_by) is None:
+        stream = _with_kept(stream, sequence_by, beside, table)
     require_columns(schema, keys, stream.schema, table, computed, may_lack=may_lack)
-    batches = conformed(stream, schema, table, computed)
+    batches = conformed(_available(whole_batches(stream, table)), schema, table, computed)
     rows = stored_rows(batches, to_arrow(schema), table)
     columns = [key.of(rows) for key in keys]
     refuse_null_keys(keys, columns, table)
@@ -114,7 +121,7 @@ def read_source(
     if on_duplicate == "first":
         stays = index.last_rows(np.arange(rows.num_rows)[::-1])
     else:
-        stays = index.last_rows(None if sequence_by is None else _order_by(rows, sequence_by, table))
+        stays = index.last_rows(None if sequence_by is None else _order_by(rows, sequence_by, beside, table))
     kept = rows.filter(pa.array(stays))
     return Source(kept, index_of(keys, [key.of(kept) for key in keys]), rows.num_rows)
 
@@ -127,6 +134,55 @@ def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
     return DataStream(schema, (batch.select(kept(batch.schema.names)) for batch in stream.batches))
 
 
+def _with_kept(stream: DataStream, name: str, kept: list[pa.Array], table: str | None) -> DataStream:
+    """The stream without a column, whose values are kept. Raises ``InvalidInputError`` if it lacks it."""
+
+    def taken(batch: pa.RecordBatch) -> pa.RecordBatch:
+        kept.append(batch.column(_place_of(batch.schema.names, name, table)))
+        return batch
+
+    _place_of(stream.schema.names, name, table)
+    return _without(DataStream(stream.schema, map(taken, stream.batches)), {fold_name(name)})
+
+
+def _place_of(names: Sequence[str], name: str, table: str | None) -> int:
+    at = next((at for at, each in enumerate(names) if fold_name(each) == fold_name(name)), None)
+    if at is None:
+        raise InvalidInputError(
+            f"{argument('sequence_by')} names {name!r}, which the source lacks; it has {', '.join(names)}", table=table
+        )
+    return at
+
+
+def _available(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Raises ``InvalidInputError`` for a value that a change did not bring, as Debezium says."""
+    first_row = 0
+    for batch in batches:
+        refuse_unavailable(batch, first_row)
+        first_row += batch.num_rows
+        yield batch
+
+
+def whole_batches(stream: DataStream, table: str | None) -> Iterator[pa.RecordBatch]:
+    """The batches, all of which have the columns of the first one: a value that a row does not have is not null.
+
+    Raises ``SchemaMismatchError`` naming the columns.
+    """
+    first = {fold_name(name) for name in stream.schema.names}
+    first_row = 0
+    for batch in stream.batches:
+        names = {fold_name(name) for name in batch.schema.names}
+        if names != first:
+            raise SchemaMismatchError(
+                f"the rows of the source from row {first_row} on (counting from 0) do not have the columns of those"
+                f" before: {', '.join(sorted(names ^ first))} {'is' if len(names ^ first) == 1 else 'are'} only in some"
+                " rows. The others would get nulls there; upsert rows with other columns in a call of their own",
+                table=table,
+            )
+        first_row += batch.num_rows
+        yield batch
+
+
 def _required(schema: Struct, keys: Sequence[KeyColumn], found: pa.Schema) -> Struct:
     """The key columns, and the columns that the source has: these must be whole."""
     names = {fold_name(name) for name in found.names} | {fold_name(key.path[0]) for key in keys}
@@ -134,12 +190,12 @@ def _required(schema: Struct, keys: Sequence[KeyColumn], found: pa.Schema) -> St
 
 
 def conformed(
-    stream: DataStream, schema: Struct, table: str | None, computed: ComputedColumns | None = None
+    batches: Iterator[pa.RecordBatch], schema: Struct, table: str | None, computed: ComputedColumns | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The batches in exactly the types of ``schema``. Raises ``SchemaMismatchError``, ``InvalidInputError``."""
     first_row = 0
     arrow_schema = to_arrow(schema)
-    for batch in stream.batches:
+    for batch in batches:
         fitted = completed(schema, batch, computed, table, first_row)
         first_row += batch.num_rows
         yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
@@ -190,15 +246,10 @@ def refuse_null_keys(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], tab
             )
 
 
-def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]:
-    """The rows in ascending order of their sequence; rows with the same sequence in order of arrival."""
-    at = next((i for i, found in enumerate(rows.schema.names) if fold_name(found) == fold_name(name)), None)
-    if at is None:
-        raise InvalidInputError(
-            f"{argument('sequence_by')} names {name!r}, which the source lacks; it has {', '.join(rows.schema.names)}",
-            table=table,
-        )
-    column = rows.column(at)
+def _order_by(rows: pa.Table, name: str, beside: Sequence[pa.Array], table: str | None) -> NDArray[np.int64]:
+    """The rows in ascending order of their sequence, a column of them or ``beside`` them; rows with the same sequence
+    in order of arrival."""
+    column = joined_sequence(beside, name, table) if beside else rows.column(_place_of(rows.schema.names, name, table))
     if column.null_count:
         raise InvalidInputError(
             f"{argument('sequence_by')} column {name} has {column.null_count} nulls, which have no order: fill or"
@@ -214,3 +265,14 @@ def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]
         ) from error
     found: NDArray[np.int64] = places.to_numpy().astype(np.int64)
     return found
+
+
+def joined_sequence(parts: Sequence[pa.Array], name: str, table: str | None) -> pa.ChunkedArray:
+    """A sequence that the table does not store, in one type. Raises ``InvalidInputError`` if its values have none."""
+    try:
+        tables = [pa.table({"sequence": each}) for each in parts]
+        return pa.concat_tables(tables, promote_options="permissive").column(0)
+    except pa.ArrowException as error:
+        raise InvalidInputError(
+            f"{argument('sequence_by')} column {name} has no order: {error}", table=table
+        ) from error

@@ -1,4 +1,4 @@
-"""The changes of one task until they are written: at most one for each key, in bounded memory.
+"""The changes of one task until they are written: one for each key, or those of an open key, in bounded memory.
 
 In: changes in order of arrival. Out: the same, collapsed, in parts that share no key. Changes above the memory limit
 are collapsed. If that is not enough, a hash of their keys distributes them and all later changes to temporary files; at
@@ -33,12 +33,21 @@ _BUCKET_SHIFT = 40  # the remainder of the hash is the same for all keys of a ta
 
 class ChangeBuffer:
     """Collects changes. For one thread. ``memory_max_bytes`` limits their memory, except for what the last batch
-    adds."""
+    adds. ``compared`` and ``of_feed`` are for `collapse`."""
 
     def __init__(
-        self, keys: Sequence[KeyColumn], merge: MergeFunction | None, memory_max_bytes: int, table: str | None = None
+        self,
+        keys: Sequence[KeyColumn],
+        merge: MergeFunction | None,
+        memory_max_bytes: int,
+        table: str | None = None,
+        compared: Sequence[str] = (),
+        *,
+        of_feed: bool = False,
     ) -> None:
         self._keys = tuple(keys)
+        self._compared = tuple(compared)
+        self._of_feed = of_feed
         self._merge = merge
         self._memory_max_bytes = memory_max_bytes
         self._table = table
@@ -64,7 +73,7 @@ class ChangeBuffer:
             self._spill()
 
     def drain(self) -> Iterator[Changes]:
-        """All changes, at most one for each key. Raises ``StorageError``."""
+        """All changes, collapsed. Raises ``StorageError``."""
         if self._buckets is None:
             if self._waiting:
                 yield self._collapsed(self._waiting)
@@ -86,7 +95,7 @@ class ChangeBuffer:
             self._buckets.close()
 
     def _collapsed(self, parts: Sequence[Changes]) -> Changes:
-        return collapse(joined(parts), self._keys, merge=self._merge)
+        return collapse(joined(parts), self._keys, merge=self._merge, compared=self._compared, of_feed=self._of_feed)
 
     def _collapse_waiting(self) -> None:
         left = self._collapsed(self._waiting)

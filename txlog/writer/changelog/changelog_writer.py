@@ -7,30 +7,33 @@ The task reads only its own rows. The commit finds the table rows with their key
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.properties import CHANGELOG_PRODUCER
-from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
+from txlog.protocol.schema import LONG, Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.store.base import FileStore
 from txlog.util.lazy import cached_property
 from txlog.util.wording import argument
-from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.change_buffer import ChangeBuffer
-from txlog.writer.changelog.collapse import Changes, sorted_by_key
+from txlog.writer.changelog.change_order import feed_columns, feed_order, is_feed, orders_feed
+from txlog.writer.changelog.collapse import Changes, joined, runs_by_key, sorted_by_key
 from txlog.writer.changelog.key_files import key_plan, key_rows
-from txlog.writer.changelog.required_values import check_columns, check_members
+from txlog.writer.changelog.required_values import check_columns, check_members, require_values
+from txlog.writer.changelog.retractions import compared_columns
 from txlog.writer.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 from txlog.writer.changelog.spec import ChangelogSpec
-from txlog.writer.changelog.staged_rows import staged_rows, staged_rows_plan
+from txlog.writer.changelog.staged_rows import FEED_PLACES, open_rows, open_rows_plan, staged_rows, staged_rows_plan
 from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.conform import completed, conformer_for, nullable
-from txlog.writer.generated_columns import generated_of, without_generated
+from txlog.writer.generated_columns import generated_of
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -87,7 +90,13 @@ class ChangelogWriter:
         if has_generated:
             self._generated = generated_of(plan.schema, plan.table, plan.partition_columns, zone=plan.time_zone)
         self._kinds = RowKinds(spec.row_kinds)
-        self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
+        self._told = [name for name in (spec.row_kind, spec.sequence_by) if name is not None]
+        compared = compared_columns(plan.schema, self._keys, self._told)
+        of_feed = spec.mode == "upsert" and is_feed(spec.row_kind)
+        self._buffer = ChangeBuffer(
+            self._keys, spec.merge, plan.memory_budget_bytes, plan.table, compared, of_feed=of_feed
+        )
+        self._ordered_by: str | None = None
         self._sequence: Field | None = None
         self._has_deletes = False
         with TxlogError.located(plan.table):
@@ -133,22 +142,29 @@ class ChangelogWriter:
         rows_writer = TaskWriter(files, replace(self._plan, computed=None), self._task)
         written: list[pa.Table | None] = []
         key_writer = TaskWriter(files, keys, self._task, encoders=1)
-        # Without deletes and a sequence, the data files contain all keys that the commit needs.
-        writes_keys = self._has_deletes or self._sequence is not None
+        open_writer = TaskWriter(files, self._open_plan, self._task, encoders=1)
         try:
-            for changes in self._buffer.drain():
-                in_order = sorted_by_key(changes, self._keys)
+            parts: Iterable[Changes] = self._buffer.drain()
+            has_deletes = self._has_deletes
+            if has_deletes and not self._buffer.is_spilled:  # at most one part, in which old versions may be left out
+                parts = [*parts]
+                has_deletes = any(part.are_deletes.any() for part in parts)
+            # Without deletes and a sequence, the data files contain all keys that the commit needs.
+            writes_keys = has_deletes or self._sequence is not None
+            for changes in parts:
+                in_order = sorted_by_key(self._without_open(changes, open_writer), self._keys)
                 if writes_keys:
                     key_writer.write(DataStream.of(key_rows(keys, in_order, self._keys)))
                 upserts = in_order.filter(~in_order.are_deletes)
                 if len(upserts):
                     rows_writer.write(DataStream.of(upserts.rows))
                     written.append(self._keys_to_keep(upserts))
-            data_files, key_files = rows_writer.close(), key_writer.close()
+            data_files = rows_writer.close()
+            key_files = (*key_writer.close(), *open_writer.close())
             sealed = TaskCommitter(files, self._plan).seal(self._task, (*data_files, *key_files))
         except BaseException:
-            rows_writer.abort()
-            key_writer.abort()
+            for writer in (rows_writer, key_writer, open_writer):
+                writer.abort()
             self.abort()
             raise
         self._buffer.close()
@@ -156,6 +172,25 @@ class ChangelogWriter:
         if len(written) == len(data_files) == 1 and written[0] is not None and self._keep_keys is not None:
             self._keep_keys(data_files[0].path, written[0].combine_chunks().to_batches()[0])
         return self._committable
+
+    def _without_open(self, changes: Changes, open_writer: TaskWriter) -> Changes:
+        """One change for each key. The changes of open keys are written for the commit; it gets their keys as deletes,
+        unless it finds that they are not."""
+        if changes.are_open is None or not changes.are_open.any():
+            return changes
+        left = changes.filter(changes.are_open)
+        runs = runs_by_key(left, self._keys)
+        in_order = left.take(runs.order)
+        told = [physical_name(field) for field in map(self._plan.schema.find, self._told) if field is not None]
+        rows = open_rows(self._open_plan, in_order.rows, in_order.kinds, json.dumps(told))
+        open_writer.write(DataStream.of(rows))
+        last = left.take(runs.last)
+        as_deletes = replace(last, kinds=np.full(len(last), DELETE, dtype=np.int8))
+        return joined([changes.filter(~changes.are_open), as_deletes])
+
+    @cached_property
+    def _open_plan(self) -> WritePlan:
+        return open_rows_plan(self._plan)
 
     def _keys_to_keep(self, upserts: Changes) -> pa.Table | None:
         """The key columns of new rows. A single file of an unpartitioned table has its rows in the order of writing;
@@ -213,16 +248,41 @@ class ChangelogWriter:
 
     def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
         """Write rows as they arrived, for the commit to merge."""
+        given = kind is not None
         batch, kinds = self._with_kinds(batch, kind)
         check_kinds(engine, kinds)
         rows = self._fitted(batch, kinds)
         self._check_keys(rows)
         self._check_required(engine, rows, kinds)
         if self._spec.mode == "retract" and engine.name == "deduplicate":
-            kinds = np.where(kinds == UPDATE_BEFORE, np.int8(TAKEN_BACK), kinds)
+            kinds = kinds if given else np.where(kinds == DELETE, np.int8(TAKEN_BACK), kinds)
         if self._staged is None:
             self._staged = TaskWriter(self._files, self._staged_plan, self._task, encoders=1)
-        self._staged.write(DataStream.of(staged_rows(self._staged_plan, rows, kinds, self.num_rows)))
+        staged = staged_rows(self._staged_plan, rows, kinds, self._places(batch, kinds))
+        self._staged.write(DataStream.of(staged))
+
+    def _places(self, batch: pa.RecordBatch, kinds: NDArray[np.int8]) -> NDArray[np.int64]:
+        """The order of rows for a merge engine: a feed's, or their arrival."""
+        of_feed = self._feed_order(batch, kinds)
+        if of_feed is None:
+            return np.arange(self.num_rows, self.num_rows + batch.num_rows)
+        found: NDArray[np.int64] = FEED_PLACES + of_feed.to_numpy()
+        return found
+
+    def _feed_order(self, batch: pa.RecordBatch, kinds: NDArray[np.int8]) -> pa.Array | None:
+        """The order of the rows of a change data feed; None if they are ordered otherwise."""
+        spec = self._spec
+        name = orders_feed(spec.row_kind, spec.sequence_by, batch.schema.names)
+        if self.num_rows and name != self._ordered_by:
+            raise InvalidInputError(
+                f"the changes before row {self.num_rows} (counting from 0) are ordered by"
+                f" {self._ordered_by or 'arrival'}, and those from it on by {name or 'arrival'}: give all batches the"
+                " same columns"
+            )
+        self._ordered_by = name
+        if name is None:
+            return None
+        return feed_order(batch.column(self._at(batch, name)), kinds, name, self.num_rows)
 
     def _with_kinds(self, batch: pa.RecordBatch, kind: int | None) -> tuple[pa.RecordBatch, NDArray[np.int8]]:
         """The columns to store, and the kind of each row."""
@@ -237,13 +297,24 @@ class ChangelogWriter:
 
     def _changes(self, batch: pa.RecordBatch, kind: int | None) -> Changes:
         spec = self._spec
+        given = kind is not None
+        if given and is_feed(spec.row_kind):
+            raise InvalidInputError(
+                f"the changes are a change data feed, whose versions order them, and these keys have none: write the"
+                f" rows to delete with {spec.row_kind} = 'delete'"
+            )
         batch, kinds = self._with_kinds(batch, kind)
         rows = self._fitted(batch, kinds)
-        sequence = None if spec.sequence_by is None else self._sequence_of(batch, rows, spec.sequence_by)
+        of_feed = None if given else self._feed_order(batch, kinds)
+        sequence: pa.ChunkedArray | None = None
+        if of_feed is not None:
+            self._sequence, sequence = Field("sequence", LONG, False, {}), pa.chunked_array([of_feed])
+        elif spec.sequence_by is not None:
+            sequence = self._sequence_of(batch, rows, spec.sequence_by)
+        if (spec.mode == "retract" and not given) or of_feed is not None:
+            kinds = np.where(kinds == DELETE, np.int8(UPDATE_BEFORE), kinds)
         changes = Changes(pa.Table.from_batches([rows]), kinds, sequence)
         self._check_nulls(rows, changes.are_deletes)
-        # An upsert stream needs no old versions, since a new version follows.
-        changes = changes.filter(kinds != UPDATE_BEFORE) if spec.mode == "upsert" else changes
         self._has_deletes |= bool(changes.are_deletes.any())
         return changes
 
@@ -265,23 +336,16 @@ class ChangelogWriter:
 
     def _fitted(self, batch: pa.RecordBatch, kinds: NDArray[np.int8]) -> pa.RecordBatch:
         """The table's columns; null where deleted rows lack them."""
-        own = {fold_name(name) for name in (self._spec.row_kind, self._spec.sequence_by) if name is not None}
+        told = (*feed_columns(self._spec.row_kind), self._spec.row_kind, self._spec.sequence_by)
+        own = {fold_name(name) for name in told if name is not None}
         kept = [
             at
             for at, name in enumerate(batch.schema.names)
             if fold_name(name) not in own or self._plan.schema.find(name) is not None
         ]
-        needed = without_generated(self._plan.schema)
-        absent = absent_columns(needed, pa.schema([batch.schema.field(at) for at in kept]))
         are_new = (kinds != DELETE) & (kinds != UPDATE_BEFORE)
-        has_new_rows = bool(are_new.any())
-        leaves_absent = self._engine is not None and self._engine.name == "partial-update"
-        if absent and has_new_rows and not leaves_absent:
-            raise SchemaMismatchError(
-                f"the changes lack {', '.join(absent)}: a new row replaces the whole old one, and would put nulls"
-                " there. Add the columns; only deleted rows may lack them",
-            )
-        rows = batch.select(kept)
+        rows = batch if len(kept) == batch.num_columns else batch.select(kept)
+        rows = require_values(self._plan.schema, self._keys, self._engine, rows, are_new, self.num_rows)
         return completed(self._nullable, rows, self._generated, self._plan.table, self.num_rows, are_new)
 
     def _sequence_of(self, batch: pa.RecordBatch, rows: pa.RecordBatch, name: str) -> pa.ChunkedArray:

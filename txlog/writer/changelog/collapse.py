@@ -1,7 +1,7 @@
 """One change for each key: the combined effect of all its changes in a changelog.
 
-In: changes in order of arrival. Out: changes with distinct keys. The last change of a key wins, by arrival or sequence;
-or a `MergeFunction` combines them. All operations work on columns.
+In: changes in order of arrival. Out: one change of each key, the last one by arrival or sequence; or a `MergeFunction`
+combines them. If retractions make the result depend on the table's row, all changes of the key: `retractions`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.writer.changelog.change_order import in_versions
+from txlog.writer.changelog.retractions import decide
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.keys import KeyColumn, KeyIndex
 
@@ -30,18 +32,20 @@ class Changes(msgspec.Struct, frozen=True):
         rows: The table's columns. Key columns are never null; a deleted row may be null everywhere else.
         kinds: The kind of each row, as ``row_kinds`` numbers them.
         sequence: The values that order changes of one key, without nulls; None: order of arrival.
+        are_open: Which of them belong to a key whose result depends on the table's row; None: not known yet.
     """
 
     rows: pa.Table
     kinds: NDArray[np.int8]
     sequence: pa.ChunkedArray | None = None
+    are_open: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     @property
     def are_deletes(self) -> NDArray[np.bool_]:
-        """Which of them delete a row: ``-D``, and ``-U`` if it was kept."""
+        """Which of them delete a row: ``-D`` and ``-U``."""
         found: NDArray[np.bool_] = (self.kinds == DELETE) | (self.kinds == UPDATE_BEFORE)
         return found
 
@@ -49,7 +53,8 @@ class Changes(msgspec.Struct, frozen=True):
         """The changes at these indices, in this order."""
         at = pa.array(places)
         sequence = None if self.sequence is None else self.sequence.take(at)
-        return Changes(self.rows.take(at), self.kinds[places], sequence)
+        are_open = None if self.are_open is None else self.are_open[places]
+        return Changes(self.rows.take(at), self.kinds[places], sequence, are_open)
 
     def filter(self, stays: NDArray[np.bool_]) -> Changes:
         """The marked changes."""
@@ -57,7 +62,8 @@ class Changes(msgspec.Struct, frozen=True):
             return self
         mask = pa.array(stays)
         sequence = None if self.sequence is None else self.sequence.filter(mask)
-        return Changes(self.rows.filter(mask), self.kinds[stays], sequence)
+        are_open = None if self.are_open is None else self.are_open[stays]
+        return Changes(self.rows.filter(mask), self.kinds[stays], sequence, are_open)
 
 
 class KeyRuns(msgspec.Struct, frozen=True):
@@ -87,22 +93,49 @@ class MergeFunction(Protocol):
         """
 
 
-def collapse(changes: Changes, keys: Sequence[KeyColumn], *, merge: MergeFunction | None = None) -> Changes:
-    """At most one change for each key; without ``merge``, the last one by arrival."""
+def collapse(
+    changes: Changes,
+    keys: Sequence[KeyColumn],
+    *,
+    merge: MergeFunction | None = None,
+    compared: Sequence[str] = (),
+    of_feed: bool = False,
+) -> Changes:
+    """One change for each key, or all changes of a key that stays open; without ``merge``, the last one by arrival.
+
+    ``compared`` are the columns in which a ``-U`` and its row are equal (`retractions.compared_columns`). ``of_feed``:
+    the sequence is `change_order.feed_order`.
+    """
     if not len(changes):
         return changes
     if merge is not None:
         return merge.merge(changes, runs_by_key(changes, keys))
     index = KeyIndex(keys, [key.of(changes.rows) for key in keys])
-    if index.num_keys == len(changes):
-        return changes
-    return changes.filter(index.last_rows(_order(changes)))
+    if not (changes.kinds == UPDATE_BEFORE).any() and not changes.are_deletes.any():
+        if index.num_keys == len(changes):
+            return changes
+        return changes.filter(index.last_rows(_order(changes)))
+    codes = index.code_of_row
+    if of_feed and changes.sequence is not None:
+        order, both = in_versions(changes.rows, changes.kinds, codes, changes.sequence.to_numpy(), compared)
+        goes = (changes.kinds == UPDATE_BEFORE) & ~both
+        kinds = np.where(goes, np.int8(DELETE), changes.kinds)
+        changes = Changes(changes.rows, kinds, pa.chunked_array([pa.array(order)]))
+    runs = _runs(codes, _order(changes))
+    decided = decide(changes.rows, changes.kinds, codes, runs.order, compared)
+    # A change that decides alone deletes whatever row its key has.
+    kinds = np.where(decided.deciding & (changes.kinds == UPDATE_BEFORE), np.int8(DELETE), changes.kinds)
+    found = Changes(changes.rows, kinds, changes.sequence, decided.is_open)
+    return found.filter(decided.deciding | decided.is_open)
 
 
 def runs_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> KeyRuns:
     """The changes grouped by key; within a key by sequence, then by arrival."""
     codes = KeyIndex(keys, [key.of(changes.rows) for key in keys]).code_of_row
-    order = _order(changes)
+    return _runs(codes, _order(changes))
+
+
+def _runs(codes: NDArray[np.int64], order: NDArray[np.int64] | None) -> KeyRuns:
     by_key = np.argsort(codes if order is None else codes[order], kind="stable")
     places = by_key if order is None else order[by_key]
     sorted_codes = codes[places]

@@ -1,27 +1,135 @@
-"""NOT NULL in changelogs: checks which rows must have the values that the table requires.
+"""The values that rows of a changelog must have: those of a new row, and NOT NULL.
 
-In: rows whose columns and struct fields may all be null, and which rows to check. Out: nothing, or an error with the
-column and the row. Deleted rows need only their keys, so NOT NULL does not apply to all rows.
+In: rows, which may lack columns, and which rows are new. Out: the same, or an error with the column and the row.
+Deleted rows need only their keys, so NOT NULL does not apply to all rows. A value that a change does not have is not
+null: a database leaves out what an update did not touch (PostgreSQL's TOAST), by leaving out the column or with
+Debezium's placeholder (``unavailable.value.placeholder``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError
+from txlog.arrow.arrays import flags_of
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct
+from txlog.util.wording import setting
+from txlog.writer.absent_columns import absent_columns
 from txlog.writer.conform import conformer_for
 from txlog.writer.convert import has_required
+from txlog.writer.generated_columns import without_generated
+from txlog.writer.keys import KeyColumn
+from txlog.writer.merge_engines.engine import MergeEngine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_columns", "check_members"]
+__all__ = ["check_columns", "check_members", "refuse_unavailable", "require_values"]
+
+_UNAVAILABLE: Final = "__debezium_unavailable_value"
+
+
+def require_values(
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine | None,
+    rows: pa.RecordBatch,
+    are_new: NDArray[np.bool_],
+    first_row: int,
+) -> pa.RecordBatch:
+    """The rows of one batch, if new rows have all values. In a partial update a value that is unavailable is null.
+
+    Args:
+        schema: The table's schema.
+        keys: The key columns, which every row must have.
+        engine: The table's merge engine, or None.
+        rows: The rows as they came, without columns that only tell about the change.
+        are_new: Which of them are neither -U nor -D.
+        first_row: The number of rows before these, for error messages.
+
+    Raises:
+        SchemaMismatchError: The rows lack a column, and would put nulls into rows.
+        InvalidInputError: A value is unavailable, and no old value is kept.
+    """
+    absent = absent_columns(without_generated(schema), rows.schema)
+    of_key = [path for path in absent if any(f"{key.name}.".startswith(f"{path}.") for key in keys)]
+    leaves = engine is not None and engine.name == "partial-update"
+    if of_key:
+        raise SchemaMismatchError(f"the changes lack {', '.join(of_key)}, which identifies a row")
+    if not are_new.any():
+        return rows
+    if absent and not leaves:
+        what = "a new row replaces the whole old one, and" if engine is None else f"merge-engine {engine.name}"
+        raise SchemaMismatchError(
+            f"the changes lack {', '.join(absent)} from row {first_row} on (counting from 0): {what} would put nulls"
+            " there. Add the columns; only deleted rows may lack them. Merge-engine partial-update leaves columns that"
+            " rows lack as they are"
+        )
+    for group in engine.groups if engine is not None else ():
+        lacked = [name for name in (*group.sequence, *group.columns) if name in absent]
+        if lacked and len(lacked) < len(group.sequence) + len(group.columns):
+            raise SchemaMismatchError(
+                f"the changes lack {', '.join(lacked)} from row {first_row} on (counting from 0), but have other"
+                f" columns of the sequence group of {', '.join(group.sequence)}, in which nulls count as values: write"
+                " all columns of a sequence group, or none"
+            )
+    return _without_unavailable(rows, are_new, first_row, engine if leaves else None)
+
+
+def refuse_unavailable(rows: pa.RecordBatch, first_row: int) -> None:
+    """Refuse Debezium's placeholder in rows that replace others: the old value would be lost.
+
+    Raises ``InvalidInputError`` naming the column and the row.
+    """
+    _without_unavailable(rows, np.ones(rows.num_rows, dtype=bool), first_row, None)
+
+
+def _without_unavailable(
+    rows: pa.RecordBatch, are_new: NDArray[np.bool_], first_row: int, engine: MergeEngine | None
+) -> pa.RecordBatch:
+    for at, name in enumerate(rows.schema.names):
+        there = _are_unavailable(rows.column(at))
+        if there is None or not (there & are_new).any():
+            continue
+        if engine is None or engine.group_of(name) is not None:
+            row = first_row + int(np.argmax(there & are_new))
+            raise InvalidInputError(
+                f"column {name} has {_UNAVAILABLE} in row {row} (counting from 0): Debezium did not get the value,"
+                " since the update left it as it was, and the row would lose it. Let the database log whole rows"
+                " (PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL), or keep the old value with"
+                f" {setting('merge_engine', 'partial-update')}, outside of sequence groups"
+            )
+        kept = pc.if_else(pa.array(there & are_new), pa.scalar(None, rows.schema.types[at]), rows.column(at))
+        rows = rows.set_column(at, rows.schema.field(at).with_nullable(True), kept)
+    return rows
+
+
+def _are_unavailable(column: pa.Array) -> NDArray[np.bool_] | None:
+    """Which values are Debezium's placeholder; None: the type cannot hold it. Of a list, its only element is."""
+    kind: Any = column.type
+    if pa.types.is_dictionary(kind):
+        return _are_unavailable(column.cast(kind.value_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        is_single = flags_of(pc.equal(pc.list_value_length(column), 1))
+        if not is_single.any():
+            return None
+        inner = _are_unavailable(column.filter(pa.array(is_single)).flatten())
+        if inner is None:
+            return None
+        found = np.zeros(len(column), dtype=bool)
+        found[is_single] = inner
+        return found
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if not (is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return None
+    wanted = _UNAVAILABLE if is_text else _UNAVAILABLE.encode()
+    return flags_of(pc.equal(column, pa.scalar(wanted, kind)))
 
 
 def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_], first_row: int, reason: str) -> None:

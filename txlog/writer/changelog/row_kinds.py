@@ -29,8 +29,7 @@ DELETE: Final = 3
 """Flink's ``RowKind.toByteValue()``."""
 
 TAKEN_BACK: Final = 4
-"""In change files for the commit: a ``-U`` of a retract stream, which deletes the old version until the new one
-arrives."""
+"""In change files for the commit: a ``-D`` of a retract stream, which removes only the row that it carries."""
 
 KINDS: Final = ("+I", "-U", "+U", "-D")
 """Flink's ``RowKind.shortString()``, by code."""
@@ -38,6 +37,8 @@ KINDS: Final = ("+I", "-U", "+U", "-D")
 _OTHER_WORDS: Final = advice(
     "other words for row kinds", f"{argument('row_kinds')} defines the meaning of other values"
 )
+_TRUNCATES: Final = ("t", "truncate", "TRUNCATE")
+"""Debezium's `op` of a truncated table, and its name."""
 _BOOLEANS: Final = advice(
     "booleans as row kinds",
     f'define their meaning with {argument("row_kinds")}, such as row_kinds={{True: "-D", False: "+U"}}',
@@ -99,6 +100,13 @@ class RowKinds:
         if -1 in codes:
             word = distinct[codes.index(-1)].as_py()
             row = first_row + (pc.index(column.is_null(), True) if word is None else pc.index(column, word)).as_py()
+            if isinstance(word, str) and word in _TRUNCATES:
+                raise InvalidInputError(
+                    f"row {row} (counting from 0) truncates the table ({name} = {word!r}), which no row kind does:"
+                    " commit the changes before it, delete all rows (Table.delete() without a condition, with its own"
+                    " app_id and checkpoint_id), and go on with the changes after it. If the truncate shall not empty"
+                    " the table, filter it out"
+                )
             known = one_of(self._codes)
             shown = "null" if word is None else repr(word)
             raise InvalidInputError(

@@ -5,6 +5,8 @@ files. A row has the table's columns, none of them required, its ``kind`` and it
 Columns, and the fields in them, have their physical names, as in data files: what changes a table's columns between
 the task and the commit, and fits its data files, fits these too.
 
+Files of the same form hold the changes of open keys of a table without an engine, with a third column ``told``.
+
 No commit names such a file. It is in the data files' folder, so every vacuum removes one left behind.
 """
 
@@ -18,19 +20,36 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.protocol.column_mapping import PHYSICAL_NAME_KEY, physical_name
-from txlog.protocol.schema import BYTE, LONG, Field, Struct, to_arrow
+from txlog.protocol.schema import BYTE, LONG, STRING, Field, Struct, to_arrow
+from txlog.writer.committable import OPEN_ROWS
 from txlog.writer.conform import nullable
 from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KIND", "PLACE", "are_staged_rows", "staged_columns", "staged_rows", "staged_rows_plan"]
+__all__ = [
+    "FEED_PLACES",
+    "KIND",
+    "PLACE",
+    "TOLD",
+    "are_staged_rows",
+    "open_rows",
+    "open_rows_plan",
+    "staged_columns",
+    "staged_rows",
+    "staged_rows_plan",
+]
 
 
 _PREFIX = "c_"  # so no table column has the name of one of ours
 KIND, PLACE = "kind", "place"
 """The columns that are not the table's."""
+TOLD = "told"
+"""In files of open changes: the physical names of the columns in which changes tell about themselves, as JSON."""
+
+FEED_PLACES = 1 << 61
+"""Places from here on are `change_order.feed_order`, which orders the rows of all tasks."""
 
 
 def staged_rows_plan(plan: WritePlan) -> WritePlan:
@@ -44,6 +63,13 @@ def staged_rows_plan(plan: WritePlan) -> WritePlan:
         hidden_columns=(),
         file_kind="keys",
     )
+
+
+def open_rows_plan(plan: WritePlan) -> WritePlan:
+    """The plan for the changes of open keys of a task that writes with ``plan``."""
+    found = staged_rows_plan(plan)
+    schema = Struct((*found.schema.fields, Field(TOLD, STRING, False, {})))
+    return replace(found, schema=schema, file_kind=OPEN_ROWS)
 
 
 def staged_columns(schema: Struct) -> tuple[Field, ...]:
@@ -64,7 +90,14 @@ def are_staged_rows(names: Sequence[str]) -> bool:
     return {KIND, PLACE} <= set(names)
 
 
-def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], first: int) -> pa.RecordBatch:
-    """These rows, for files of ``plan``, which `staged_rows_plan` made; ``first`` is the first row's place."""
-    places = np.arange(first, first + rows.num_rows)
+def open_rows(plan: WritePlan, rows: pa.Table, kinds: NDArray[np.int8], told: str) -> pa.Table:
+    """These changes, in order, for files of ``plan``, which `open_rows_plan` made."""
+    own = [pa.array(kinds), pa.array(np.arange(len(kinds))), pa.array([told] * len(kinds), pa.string())]
+    return pa.Table.from_arrays([*rows.columns, *own], schema=to_arrow(plan.schema))
+
+
+def staged_rows(
+    plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], places: NDArray[np.int64]
+) -> pa.RecordBatch:
+    """These rows, for files of ``plan``, which `staged_rows_plan` made."""
     return pa.RecordBatch.from_arrays([*rows.columns, pa.array(kinds), pa.array(places)], schema=to_arrow(plan.schema))

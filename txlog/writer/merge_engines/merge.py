@@ -18,48 +18,27 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.arrow.arrays import flags_of
 from txlog.arrow.taken import taken_rows
 from txlog.errors import InvalidInputError
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.writer.merge_engines.deduplicate import last_of_keys
 from txlog.writer.merge_engines.engine import RETRACTABLE, FieldFunction, MergeEngine, SequenceGroup
 from txlog.writer.merge_engines.functions import aggregated
+from txlog.writer.merge_engines.keyed_rows import KeyedRows
 from txlog.writer.merge_engines.runs import Runs, ranks, runs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns", "wanted_rows", "without_same"]
+__all__ = ["Merged", "check_kinds", "merge", "needed_columns", "wanted_rows", "without_same"]
 
 _COMPARED_AT_ONCE = 1 << 14
 """Rows whose strings fit in one array."""
 _LAST = FieldFunction("last_value")
 _LAST_NON_NULL = FieldFunction("last_non_null_value")
-
-
-class KeyedRows(msgspec.Struct, frozen=True):
-    """Rows, and the key number of each.
-
-    Attributes:
-        rows: In order of arrival.
-        keys: Key numbers, from 0.
-        kinds: Numbered as in ``row_kinds``; None: all are inserts and updates.
-        came_as: The changelog's own kinds, if some are merged as other kinds; None: ``kinds``.
-    """
-
-    rows: pa.Table
-    keys: NDArray[np.int64]
-    kinds: NDArray[np.int8] | None = None
-    came_as: NDArray[np.int8] | None = None
-
-    def of_keys(self, is_meant: NDArray[np.bool_]) -> KeyedRows:
-        """The rows whose keys are marked."""
-        stays = is_meant[self.keys]
-        if stays.all():
-            return self
-        kinds, came_as = (None if each is None else each[stays] for each in (self.kinds, self.came_as))
-        return KeyedRows(self.rows.filter(pa.array(stays)), self.keys[stays], kinds, came_as)
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -70,12 +49,15 @@ class Merged(msgspec.Struct, frozen=True):
         has_row: Which keys these are.
         is_dead: Which keys no longer have a row. A key in neither keeps its row in the table.
         deletes: In an engine that takes whole rows, the row that deleted each of these keys.
+        is_odd: Which keys have a change that retracts a row that the table does not have, although it has another one;
+            None: none.
     """
 
     rows: pa.Table
     has_row: NDArray[np.bool_]
     is_dead: NDArray[np.bool_]
     deletes: pa.Table | None = None
+    is_odd: NDArray[np.bool_] | None = None
 
 
 def needed_columns(engine: MergeEngine, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -135,13 +117,15 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
         num_keys: Key numbers are lower.
         new: The rows to merge into the table, with all its columns; rows of the kinds -U and -D may have only the key.
         old: The table's rows for the keys, with at least `needed_columns`; None if there are none, or they do not
-            matter.
+            matter. For keys of `may_need_old`, in "deduplicate", with all columns.
 
     Raises:
         InvalidInputError: A row has a kind that the engine cannot take, or a result does not fit its column.
     """
     if new.kinds is not None:
         check_kinds(engine, new.kinds)
+    if engine.name == "deduplicate":
+        return _last_rows(engine, num_keys, new, old)
     num_old = 0 if old is None else len(old.keys)
     keys = new.keys if old is None else np.concatenate([old.keys, new.keys])
     kinds = np.zeros(num_old + len(new.keys), dtype=np.int8)
@@ -155,7 +139,9 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     order_by = [ranks(columns.of(name)) for name in engine.sequence]
     runs = runs_of(keys, retracts, num_keys=num_keys, num_old=num_old, order_by=order_by, is_wanted=is_wanted)
     if engine.takes_whole_rows:
-        return _whole_rows(engine, runs, columns)
+        return _first_rows(runs, columns)
+    if engine.name == "partial-update" and engine.removes_on_delete:
+        _refuse_unpaired(keys, kinds, np.lexsort((*reversed(order_by), keys)), num_keys)
     left = runs
     if engine.removes_on_delete:
         left = runs.after(runs.last(kinds[runs.rows] == DELETE))
@@ -184,7 +170,7 @@ def without_same(merged: Merged, old: KeyedRows) -> Merged:
             is_same[first : first + _COMPARED_AT_ONCE] &= _same_values(*columns)
     has_row = merged.has_row.copy()
     has_row[keys[is_same]] = False
-    return Merged(merged.rows.filter(pa.array(~is_same)), has_row, merged.is_dead, merged.deletes)
+    return replace(merged, rows=merged.rows.filter(pa.array(~is_same)), has_row=has_row)
 
 
 def _same_values(new: pa.Array, old: pa.Array) -> NDArray[np.bool_]:
@@ -217,22 +203,43 @@ def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool
     if engine.ignores_deletes:
         stays: NDArray[np.bool_] = (kinds != UPDATE_BEFORE) & (kinds != DELETE)
         return stays
-    only_deletes = engine.name == "deduplicate" or (engine.name == "partial-update" and engine.removes_on_delete)
-    return kinds != UPDATE_BEFORE if only_deletes else None
+    return kinds != UPDATE_BEFORE if engine.name == "partial-update" and engine.removes_on_delete else None
 
 
-def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
-    """Takes one of the rows: the first, or the last, which may be a delete."""
-    places = runs.first() if engine.name == "first-row" else runs.last()
-    there = places >= 0
-    is_new = np.zeros(len(places), dtype=bool)
-    is_new[there] = runs.rows[places[there]] >= runs.num_old
-    is_dead = np.zeros(len(places), dtype=bool)
-    is_dead[is_new] = runs.retracts[places[is_new]]
-    has_row = is_new & ~is_dead
+def _refuse_unpaired(keys: NDArray[np.int64], kinds: NDArray[np.int8], order: NDArray[np.int64], num_keys: int) -> None:
+    """Refuse a -U after which the key gets no new row: the row that it retracts may be gone, or its new version may
+    come in a later commit, and would then lack the columns of a deleted row."""
+    last = np.full(num_keys, -1, dtype=np.int64)
+    last[keys[order]] = order
+    last = last[last >= 0]
+    if (kinds[last] == UPDATE_BEFORE).any():
+        raise InvalidInputError(
+            "a -U has no +U with its key after it, and merge-engine partial-update cannot tell whether the row is gone,"
+            " or gets its new columns in a later commit: write the -U and the +U in one commit, send a -D if the row is"
+            " gone, or leave rows of the kind -U out"
+        )
+
+
+def _last_rows(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | None) -> Merged:
+    """Takes the last row of each key, which may be a delete."""
+    if engine.ignores_deletes and new.kinds is not None:
+        stays = wanted_rows(engine, new.kinds)
+        assert stays is not None
+        new = KeyedRows(new.rows.filter(pa.array(stays)), new.keys[stays], new.kinds[stays], compared=new.compared)
+    last = last_of_keys(new, num_keys, old, engine.sequence)
+    has_row = (last.row >= 0) & ~last.is_delete
+    rows = taken_rows(new.rows, last.row[has_row])
+    deletes = taken_rows(new.rows, last.row[last.is_delete]) if last.is_delete.any() else None
+    return Merged(rows, has_row, last.is_delete, deletes, last.is_odd)
+
+
+def _first_rows(runs: Runs, columns: _Columns) -> Merged:
+    """Takes the first row of each key."""
+    places = runs.first()
+    has_row = places >= 0
+    has_row[has_row] = runs.rows[places[has_row]] >= runs.num_old
     rows = taken_rows(columns.new, runs.rows[places[has_row]] - runs.num_old)
-    deletes = taken_rows(columns.new, runs.rows[places[is_dead]] - runs.num_old) if is_dead.any() else None
-    return Merged(rows, has_row, is_dead, deletes)
+    return Merged(rows, has_row, np.zeros(len(places), dtype=bool))
 
 
 class _Columns:

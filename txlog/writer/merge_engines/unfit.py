@@ -13,7 +13,8 @@ import numpy as np
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge
+from txlog.writer.merge_engines.keyed_rows import KeyedRows
+from txlog.writer.merge_engines.merge import Merged, merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,131 @@
+"""The order of changes that comes with them: the versions of a change data feed, or a column that the table lacks.
+
+In: batches of a changelog. Out: for each row a value that orders the changes of a key. A change data feed has its row
+kinds in ``_change_type`` (PROTOCOL.md, "Change Data Files"), and the version of each change in ``_commit_version``. The
+rows of one version have no order: of each key, those that go come before those that come. But if the same row goes and
+comes, either both happened to one row in this version (a feed of changes as they came), or another row with these
+values took the key: then the table's row tells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.arrow.taken import taken_rows
+from txlog.errors import InvalidInputError
+from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
+from txlog.protocol.schema import fold_name
+from txlog.util.wording import argument
+from txlog.writer.changelog.retractions import row_numbers
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["feed_columns", "feed_order", "in_versions", "is_feed", "of_feed", "orders_feed"]
+
+_MAX = 1 << 58
+_PLACES = 4
+_GOES, _COMES_FIRST, _GOES_AGAIN, _COMES = range(_PLACES)
+"""The places of a key's changes in a version."""
+
+
+def is_feed(row_kind: str | None) -> bool:
+    """Whether changes with this column of row kinds are a change data feed."""
+    return row_kind is not None and fold_name(row_kind) == CHANGE_TYPE.name
+
+
+def feed_columns(row_kind: str | None) -> tuple[str, ...]:
+    """The columns of changes that tell about the change, beside its row: those of a feed."""
+    return tuple(field.name for field in FEED_FIELDS) if is_feed(row_kind) else ()
+
+
+def orders_feed(row_kind: str | None, sequence_by: str | None, names: Sequence[str]) -> str | None:
+    """The column that orders the versions of a feed; None: no feed, or a feed without one.
+
+    Raises ``InvalidInputError`` if ``sequence_by`` names another column although there is one.
+    """
+    if not is_feed(row_kind):
+        return None
+    folded = {fold_name(name) for name in names}
+    found = next((each.name for each in (COMMIT_VERSION, COMMIT_TIMESTAMP) if each.name in folded), None)
+    if sequence_by is None or found is None:
+        return found
+    if fold_name(sequence_by) in (COMMIT_VERSION.name, COMMIT_TIMESTAMP.name):
+        return fold_name(sequence_by)
+    raise InvalidInputError(
+        f"the changes of a change data feed are ordered by {found}, which they have: leave {argument('sequence_by')}"
+        f" out, or drop the column to order them by {sequence_by}"
+    )
+
+
+def feed_order(column: pa.Array, kinds: NDArray[np.int8], name: str, first_row: int) -> pa.Array:
+    """The order of each row: by version, and in a version first the rows that go; `in_versions` tells more.
+
+    Raises ``InvalidInputError`` for a null, or a column that is neither a version nor a time.
+    """
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
+        raise InvalidInputError(f"column {name} of a change data feed is a {kind}, but must be a version or a time")
+    if column.null_count:
+        row = first_row + int(column.is_null().index(True).as_py())
+        raise InvalidInputError(
+            f"column {name} is null in row {row} (counting from 0): a change of a feed without its version has no order"
+        )
+    values = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if len(values) and (int(values.max()) >= _MAX or int(values.min()) <= -_MAX):
+        raise InvalidInputError(f"column {name} has values that no version or time of a table has")
+    goes = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
+    return pa.array(_PLACES * values + np.where(goes, _GOES, _COMES))
+
+
+def in_versions(
+    rows: pa.Table, kinds: NDArray[np.int8], keys: NDArray[np.int64], order: NDArray[np.int64], compared: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The order of a feed's changes, also within a version: rows that go, then rows that come and go, then rows that
+    come. And which changes are of the second kind. ``order`` is `feed_order`, ``compared`` as in `retractions`."""
+    goes = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
+    version = order // _PLACES
+    group = np.unique(np.stack([keys, version], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    num_groups = int(group.max(initial=-1)) + 1
+    has_both = (np.bincount(group[goes], minlength=num_groups) > 0) & (
+        np.bincount(group[~goes], minlength=num_groups) > 0
+    )
+    at = np.flatnonzero(has_both[group])
+    both = np.zeros(len(kinds), dtype=bool)
+    if len(at):
+        values = row_numbers(taken_rows(rows.select(compared), at), len(at))[0]
+        same = np.unique(np.stack([group[at], values], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+        num_same = int(same.max()) + 1
+        is_both = np.bincount(same[goes[at]], minlength=num_same) > 0
+        is_both &= np.bincount(same[~goes[at]], minlength=num_same) > 0
+        both[at] = is_both[same]
+    place = np.where(both, np.where(goes, _GOES_AGAIN, _COMES_FIRST), np.where(goes, _GOES, _COMES))
+    return _PLACES * version + place, both
+
+
+def of_feed(
+    kinds: NDArray[np.int8], keys: NDArray[np.int64], order: NDArray[np.int64], both: NDArray[np.bool_], *, whole: bool
+) -> NDArray[np.int8]:
+    """The kinds of a feed's changes: an update that changes the key deletes the row of the old key.
+
+    Args:
+        kinds: As they came.
+        keys: The key number of each change.
+        order: What `in_versions` returns, with ``both``.
+        both: Which rows come and go in one version.
+        whole: Only whole rows count: then every row that goes is deleted, as the new row of its key comes later.
+            Otherwise only a preimage whose key has no row that comes in its version is.
+    """
+    goes = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
+    if whole:
+        return np.where(goes, np.where(both, np.int8(UPDATE_BEFORE), np.int8(DELETE)), kinds)
+    version = order // _PLACES
+    group = np.unique(np.stack([keys, version], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    comes = np.bincount(group[~goes], minlength=int(group.max(initial=-1)) + 1) > 0
+    return np.where((kinds == UPDATE_BEFORE) & ~comes[group], np.int8(DELETE), kinds)
