@@ -184,7 +184,9 @@ def test_a_merge_engine_of_the_call_or_of_the_table_merges_rows_of_one_key(
     assert "differ from txlog.merge-engine = first-row" in (refused.stdout or refused.stderr)
 
 
-def test_a_column_that_the_table_lacks_orders_a_changelog_and_is_stored_only_if_it_is_added(table: Path, tmp_path: Path) -> None:
+def test_a_column_that_the_table_lacks_orders_a_changelog_and_is_stored_only_if_it_is_added(
+    table: Path, tmp_path: Path
+) -> None:
     (tmp_path / "changes.csv").write_text("id,day,at,op\n1,wed,7,u\n2,mon,5,d\n9,wed,1,c\n")
     call = ["upsert", table, tmp_path / "changes.csv", "--key", "id", "--row-kind", "op"]
     assert "at  table has no such column, data int64  -> drop it, or add it with --merge-schema" in run(*call).output
