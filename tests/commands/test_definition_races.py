@@ -3,17 +3,22 @@ same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import txlog
 from tests.losing_writer import losing_to
+from txlog.errors import MetadataChangedError, ProtocolChangedError
 from txlog.table import Table
+from txlog.verify.verify import verify_table
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -137,3 +142,88 @@ def test_an_upsert_that_is_tried_again_merges_by_the_new_rules(tmp_path: Path) -
         upserts(losing_to(table, lambda other: other.set_properties(SUM)), 1, 10)
     upserts(table, 1, 10)
     assert table.snapshot().to_arrow(where="k = 1").column("v").to_pylist() == [11]
+
+
+def _beside(rows: pa.Table, other: Callable[[], object]) -> Iterator[pa.RecordBatch]:
+    """Rows whose append is planned before ``other`` commits."""
+    yield from rows.to_batches()
+    other()
+
+
+def _found(table: Table) -> list[dict[str, Any]]:
+    rows = deltalake.DeltaTable(table.uri).to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: str(row["id"]))
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({"id": [2], "new": [20]}, [{"id": 1, "new": 10}, {"id": 2, "new": 20}]),
+        ({"new": [20], "id": [2]}, [{"id": 1, "new": 10}, {"id": 2, "new": 20}]),
+        ({"id": [2], "b": ["x"]}, [{"id": 1, "new": 10, "b": None}, {"id": 2, "new": None, "b": "x"}]),
+        ({"id": [2], "new": [20], "b": ["x"]}, [{"id": 1, "new": 10, "b": None}, {"id": 2, "new": 20, "b": "x"}]),
+    ],
+)
+def test_schema_merges_that_agree_both_land(other: dict[str, Any], found: list[dict[str, Any]], tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint")
+    mine = _beside(
+        pa.table({"id": [1], "new": [10]}),
+        lambda: Table.open(table.uri).append(pa.table(other), schema_mode="merge"),
+    )
+    assert table.append(mine, schema_mode="merge").version == 2
+    assert _found(table) == found
+    assert verify_table(table._open_table.store).is_sound
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.append(pa.table({"id": [2], "new": ["text"]}), schema_mode="merge"),
+        lambda table: table.append(pa.table({"id": [2], "NEW": [20]}), schema_mode="merge"),
+        lambda table: table.add_constraint("positive", "id > 5"),
+        lambda table: table.set_properties({"delta.enableChangeDataFeed": "true"}),
+        lambda table: table.set_properties({"delta.columnMapping.mode": "name"}),
+        lambda table: table.set_properties({"delta.enableRowTracking": "true"}),
+        lambda table: table.add_columns("b bigint").version and table.alter_column("b", default="7"),
+    ],
+)
+def test_a_schema_merge_that_others_contradict_is_refused(change: Callable[[Table], object], tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint", properties={"delta.feature.allowColumnDefaults": "supported"})
+    mine = _beside(pa.table({"id": [1], "new": [10]}), lambda: change(Table.open(table.uri)))
+    with pytest.raises((MetadataChangedError, ProtocolChangedError)):
+        table.append(mine, schema_mode="merge")
+    assert 1 not in [row["id"] for row in table.to_arrow().to_pylist()]
+
+
+def test_a_schema_merge_of_mapped_columns_is_refused_beside_another(tmp_path: Path) -> None:
+    """Each writer gives the column a name of its own in its files."""
+    table = Table.create(tmp_path / "t", "id bigint", properties={"delta.columnMapping.mode": "name"})
+    rows = pa.table({"id": [1], "new": [10]})
+    mine = _beside(rows, lambda: Table.open(table.uri).append(rows, schema_mode="merge"))
+    with pytest.raises(MetadataChangedError):
+        table.append(mine, schema_mode="merge")
+    assert table.to_arrow().to_pylist() == [{"id": 1, "new": 10}]
+
+
+def test_an_append_beside_the_first_copy_into_lands(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint")
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"id": [2]}), tmp_path / "in" / "a.parquet")
+    mine = _beside(pa.table({"id": [1]}), lambda: Table.open(table.uri).copy_into(tmp_path / "in"))
+    assert table.append(mine).version == 2
+    assert [row["id"] for row in _found(table)] == [1, 2]
+    assert Table.open(table.uri).copy_into(tmp_path / "in").files == ()
+
+
+def test_eight_appends_that_add_the_same_column_at_once_all_land(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint")
+    handles = [Table.open(table.uri) for _ in range(8)]
+    start = threading.Barrier(8)
+
+    def append(number: int) -> None:
+        start.wait()
+        handles[number].append(pa.table({"id": [number], "new": [10 * number]}), schema_mode="merge")
+
+    with futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(append, range(8)))
+    assert _found(table) == [{"id": number, "new": 10 * number} for number in range(8)]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec.structs import replace
 
 from txlog.commands.replaced import Replaced, write_parameters
-from txlog.commands.write_planning import with_existing_table
+from txlog.commands.write_planning import on_newer_definition, with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
 from txlog.errors import (
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
 
 __all__ = ["GlobalCommitter", "WriteExecution", "raise_conflict_since"]
+
+
+_DEFINITIONS_MAX = 100
+"""How many changes of the definition by others an append follows."""
 
 
 class GlobalCommitter:
@@ -106,7 +110,7 @@ class GlobalCommitter:
             from txlog.commands.upsert.staged_changes import commit_staged_changes
 
             return commit_staged_changes(self._open_table, state, job, committables)
-        return self._commit_on(job, state, committables, unsent)
+        return self._commit_beside_others(job, state, committables, unsent)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """Check that the committables belong to this job; with ``since_ms``, also look up every file.
@@ -276,6 +280,25 @@ class GlobalCommitter:
                 "created another table here, which these files do not fit",
             )
         return self._replay(turned, state) or self._commit_on(turned, state, committables, unsent)
+
+    def _commit_beside_others(
+        self, job: WriteJob, state: TableState, committables: Sequence[Committable], unsent: UnsentFiles | None
+    ) -> WriteResult:
+        """Commit, and again on each definition that others make meanwhile, if an append's files fit there."""
+        for _ in range(_DEFINITIONS_MAX):
+            try:
+                return self._commit_on(job, state, committables, unsent)
+            except (MetadataChangedError, ProtocolChangedError):
+                state = self._open_table.writable_state()
+                moved = on_newer_definition(job, state)
+                if moved is None:
+                    raise
+                replayed = self._replay(moved, state)
+                if replayed is not None:
+                    return replayed
+                logger.info("%s: appended on the definition that another writer changed", self._open_table.uri)
+                job = moved
+        return self._commit_on(job, state, committables, unsent)
 
     def _commit_on(
         self,

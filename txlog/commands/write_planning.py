@@ -21,6 +21,7 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
+from txlog.log.definition_changes import is_same_definition, lacked_columns, only_adds_harmless_features
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.partition_values import partitioning_text
@@ -36,7 +37,7 @@ from txlog.writer.write_plan import WriteJob, WritePlan
 if TYPE_CHECKING:
     from txlog.commands.table_definition import Definition
 
-__all__ = ["plan_for_rows", "plan_write"]
+__all__ = ["on_newer_definition", "plan_for_rows", "plan_write", "with_existing_table"]
 
 
 def plan_write(
@@ -367,4 +368,37 @@ def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
         new_metadata=None,
         new_protocol=None,
         new_domains=(),
+    )
+
+
+def on_newer_definition(job: WriteJob, state: TableState) -> WriteJob | None:
+    """An append on a definition that other writers changed since it was planned; None if its files do not fit there.
+
+    Columns that both add alike are there once, and other new columns of both stay.
+    """
+    base, protocol = job.base_metadata, job.base_protocol
+    if not job.intent.is_append or job.commit.reads_table or base is None or protocol is None:
+        return None
+    if job.schema_mode != "merge" and not is_same_definition(base, state.metadata):
+        return None
+    newest = job.new_protocol or protocol
+    if not (only_adds_harmless_features(protocol, state.protocol) or newest == state.protocol):
+        return None
+    lacked = lacked_columns(base, state.metadata, job.plan.schema)
+    if lacked is None:
+        return None
+    definition = None
+    if lacked.fields:
+        from txlog.commands.table_definition import with_columns
+
+        definition = with_columns(state, lacked)
+    return replace(
+        job,
+        read_version=state.version,
+        base_metadata=state.metadata,
+        base_protocol=state.protocol,
+        new_metadata=definition.metadata if definition else None,
+        new_protocol=definition.protocol if definition else None,
+        new_domains=definition.domains if definition else (),
+        notes=definition.notes if definition else (),
     )

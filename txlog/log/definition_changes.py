@@ -1,4 +1,5 @@
 """Which changes of a table's definition do not affect how rows are written: a plan then continues with the new one.
+And whether the files of an append fit a definition that others changed meanwhile.
 
 In: the metadata that a change of rows was made for, and a later one. Out: whether the change means the same on both.
 The properties listed here only concern how the table is maintained. Every other property of Delta and of txlog counts
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from txlog.protocol.actions import Metadata
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.column_mapping import schema_of
+from txlog.protocol.features import features_of
 from txlog.protocol.properties import (
     GROUP_COMMIT,
     ICEBERG,
@@ -19,8 +22,15 @@ from txlog.protocol.properties import (
     SHORT_LOG_RETENTION,
     is_parquet_setting,
 )
+from txlog.protocol.schema import Field, Struct
 
-__all__ = ["is_same_definition", "keeps_write_rules", "with_latest_marks"]
+__all__ = [
+    "is_same_definition",
+    "keeps_write_rules",
+    "lacked_columns",
+    "only_adds_harmless_features",
+    "with_latest_marks",
+]
 
 _IDENTITY = "delta.identity."
 
@@ -57,6 +67,22 @@ _UPKEEP = frozenset(
 isolation level, since the commits of plans are serializable at every level."""
 
 
+_HARMLESS = frozenset(
+    (
+        "appendOnly",
+        "checkpointProtection",
+        "deletionVectors",
+        "domainMetadata",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    )
+)
+"""Features that change neither the rows that an append may write nor how it writes them: they concern removals,
+checkpoints, vacuums and metadata of other programs."""
+
+_WITHOUT_RULE = frozenset(("comment",))
+
+
 def is_same_definition(before: Metadata, after: Metadata) -> bool:
     """Whether two metadata say the same of every row: they differ at most in the high-water marks of identity columns,
     which only count what was given out."""
@@ -84,6 +110,38 @@ def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
     Properties of users (without ``delta.`` and ``txlog.``), the table's name and its description never matter.
     """
     return before is after or is_same_definition(_rules(before), _rules(after))
+
+
+def only_adds_harmless_features(before: Protocol, after: Protocol) -> bool:
+    """Whether a change of the protocol leaves alone what an append writes: it only adds features of `_HARMLESS`."""
+    names = [{*readers, *writers} for readers, writers in map(features_of, (before, after))]
+    return names[0] <= names[1] and names[1] - names[0] <= _HARMLESS
+
+
+def lacked_columns(before: Metadata, after: Metadata, written: Struct) -> Struct | None:
+    """The columns of an append's files that the definition ``after`` lacks; None if the files do not fit there.
+
+    They were ``written`` for ``before`` and its new columns. They fit if other writers only added nullable columns
+    without a rule, and a column that both added has one type. A mapped column has a name of its own in the files, which
+    each writer chooses: such files never fit.
+    """
+    if before.partition_columns != after.partition_columns:
+        return None
+    if not keeps_write_rules(replace(before, schema_string=""), replace(after, schema_string="")):
+        return None
+    old, new = schema_of(before), schema_of(after)
+    if any(new.find(field.name) != field for field in old.fields):
+        return None
+    lacked: list[Field] = []
+    for field in written.fields:
+        there = new.find(field.name)
+        if there is None:
+            lacked.append(field)
+        elif (there.name, there.type) != (field.name, field.type):
+            return None
+    added = [field for field in new.fields if old.find(field.name) is None]
+    are_plain = all(field.nullable and field.metadata.keys() <= _WITHOUT_RULE for field in (*added, *lacked))
+    return Struct(tuple(lacked)) if are_plain else None
 
 
 def _rules(metadata: Metadata) -> Metadata:
