@@ -51,7 +51,6 @@ _WATCHED = (
     MAX_RECORDS,
     CHECKPOINTS,
     TIME_ZONE,
-    *_JAVA_OPTIONS,
     *PROPERTY_DEFAULTS,
 )
 
@@ -64,8 +63,11 @@ class SessionSettings(msgspec.Struct, frozen=True):
     @classmethod
     def seen_by(cls, local_property: Callable[[str], str | None]) -> SessionSettings:
         """Read the settings in a task: ``local_property`` is ``TaskContext.getLocalProperty``."""
-        found = ((name, local_property(name)) for name in _WATCHED)
-        return cls({name: value for name, value in found if value is not None})
+        found = {name: value for name in _WATCHED if (value := local_property(name)) is not None}
+        if TIME_ZONE not in found:  # what else is in these options stays here: it may be a secret
+            of_java = _JAVA_ZONE.search(" ".join(local_property(name) or "" for name in _JAVA_OPTIONS))
+            found |= {} if of_java is None else {TIME_ZONE: of_java[1]}
+        return cls(found)
 
     def refuse(self, options: SparkWriteOptions, *, overwrite: bool, creating: bool) -> None:
         """Check that this write can do what the session's settings request.
@@ -142,18 +144,14 @@ class SessionSettings(msgspec.Struct, frozen=True):
         )
 
     def time_zone(self, given: str | None, of_machine: str) -> str:
-        """The zone of times without one: that of the option, of the session, of the driver's Java, of its machine.
+        """The zone of times without one: that of the option, of the session (or the driver's Java), of its machine.
 
         Raises:
             InvalidInputError: Python knows no such zone.
         """
         if given is not None:
             return given
-        if TIME_ZONE in self.values:
-            return zone_name(self.values[TIME_ZONE], what=TIME_ZONE)
-        of_java = (_JAVA_ZONE.search(self.values.get(name, "")) for name in _JAVA_OPTIONS)
-        found = next(filter(None, of_java), None)
-        return of_machine if found is None else zone_name(found[1], what="-Duser.timezone")
+        return zone_name(self.values[TIME_ZONE], what=TIME_ZONE) if TIME_ZONE in self.values else of_machine
 
     def plan(self, options: SparkWriteOptions, plan: WritePlan) -> WritePlan:
         """A write's plan, with what the session says. The process that made it saw only the zone of its machine.
