@@ -95,7 +95,7 @@ def rows_around(moments: Iterable[datetime.datetime]) -> pa.Table:
     """Rows with these moments, with others near them, and with each as the clock of several zones may show it."""
     minutes = (-1441, -661, -61, -1, 0, 1, 29, 59, 61, 121, 840)
     near = [each + datetime.timedelta(minutes=count) for each in moments for count in minutes]
-    near += [OLDEST, datetime.datetime(1, 1, 3), datetime.datetime(9997, 12, 28, 23, 59, 59, 999999)]
+    near += [OLDEST, datetime.datetime(3, 1, 3), datetime.datetime(9997, 12, 28, 23, 59, 59, 999999)]
     near += [datetime.datetime(year, month, 31, 23, 30) for year in (1899, 2000, 2100, 2500) for month in (3, 12)]
     clocks = [each + datetime.timedelta(hours=hours) for each in near for hours in (0, -5, 10)]
     seen = list(dict.fromkeys(zip([each for each in near for _ in range(3)], clocks, strict=True)))
