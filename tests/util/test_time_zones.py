@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import zoneinfo
 
 import numpy as np
@@ -100,3 +101,14 @@ def test_years_beyond_datetime_follow_the_rules_of_the_last_ones() -> None:
     assert instants(clock_times(far, "Europe/Berlin"), "Europe/Berlin").tolist() == far.tolist()
     with pytest.raises(OverflowError):
         clock_times(np.array([2**63 - 5]), "+01:00")
+
+
+def test_no_zone_changes_its_clocks_twice_within_two_days() -> None:
+    """What `instants` and its search for a change of clocks rely on."""
+    from zoneinfo._zoneinfo import ZoneInfo  # the one that shows its changes
+
+    near = []
+    for name in zoneinfo.available_timezones():
+        changes = ZoneInfo(name)._trans_utc  # type: ignore[attr-defined]
+        near += [name for before, after in itertools.pairwise(changes) if after - before < 48 * 3600]
+    assert near == []
