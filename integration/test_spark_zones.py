@@ -138,7 +138,7 @@ def test_expressions_have_the_values_of_spark_in_the_zone_of_the_session(spark: 
     for zone in ZONES:
         changes = changes_of(spark, zone)
         found += differing(spark, zone, rows_around(changes[:: max(1, len(changes) // 12)]), VALUES)
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.hunt(part="zones")

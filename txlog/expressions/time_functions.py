@@ -76,9 +76,9 @@ def _parsed(name: str, text: Expression, pattern: Expression, result: DataType) 
 
 
 def _date_format(moment: Expression, pattern: Expression) -> Expression:
-    if moment.type == DATE:
+    if moment.type in (DATE, TIMESTAMP_NTZ):
         moment = cast_to(moment, TIMESTAMP)
-    if moment.type not in _TIMESTAMPS:
+    if moment.type != TIMESTAMP:
         raise ValueError(f"date_format() takes a date or a timestamp, not {type_name(moment.type)}")
     written = str(constant(pattern, str, "date_format"))
     pattern_parts(written, "date_format")
