@@ -41,10 +41,7 @@ ZONES = [
     "America/New_York",  # gaps and overlaps
     "Australia/Lord_Howe",  # of half an hour
     "America/Sao_Paulo",  # a day without its first hour
-    "Pacific/Apia",  # a year without a day
-    "Africa/Casablanca",  # winter time in Ramadan
     "+05:30",
-    "EST",
 ]
 VALUES = [
     *("CAST(ts AS DATE)", "CAST(ts AS TIMESTAMP_NTZ)", "CAST(tn AS TIMESTAMP)", "CAST(dt AS TIMESTAMP)"),
@@ -137,7 +134,7 @@ def test_expressions_have_the_values_of_spark_in_the_zone_of_the_session(spark: 
     found = []
     for zone in ZONES:
         changes = changes_of(spark, zone)
-        found += differing(spark, zone, rows_around(changes[:: max(1, len(changes) // 12)]), VALUES)
+        found += differing(spark, zone, rows_around(changes[:: max(1, len(changes) // 8)]), VALUES)
     assert not found, "\n".join(found)
 
 
@@ -147,7 +144,7 @@ def test_expressions_have_the_values_of_spark_in_all_zones_around_all_changes(sp
 
     found = []
     known = {*spark._jvm.java.time.ZoneId.getAvailableZoneIds()}
-    for zone in sorted(zoneinfo.available_timezones() & known):
+    for zone in sorted({*ZONES, "EST", "GMT-9", "-00:01", *(zoneinfo.available_timezones() & known)}):
         changes = changes_of(spark, zone, 1800, 2045)
         for at in range(0, max(1, len(changes)), 40):
             found += differing(spark, zone, rows_around(changes[at : at + 40]), VALUES)
@@ -247,7 +244,8 @@ ROWS_OF_TABLE = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC"))
 
 
 def test_each_door_touches_the_rows_that_sparks_own_filter_finds(spark: SparkSession, table: Path) -> None:
-    pairs = [(door, CONDITIONS[number % len(CONDITIONS)]) for number, door in enumerate(DOORS)]
+    others = {"Table", "format of reads", "SQL's UPDATE"}  # are tried elsewhere, or by the hunt
+    pairs = [(door, CONDITIONS[number % len(CONDITIONS)]) for number, door in enumerate(DOORS) if door not in others]
     assert misses(spark, "America/New_York", table, pairs) == []
 
 
