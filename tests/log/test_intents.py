@@ -114,7 +114,7 @@ ADD = "members.0.actions.0.add"
         changed("members.0", []),
         changed("members.0.txnId", None),
         changed("members.0.operation", 1),
-        changed("members.0.operationParameters", {"a": 1}),
+        changed("members.0.operationParameters", {"a": [1]}),
         changed("members.0.isolationLevel", "None"),
         changed("members.0.tags", None),
         changed("members.0.actions", []),

@@ -8,6 +8,7 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -37,9 +38,9 @@ def tables(make_table: Make) -> list[txlog.Table]:
     return [make_table(schema=SCHEMA, name=name) for name in ("a", "b", "c")]
 
 
-def group_of(tables: Sequence[txlog.Table], *, app_id: str = "app") -> tuple[list[txlog.Sink], txlog.SinkGroup]:
+def group_of(tables: Sequence[txlog.Table], **how: Any) -> tuple[list[txlog.Sink], txlog.SinkGroup]:
     """The sinks of another process."""
-    sinks = [txlog.Sink(txlog.Table(OpenTable(table._open_table.store)), app_id) for table in tables]
+    sinks = [txlog.Sink(txlog.Table(OpenTable(table._open_table.store)), "app", **how) for table in tables]
     return sinks, txlog.SinkGroup(*sinks)
 
 
@@ -114,9 +115,9 @@ class Meanwhile:
             Fault("crash_after") if is_last else Fault("crash_before") if self.dies and self.calls > self.at else None
         )
 
-    def group(self, stores: Sequence[TableStore]) -> txlog.SinkGroup:
+    def group(self, stores: Sequence[TableStore], **how: Any) -> txlog.SinkGroup:
         """The group of this process, whose calls count from now on."""
-        group = group_of(tables_of([observed(store, self) for store in stores]))[1]
+        group = group_of(tables_of([observed(store, self) for store in stores]), **how)[1]
         self.calls = 0
         return group
 
@@ -343,84 +344,31 @@ def test_a_process_that_meets_the_end_of_a_checkpoint_finds_tables_without_rows_
             break
 
 
-def test_a_discard_at_any_moment_of_a_commit_takes_no_rows_silently() -> None:
-    stores = new_stores(3)
-    sinks, group = group_of(tables_of(stores))
-    sealed(sinks, group, 1)
+@pytest.mark.parametrize("how", [{}, {"mode": "upsert", "keys": ["checkpoint", "task"]}], ids=["append", "upsert"])
+@pytest.mark.parametrize("dies", [True, False], ids=["dies", "lives"])
+def test_a_discard_at_any_moment_of_a_commit_takes_the_rows_from_all_tables_or_from_none(
+    how: dict[str, Any], dies: bool
+) -> None:
+    """The put that is under way lands, and its sender may not live to tell."""
+    stores = new_stores(2)
+    sinks, group = group_of(tables_of(stores), **how)
+    staged(sinks, 1, (1, 1))
+    group.prepare(1, [range(TASKS)] * 2)
     ends = set()
     for at in itertools.count(1):
         copies = [copy_of(store) for store in stores]
 
         def discard(now: Sequence[TableStore] = copies) -> None:
             with contextlib.suppress(txlog.InvalidInputError):
-                group_of(tables_of(now))[1].discard(1)
+                group_of(tables_of(now), **how)[1].discard(1)
 
-        other = Meanwhile(at, discard)
-        try:
-            other.group(copies).commit(1)
-            end = "committed"
-        except txlog.InvalidInputError as error:
-            end = "not sealed" if "not sealed" in str(error) else str(error)
-        if other.calls < at:
-            break
-        ends.add(end)
-        expected = () if end == "not sealed" else (1,)
-        assert in_every(tables_of(copies), *expected), f"{end}: discarded at call {at}"
-    assert ends == {"committed", "not sealed"}
-
-
-def test_a_commit_to_a_table_at_any_moment_of_a_discard_is_completed_or_discarded_too() -> None:
-    stores = new_stores(3)
-    sinks, group = group_of(tables_of(stores))
-    sealed(sinks, group, 1)
-    ends = set()
-    for at in itertools.count(1):
-        copies = [copy_of(store) for store in stores]
-
-        def commit_first(now: Sequence[TableStore] = copies) -> None:
-            running = group_of(tables_of(now))[1]
-            first = running._in_turn[0]
-            mine, deciding = first._staging.checkpoints("app"), running._deciding._staging.checkpoints("app")
-            if mine and deciding and running._deciding._staging.is_sealed(deciding[0]):
-                with contextlib.suppress(GivenUp):
-                    first._commits.commit_sealed(mine[0], mine, 0, running._together)
-
-        other = Meanwhile(at, commit_first)
-        ours = other.group(copies)
-        try:
-            ours.discard(1)
-            expected: tuple[int, ...] = ()
-        except txlog.InvalidInputError:
-            group_of(tables_of(copies))[1].recover()
-            expected = (1,)
-        assert in_every(tables_of(copies), *expected), f"committed at call {at}"
-        assert not any(work_of(table) for table in tables_of(copies))
-        if other.calls < at:
-            break
-        ends.add(expected)
-    assert ends == {(), (1,)}
-
-
-def test_a_discard_at_any_moment_of_a_commit_that_dies_takes_the_rows_from_all_tables_or_from_none() -> None:
-    """The put that is under way lands, and its sender does not live to tell."""
-    stores = new_stores(3)
-    sinks, group = group_of(tables_of(stores))
-    sealed(sinks, group, 1)
-    ends = set()
-    for at in itertools.count(1):
-        copies = [copy_of(store) for store in stores]
-
-        def discard(now: Sequence[TableStore] = copies) -> None:
-            with contextlib.suppress(txlog.InvalidInputError):
-                group_of(tables_of(now))[1].discard(1)
-
-        other = Meanwhile(at, discard, dies=True)
-        running = other.group(copies)
+        other = Meanwhile(at, discard, dies=dies)
+        running = other.group(copies, **how)
         with contextlib.suppress(Crashed, txlog.InvalidInputError):
             running.commit(1)
         if other.calls < at:
             break
-        group_of(tables_of(copies))[1].recover()
+        group_of(tables_of(copies), **how)[1].recover()
         tables = tables_of(copies)
         is_there = in_every(tables, 1)
         assert is_there or in_every(tables), f"discarded at call {at}"
@@ -462,6 +410,84 @@ def test_what_was_partial_and_is_sealed_since_goes_if_it_is_discarded_once_more(
     group.prepare(1, [range(TASKS)] * 3)
     group.commit(1)
     assert in_every(tables, 1)
+
+
+def test_a_commit_to_a_table_at_any_moment_of_a_discard_is_completed_or_discarded_too() -> None:
+    stores = new_stores(3)
+    sinks, group = group_of(tables_of(stores))
+    sealed(sinks, group, 1)
+    ends = set()
+    for at in itertools.count(1):
+        copies = [copy_of(store) for store in stores]
+
+        def commit_first(now: Sequence[TableStore] = copies) -> None:
+            running = group_of(tables_of(now))[1]
+            first = running._in_turn[0]
+            mine, deciding = first._staging.checkpoints("app"), running._deciding._staging.checkpoints("app")
+            if mine and deciding and running._deciding._staging.is_sealed(deciding[0]):
+                with contextlib.suppress(GivenUp):
+                    first._commits.commit_sealed(mine[0], mine, 0, running._together)
+
+        other = Meanwhile(at, commit_first)
+        ours = other.group(copies)
+        try:
+            ours.discard(1)
+            expected: tuple[int, ...] = ()
+        except txlog.InvalidInputError:
+            group_of(tables_of(copies))[1].recover()
+            expected = (1,)
+        assert in_every(tables_of(copies), *expected), f"committed at call {at}"
+        assert not any(work_of(table) for table in tables_of(copies))
+        if other.calls < at:
+            break
+        ends.add(expected)
+    assert ends == {(), (1,)}
+
+
+def test_a_recovery_that_meets_a_discard_and_half_a_new_seal_commits_none_of_it() -> None:
+    stores = new_stores(2)
+    sinks, group = group_of(tables_of(stores))
+    staged(sinks, 1, (1, 1))
+    group.prepare(1, [range(TASKS)] * 2)
+    for at in itertools.count(1):
+        copies = [copy_of(store) for store in stores]
+
+        def seal_half_anew(now: Sequence[TableStore] = copies) -> None:
+            sinks, group = group_of(tables_of(now))
+            with contextlib.suppress(txlog.InvalidInputError):  # a table has it by then
+                group.discard(1)
+                staged(sinks, 1, (1, 1), attempt=1)
+                first = group._in_turn[0]
+                first._seal(*first._sealable(first._commits.job(1), dict.fromkeys(range(TASKS), 1), group._together))
+
+        other = Meanwhile(at, seal_half_anew)
+        other.group(copies).recover()
+        if other.calls < at:
+            break
+        tables = tables_of(copies)
+        assert in_every(tables) or in_every(tables, 1), f"sealed anew at call {at}"
+
+
+def test_a_recovery_keeps_what_is_sealed_while_it_looks() -> None:
+    """A twin seals what is partial, commits it to the first table, and dies."""
+    stores = new_stores(2)
+    sinks, _ = group_of(tables_of(stores))
+    staged(sinks, 1, (1, 1))
+    for at in itertools.count(1):
+        copies = [copy_of(store) for store in stores]
+
+        def seal_and_begin(now: Sequence[TableStore] = copies) -> None:
+            group = group_of(tables_of(now))[1]
+            group.prepare(1, [range(TASKS)] * 2)
+            first = group._in_turn[0]
+            first._commits.commit_sealed(first._staging.checkpoints("app")[0], (), 0, group._together)
+
+        other = Meanwhile(at, seal_and_begin)
+        other.group(copies).recover()
+        if other.calls < at:
+            break
+        group_of(tables_of(copies))[1].recover()
+        assert in_every(tables_of(copies), 1), f"sealed at call {at}"
 
 
 def test_of_two_that_discard_none_meets_the_seal_of_the_next_round() -> None:
