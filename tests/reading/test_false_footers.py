@@ -243,6 +243,11 @@ TRUE = {
     "times by an old parquet-mr": (MOMENTS, OLD_MR, False),
     "numbers by Parquet.Net": (NUMBERS, "Parquet.Net version 6.0.3", True),
     "numbers by nobody": (NUMBERS, None, False),
+    "decimals on both sides of zero by a new Arrow": (
+        pa.array([Decimal(n) for n in (-1, 2, 200)], pa.decimal128(25, 2)),
+        "parquet-cpp-arrow version 21.0.0",
+        True,
+    ),
 }
 
 
@@ -264,3 +269,12 @@ def test_one_value_is_a_bound_in_every_order() -> None:
     metadata = pq.ParquetFile(io.BytesIO(made)).metadata
 
     assert FooterStatistics(metadata, check_opened(metadata)).of(metadata.row_group(0), 0).max_raw == signed(-100, 11)
+
+
+@pytest.mark.parametrize("version", ["5.0.0", "11.0.0"])
+def test_statistics_of_dictionaries_by_an_arrow_before_12_are_not_believed(version: str) -> None:
+    body = written_by(parquet_of(pa.table({"c": WITH_NULLS})), f"parquet-cpp-arrow version {version}", has_orders=True)
+    metadata = pq.ParquetFile(io.BytesIO(body)).metadata
+    believed = FooterStatistics(metadata, check_opened(metadata))
+    assert believed.of(metadata.row_group(0), 0) is None
+    assert not believed.arrow_agrees({"c"})

@@ -151,3 +151,19 @@ def test_committables_and_manifests_show_in_one_line_whose_they_are_and_what_the
     assert repr(committable) == f"Committable({of}, task_id=0, attempt=0, 1 file, 2 rows, {size})"
     sink.stage(committable)
     assert repr(sink.prepare(4, [0])) == f"Manifest({of}, 1 task, 1 file, 2 rows, {size})"
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_seal_without_rows_that_the_application_has_passed_is_dropped_unless_it_replaces_rows(
+    tmp_path: Path, mode: Any
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    sink = txlog.Sink(table, "app", mode=mode)
+    sink.prepare(1, [])
+    table.append(pa.table({"id": [5]}), app_id="app", checkpoint_id=5)
+    if mode == "append":
+        assert [result.outcome for result in sink.recover().results.values()] == ["empty"]
+    else:
+        with pytest.raises(txlog.InvalidInputError, match="no retained commit has it"):
+            sink.recover()
+    assert table.to_arrow()["id"].to_pylist() == [5]

@@ -162,3 +162,12 @@ def test_a_zone_that_does_not_exist_is_refused_at_each_door(zone: Any, tmp_path:
         with pytest.raises(InvalidInputError, match="Invalid time_zone"):
             door()
     assert not (tmp_path / "new").exists()
+
+
+def test_an_interval_of_days_keeps_the_time_that_a_clock_shows(table: txlog.Table) -> None:
+    """On the night in between, clocks go forward: the two noons are 23 hours apart."""
+    noon = {at for at, moment in enumerate(HOURS) if clock(moment) == datetime(2024, 3, 9, 12)}
+    assert ids(table, "ts + INTERVAL 1 DAY = '2024-03-10 12:00:00'") == noon
+    assert ids(table, "ts + INTERVAL 23 HOURS = '2024-03-10 12:00:00'") == noon
+    following = {at for at, moment in enumerate(HOURS) if clock(moment) == datetime(2024, 3, 10, 12)}
+    assert ids(table, "ts - INTERVAL 1 DAY = '2024-03-09 12:00:00'") == following
