@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import duckdb
 import pandas as pd
 import polars
@@ -555,3 +556,43 @@ def test_a_column_whose_name_is_anothers_path_is_filtered_by_its_own_statistics(
     read = Table.open(tmp_path / "t")
     assert read.to_arrow(where="`a.b` > 50").to_pylist() == rows
     assert read.to_arrow(where="a.b > 1").to_pylist() == rows[1:]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        polars.col("f") > 0,
+        polars.col("f") >= 0,
+        ~(polars.col("f") <= 0),
+        polars.col("f") != 1,
+        polars.col("f") == NAN,
+        polars.col("f") < NAN,
+        polars.col("f").is_nan(),
+        polars.col("f").is_between(0, float("inf")),
+        polars.col("f").is_in([1.0, NAN]),
+        (polars.col("f") > 5) & (polars.col("id") < 100),
+    ],
+    ids=str,
+)
+def test_a_lazy_frame_has_nan_above_every_number_as_polars_and_where_have(
+    condition: polars.Expr, tmp_path: Path
+) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, f double")
+    table.append(pa.table({"id": [1, 2, 3, 4], "f": [1.0, NAN, None, -1.0]}))
+    table.append(pa.table({"id": [5, 6], "f": [9.0, -9.0]}))
+    deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [7, 8], "f": [NAN, -2.0]}), mode="append")
+    table = Table.open(tmp_path / "t")
+    expected = table.to_polars().filter(condition).sort("id").rows()
+    found = table.to_lazy().filter(condition).select("id").sort("id").collect().rows()
+    assert found == [(row[0],) for row in expected]
+
+
+def test_a_lazy_frame_and_where_agree_on_nan(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, f double")
+    table.append(pa.table({"id": [1, 2, 3, 4], "f": [1.0, NAN, None, -1.0]}))
+    for operator, condition in ((">", polars.col("f") > 0), ("<=", polars.col("f") <= 0)):
+        by_where = table.to_arrow(where=f"f {operator} 0")["id"].sort().to_pylist()
+        assert by_where == sorted(table.to_lazy().filter(condition).collect()["id"].to_list())

@@ -469,11 +469,13 @@ def _at(store: TableStore, version: int, time_zone: str) -> Snapshot:
 
 def _lazy(dataset: SnapshotDataset) -> pl.LazyFrame:
     """Has Polars filter again what Arrow found. Polars hands its filters to Arrow, where a null is in no list, and so
-    passes what asks for none of a list: rows with a null in a column of the filter are left to Polars."""
+    passes what asks for none of a list, and NaN is neither above nor below a number, where Polars and Spark have it
+    above all: rows with a null or NaN in a column of the filter are left to Polars."""
     import polars
     from polars.io.plugins import register_io_source
 
     scan = polars.scan_pyarrow_dataset(dataset)
+    schema = scan.collect_schema()
 
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
@@ -484,7 +486,10 @@ def _lazy(dataset: SnapshotDataset) -> pl.LazyFrame:
             wide = predicate
             for name in filtered:
                 wide |= polars.col(name).is_null()
-            found = found.filter(wide)
+                if schema[name].is_float():
+                    wide |= polars.col(name).is_nan()
+            if "nan" not in str(predicate).lower():  # Arrow finds no number below NaN
+                found = found.filter(wide)
             if columns is not None:
                 found = found.select(list(dict.fromkeys([*columns, *filtered])))
             found = found.collect().lazy().filter(predicate)
@@ -492,7 +497,7 @@ def _lazy(dataset: SnapshotDataset) -> pl.LazyFrame:
             found = found.select(columns)
         yield (found if n_rows is None else found.head(n_rows)).collect()
 
-    return register_io_source(read, schema=scan.collect_schema())
+    return register_io_source(read, schema=schema)
 
 
 def _require(library: str) -> None:

@@ -35,6 +35,7 @@ from txlog.expressions.tree import Expression, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.zones import read_in
 from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
+from txlog.util.arguments import described
 
 if TYPE_CHECKING:
     from typing_extensions import Required, Unpack
@@ -207,7 +208,12 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
     Raises:
         InvalidInputError: What `bind_value` raises; or the column cannot store a value of this type.
     """
-    bound = bind_value(value, schema, **context)
+    try:
+        bound = bind_value(value, schema, **context)
+    except InvalidInputError as error:
+        if isinstance(value, str):
+            raise
+        raise InvalidInputError(f"column {column.name} cannot be set to {described(value)}: {error}") from None
     if isinstance(value, str) and column.type in _WRITTEN_IN_QUOTES and is_numeric(bound.type):
         _refuse_a_sum_of_literals(value, column)
     try:

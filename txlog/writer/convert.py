@@ -7,6 +7,7 @@ This module handles names, nullability and types below a column; ``conform`` han
 
 from __future__ import annotations
 
+import decimal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -246,7 +247,7 @@ def _leaf_conversion(
 ) -> Convert | None:
     arrow = type_to_arrow(target, column)
     if source == arrow:
-        return None
+        return _within_digits(target, column) if isinstance(target, Decimal) else None
     if not _loses_nothing(target, source):
         found.append(Difference(column, type_name(target), str(source), _advice(target, source)))
         return None
@@ -254,6 +255,8 @@ def _leaf_conversion(
         # Arrow wants a precision for the integer type's whole range; a wide type in between checks the values instead.
         wide = pa.decimal256(20 + target.scale, target.scale)
         return _checked_cast(lambda array: array.cast(wide).cast(arrow), column, arrow)
+    if isinstance(target, Decimal):
+        return _chain(_checked_cast(_plain_cast(arrow), column, arrow), _within_digits(target, column))
     if pa.types.is_large_string(source) or pa.types.is_large_binary(source):
         return _checked_cast(lambda array: small_offsets(array).cast(arrow), column, arrow)
     return _checked_cast(_plain_cast(arrow), column, arrow)
@@ -295,6 +298,30 @@ def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
     if pa.types.is_floating(source) and target in _WHOLE_NUMBERS:  # pandas turns integers with a gap into floats
         return 'cast it to whole numbers, in pandas with .astype("Int64")'
     return "cast it"
+
+
+def _within_digits(target: Decimal, column: str) -> Convert:
+    """Refuses values with more digits than their type declares: Arrow takes them from a producer as they are."""
+    greatest = decimal.Decimal((0, (9,) * target.precision, -target.scale))
+
+    def check(array: pa.Array) -> pa.Array:
+        row = _beyond(array, greatest)
+        if row is not None:
+            raise BadRow(column, row, f"has {_shown(array[row])}, which has more digits than {type_name(target)}")
+        return array
+
+    return check
+
+
+def _beyond(array: pa.Array, greatest: decimal.Decimal) -> int | None:
+    """The first row whose value is above ``greatest`` or below its negative; None if there is none."""
+    from txlog.arrow.compute import pc
+
+    ends = pc.min_max(array)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is None or (-greatest <= low and high <= greatest):
+        return None
+    return next(row for row, value in enumerate(array.to_pylist()) if value is not None and abs(value) > greatest)
 
 
 def _plain_cast(arrow: pa.DataType) -> Convert:

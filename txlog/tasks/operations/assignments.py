@@ -23,6 +23,7 @@ from txlog.protocol.properties import ColumnPath, path_text
 from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
 from txlog.protocol.schema_changes import column_path
 from txlog.util.arguments import described, invalid
+from txlog.writer.conform import conformer_for
 from txlog.writer.generated_columns import ComputedColumns
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Assignments:
             )
         wanted = type_to_arrow(field.type)
         if found.type == wanted:  # a cast would refuse a null struct with required fields
-            return found
+            return _checked(found, field)
         try:
             return found.cast(wanted)
         except pa.ArrowException as error:
@@ -177,3 +178,10 @@ def _expression(path: ColumnPath, field: Field, parts: list[_Part], schema: Stru
         here = (*path, member.name)
         members.append(_expression(here, member, below, schema, context) if below else Reference(here, member.type))
     return struct_of(field.type, members)
+
+
+def _checked(values: pa.Array, field: Field) -> pa.Array:
+    """The values of a function in the column's type, checked as those of an append are: decimals for their digits."""
+    one = Struct((replace(field, nullable=True),))
+    given = pa.RecordBatch.from_arrays([values], names=[field.name])
+    return conformer_for(one, given.schema).conform(given).column(0)
