@@ -434,3 +434,11 @@ def test_sides_of_a_merge_have_different_names_of_any_characters(tmp_path: Path)
             assert table.to_arrow(where="id = 1")["v"].to_pylist() == [10 + at]
     with pytest.raises(InvalidInputError, match=r"both sides have a column id: write `a\.b`\.id or `my rows`\.id"):
         table.merge(source, "id = v", source_alias="my rows", target_alias="a.b").when_matched_delete().execute()
+
+
+def test_a_struct_that_lacks_a_field_is_refused_by_the_field(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, s struct<a: bigint, b: bigint>")
+    rows = pa.table({"id": [1], "s": pa.array([{"a": 1, "c": 2}], pa.struct({"a": pa.int64(), "c": pa.int64()}))})
+    merge = table.merge(rows, "target.id = source.id").when_not_matched_insert_all()
+    with pytest.raises(InvalidInputError, match=r"column s .*: it lacks b, and it also has c"):
+        merge.execute()

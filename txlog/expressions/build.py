@@ -212,8 +212,20 @@ def assigned(expression: Expression, data_type: DataType) -> Expression:
     if not can_assign(expression.type, data_type):
         given, wanted = type_name(expression.type), type_name(data_type)
         hint = ": write CAST" if can_cast(expression.type, data_type) else ""
-        raise ValueError(f"a value of type {given} cannot be stored as {wanted}{hint}")
+        raise ValueError(
+            f"a value of type {given} cannot be stored as {wanted}{hint or _differing(expression.type, data_type)}"
+        )
     return convert(expression, data_type)
+
+
+def _differing(given: DataType, wanted: DataType) -> str:
+    """Which fields of a struct a value lacks, and which ones it has beyond them."""
+    if not (isinstance(given, Struct) and isinstance(wanted, Struct)):
+        return ""
+    lacks = [name for name in wanted.names if given.find(name) is None]
+    beyond = [name for name in given.names if wanted.find(name) is None]
+    parts = [f"{verb} {', '.join(names)}" for verb, names in (("it lacks", lacks), ("it also has", beyond)) if names]
+    return f": {', and '.join(parts)}" if parts else ""
 
 
 def struct_of(kind: Struct, values: Sequence[Expression]) -> Expression:
