@@ -262,6 +262,49 @@ def test_only_the_same_batch_of_the_same_folder_is_taken_for_a_replay_of_the_las
 
 
 @pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("sink", (None, "orders")),
+        ("function", (None, "orders")),
+        *(
+            pytest.param(kind, names, marks=pytest.mark.hunt(part="spark"))
+            for kind, names in (("sink", ("orders", None)), ("path", (None, "orders")), ("path", ("orders", "others")))
+        ),
+    ],
+)
+def test_a_stream_that_gets_another_name_at_the_restart_after_a_crash_writes_its_last_batch_once(
+    spark: SparkSession, tmp_path: Path, kind: str, names: tuple[str | None, str | None]
+) -> None:
+    """The commit says by its fingerprint that it has the batch. A function may also write to a table twice."""
+    source, path, checkpoint = (tmp_path / name for name in ("source", "t", "checkpoint"))
+    source.mkdir()
+    txlog.Table.create(path, "id bigint")
+    put_files(source, 0, 1)
+
+    def twice(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
+        to.write(batch, path)
+        if len(commits(path)) == 2 and not (tmp_path / "crashed").exists():
+            (tmp_path / "crashed").touch()
+            raise RuntimeError("died between the two")
+        to.write(batch.selectExpr("id + 1000 as id"), path, app_id="more")
+
+    for name in names:
+        writer = spark.readStream.schema("id long").parquet(str(source)).writeStream
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        if kind == "sink":
+            writer = writer.format("txlog").option("path", str(path))
+            writer = writer if name is None else writer.option("txnAppId", name)
+        else:
+            writes: Any = twice if kind == "function" else path
+            writer = writer.foreachBatch(txlog.spark.foreach_batch(writes, app_id=name))
+        with contextlib.suppress(*([Exception] if kind == "function" and name == names[0] else [])):
+            run(writer.trigger(availableNow=True).start())
+        for file in ("0", ".0.crc"):  # as if it had died after the commit
+            (checkpoint / "commits" / file).unlink(missing_ok=True)
+    assert ids(path) == [*range(10), *(range(1000, 1010) if kind == "function" else ())]
+
+
+@pytest.mark.parametrize(
     "kind",
     [
         "sink in a folder of the session",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -281,6 +282,62 @@ def test_options_take_precedence_over_the_sessions_user_metadata_and_file_limits
     assert session.max_records_per_file(parsed()) == 10
     assert session.max_records_per_file(parsed(maxrecordsperfile="3")) == 3
     assert settings({"spark.sql.files.maxRecordsPerFile": "0"}).max_records_per_file(parsed()) is None
+
+
+def test_a_setting_that_nothing_acts_on_is_refused_where_delta_would_do_otherwise() -> None:
+    name = "spark.databricks.delta.vacuum.logging.enabled"
+    with pytest.raises(UnsupportedFeatureError, match=f"{name}=false.*spark.conf.unset") as caught:
+        settings({name: "false"}).require("vacuum")
+    assert caught.value.features == (name,)
+    settings({name: "false"}).require("optimize")
+    settings({name: "true"}).require("vacuum")
+    unchecked = settings({"spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false"})
+    unchecked.refuse(parsed(), overwrite=True, creating=False)
+    with pytest.raises(UnsupportedFeatureError, match="must match its condition"):
+        unchecked.refuse(parsed(replacewhere="a = 1"), overwrite=True, creating=False)
+
+
+def test_a_write_says_that_its_rows_need_no_shuffle_or_is_refused_where_the_session_wants_one() -> None:
+    spread = settings({"spark.databricks.delta.optimizeWrite.enabled": "true"})
+    with pytest.raises(UnsupportedFeatureError, match=r"repartition .*'optimizeWrite', 'false'"):
+        spread.refuse(parsed(), overwrite=False, creating=False)
+    spread.refuse(parsed(optimizewrite="false"), overwrite=False, creating=False)
+
+
+@pytest.mark.parametrize(("value", "table", "is_refused"), [("true", "false", True), ("auto", "true", False)])
+def test_the_session_and_the_table_must_agree_on_compaction_after_commits(
+    value: str, table: str, is_refused: bool
+) -> None:
+    found = settings({"spark.databricks.delta.autoCompact.enabled": value})
+    configuration = {"delta.autoOptimize.autoCompact": table}
+    with pytest.raises(UnsupportedFeatureError) if is_refused else contextlib.nullcontext():
+        found.require_compaction(configuration)
+
+
+def test_defaults_for_new_tables_are_all_that_delta_reads() -> None:
+    given = {
+        "spark.databricks.delta.properties.defaults.appendOnly": "true",
+        "spark.databricks.delta.properties.defaults.feature.deletionVectors": "supported",
+    }
+    assert settings(given).defaults() == {"delta.appendOnly": "true", "delta.feature.deletionVectors": "supported"}
+    explicit = {"delta.appendonly": "false", "delta.feature.deletionvectors": "supported"}
+    settings(given).refuse(parsed(**explicit), overwrite=False, creating=True)
+
+
+def test_commands_take_their_arguments_from_the_session() -> None:
+    found = settings(
+        {
+            "spark.databricks.delta.optimize.maxFileSize": "64m",
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+            "spark.databricks.delta.vacuum.lite.enabled": "true",
+            "spark.databricks.delta.update.deletionVectors.persistent": "false",
+        }
+    )
+    assert found.optimizing() == {"target_file_size": 64 << 20}
+    assert found.vacuuming() == {"force": True, "lite": True}
+    assert (found.row_mode("update"), found.row_mode("delete")) == ("copy-on-write", None)
+    with pytest.raises(InvalidInputError, match=r"optimize\.maxFileSize=huge"):
+        settings({"spark.databricks.delta.optimize.maxFileSize": "huge"}).optimizing()
 
 
 # --- streams ------------------------------------------------------------------------------------------------------

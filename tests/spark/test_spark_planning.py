@@ -18,7 +18,7 @@ from txlog.spark import open_tables
 from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
-from txlog.spark.planning import commit, confirm_replay, plan
+from txlog.spark.planning import answer_renamed, commit, confirm_replay, plan
 from txlog.spark.settings import SessionSettings
 from txlog.spark.stream import StreamMessage, TxlogStreamWriter
 from txlog.spark.task import TaskMessage
@@ -189,6 +189,28 @@ def test_the_same_batch_number_from_another_folder_or_with_other_offsets_is_no_r
             empty_batch(folder, query_id, offsets)
     empty_batch("second", "query 2", "v1 {}", skipCommittedBatches="true")
     assert txlog.Table.open(options.path).snapshot().version == 1
+
+
+def test_a_batch_is_found_under_another_name_by_its_fingerprint_alone(options: SparkWriteOptions) -> None:
+    """Other applications may be at a batch of the same number, with another fingerprint or without any."""
+    files, job = process_table(options).store.files, plan(options, SCHEMA, overwrite=False)[0]
+    for name, fingerprint in (("a query", "query a offsets 1"), ("another", "query b"), ("a job", None)):
+        named = replace(job, commit=CommitOptions(name, 7, fingerprint), job_id=name)
+        task = replace(named.task(), app_id=name, checkpoint_id=7)
+        commit(options, named, [write_task(files, named.plan, task, ROWS.to_reader())])
+    table = process_table(options)
+    for fingerprint, former, version in (
+        ("query a offsets 1", None, 1),
+        ("query a offsets 1", "a query", 1),
+        ("query a offsets 1", "another", None),
+        ("query a offsets 2", None, None),
+        ("query c", None, None),
+        (None, None, None),
+    ):
+        found = answer_renamed(table, 7, fingerprint, "the name", former)
+        assert (None if found is None else found.version) == version
+    assert answer_renamed(table, 8, "query a offsets 1", "the name") is None
+    assert answer_renamed(table, 7, "query a offsets 1", "a query") is None
 
 
 def test_a_rerun_of_a_named_write_is_logged_once_although_two_processes_see_it(

@@ -116,15 +116,46 @@ def test_an_upsert_that_cannot_run_on_workers_says_so_or_runs_in_this_process(tm
     table = txlog.Table.create(tmp_path / "t", "id bigint, n int")
     wider = pa.table({"id": [1], "n": pa.array([1], pa.int32()), "more": ["x"]})
     with ThreadPoolExecutor(2) as workers:
-        with pytest.raises(txlog.InvalidInputError, match="adds columns to the table runs in this process"):
-            table.upsert(wider, "id", schema_mode="merge", workers=workers)
-        with pytest.raises(txlog.InvalidInputError, match="adds columns to the table runs in this process"):
-            table.merge(wider, ["id"], schema_mode="merge", workers=workers).when_not_matched_insert_all().execute()
         with pytest.raises(txlog.InvalidInputError, match="merges rows by a merge engine runs in this process"):
             table.upsert(wider, "id", merge_engine="deduplicate", workers=workers)
         assert table.version == 0
+        engine = {"txlog.merge-engine": "deduplicate"}
+        table.set_properties(engine)
         txlog.Table.open(table.uri, workers=workers).upsert(wider, "id", schema_mode="merge")
     assert table.to_arrow().to_pylist() == wider.to_pylist()
+
+
+def test_workers_find_the_rows_of_a_change_that_adds_columns(tmp_path: Path, processes: Executor) -> None:
+    """In the same version: the tasks write by the definition that the change commits."""
+    old = pa.table({"id": [1, 2], "n": pa.array([1, 2], pa.int32())})
+    wider = pa.table({"id": [2, 3], "n": pa.array([20, 30], pa.int32()), "more": ["x", "y"]})
+    changes = {
+        "upsert": lambda table: table.upsert(wider, "id", schema_mode="merge"),
+        "merge": lambda table: (
+            table.merge(wider, "target.id = source.id", schema_mode="merge")
+            .when_matched_update({"more": "source.more"})
+            .when_not_matched_insert_all()
+            .execute()
+        ),
+    }
+    for feed in ("false", "true"):
+        for name, change in changes.items():
+            found = []
+            for kind, workers in (("alone", None), ("spread", processes)):
+                place, properties = tmp_path / name / kind / feed, {"delta.enableChangeDataFeed": feed}
+                txlog.Table.create(place, "id bigint, n int", properties=properties).append(old)
+                table = txlog.Table.open(place, workers=workers)
+                assert change(table).version == 2
+                assert verify_table(open_store(table.uri)).is_sound
+                changed = changes_of(table, 2) if feed == "true" else None
+                found.append((sorted(map(repr, table.to_arrow().to_pylist())), changed))
+            assert found[0] == found[1], name
+            n = 20 if name == "upsert" else 2
+            assert found[0][0] == [
+                "{'id': 1, 'n': 1, 'more': None}",
+                f"{{'id': 2, 'n': {n}, 'more': 'x'}}",
+                "{'id': 3, 'n': 30, 'more': 'y'}",
+            ]
 
 
 @pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(3), Speculating])

@@ -13,9 +13,10 @@ import pyarrow as pa
 from txlog.commands.new_columns import with_new_columns
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
+from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, TxlogError
+from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import Struct, fold_name
@@ -26,14 +27,13 @@ from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import read_merge_source
 from txlog.util import ambient
-from txlog.util.wording import argument
 from txlog.writer.input import DataStream, open_data
 
 if TYPE_CHECKING:
     from txlog.workers.base import Workers
     from txlog.workers.given import GivenWorkers
 
-__all__ = ["bound_merge", "merge_rows"]
+__all__ = ["bound_merge", "columns_of_merge", "merge_rows"]
 
 
 def merge_rows(
@@ -44,13 +44,10 @@ def merge_rows(
     options: RowOptions,
     workers: GivenWorkers | None = None,
 ) -> WriteResult:
-    """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise.
-
-    If only the handle has workers, a merge that cannot run on them runs in this process.
-    """
+    """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise."""
     places = open_table.given_workers(workers)
     with open_table.log.files_ahead():
-        return _merge_rows(open_table, data, merge, clauses, options, places, must_use=workers is not None)
+        return _merge_rows(open_table, data, merge, clauses, options, places)
 
 
 def _merge_rows(
@@ -60,26 +57,16 @@ def _merge_rows(
     clauses: tuple[Clause, ...],
     options: RowOptions,
     workers: Workers | None,
-    *,
-    must_use: bool,
 ) -> WriteResult:
     state = state_to_change(open_table, options, "a merge")
     found = replayed(open_table, state, options)
     if found is not None:
         return found
     stream = open_data(data)
-    definition = None
-    if merge.schema_mode == "merge":
-        with TxlogError.located(open_table.uri, state.version):
-            definition = with_new_columns(state, stream.schema, _paths_set(clauses, stream.schema, state.schema))
+    with TxlogError.located(open_table.uri, state.version):
+        definition = columns_of_merge(state, stream.schema, merge, clauses)
     if workers is not None:
-        if definition is None:
-            return _merge_on(open_table, state, stream, merge, clauses, options, workers)
-        if must_use:
-            raise InvalidInputError(
-                f"a merge that adds columns to the table runs in this process: leave {argument('workers')} out",
-                table=open_table.uri,
-            )
+        return _merge_on(open_table, state, stream, merge, clauses, options, workers, definition)
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_merge(open_table, bound_to, stream, merge, clauses)
     return run_prepared(open_table, state, options, operation, definition)
@@ -93,15 +80,27 @@ def _merge_on(
     clauses: tuple[Clause, ...],
     options: RowOptions,
     workers: Workers,
+    definition: Definition | None,
 ) -> WriteResult:
     from txlog.commands.row_change.held_source import change_with_held_source
+    from txlog.commands.row_change.parts import defined_as
     from txlog.tasks.specs import MergeSpec
 
     now, names = ambient.now(), (merge.source_alias, merge.target_alias)
     with TxlogError.located(open_table.uri, state.version):
-        rows = read_merge_source(stream, merge.condition, state, now, *names, table=open_table.uri).rows
+        bound_to = defined_as(state, definition)
+        rows = read_merge_source(stream, merge.condition, bound_to, now, *names, table=open_table.uri).rows
     spec = MergeSpec(merge, clauses, now)
-    return change_with_held_source(open_table, state, spec, rows, rows.num_rows, options, workers)
+    return change_with_held_source(open_table, state, spec, rows, rows.num_rows, options, workers, definition)
+
+
+def columns_of_merge(
+    state: TableState, source: pa.Schema, merge: MergeOptions, clauses: tuple[Clause, ...]
+) -> Definition | None:
+    """The table with the source's new columns that the clauses set; None if it gets none."""
+    if merge.schema_mode != "merge":
+        return None
+    return with_new_columns(state, source, _paths_set(clauses, source, state.schema))
 
 
 def _paths_set(clauses: tuple[Clause, ...], source: pa.Schema, table: Struct) -> set[ColumnPath] | None:

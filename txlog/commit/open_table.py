@@ -240,6 +240,30 @@ class OpenTable:
             logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
         return found
 
+    def replay_of_renamed(
+        self, state: TableState, app_id: str, checkpoint_id: int, fingerprint: str, former: str | None = None
+    ) -> AlreadyCommitted | None:
+        """The commit of this checkpoint under another name, if its application got the name ``app_id`` afterwards: the
+        last commit of that name has the same number and the same fingerprint. None if there is none. ``former`` is the
+        only other name that counts; by default, any does.
+
+        Reads the last commits of the applications that are at a checkpoint of this number.
+        """
+        from txlog.commit.retained import commit_of_last
+        from txlog.log.exactly_once import AlreadyCommitted
+        from txlog.log.joined import fingerprint_of
+
+        for other, last in state.transactions.items():
+            if last.version != checkpoint_id or other == app_id or former not in (None, other):
+                continue
+            commit = commit_of_last(self.log, state.version, last)
+            if commit is not None and fingerprint_of(commit, other, checkpoint_id) == fingerprint:
+                self.log.versions.make_durable(commit.version)
+                where = (self.uri, checkpoint_id, app_id, other, commit.version)
+                logger.warning("%s: replay dropped: checkpoint %d of %r is that of %r, in v%s already", *where)
+                return AlreadyCommitted(commit.version)
+        return None
+
     def _proofs(self, state: TableState, checkpoint_id: int, last: SetTransaction) -> Reversible[Commit]:
         """The retained commits that can prove that ``checkpoint_id`` was committed."""
         from txlog.commit.retained import RetainedCommits, commit_of_last

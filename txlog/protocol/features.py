@@ -30,6 +30,7 @@ from txlog.util.arguments import invalid
 __all__ = [
     "CATALOG_MANAGED",
     "CHECKPOINT_PROTECTION",
+    "FEATURE_NAMES",
     "Usage",
     "check_can_read",
     "check_can_tend",
@@ -385,6 +386,8 @@ _NEEDS_NO_HISTORY = {"vacuumProtocolCheck"}
 """Reader features that say nothing about the log: older versions are read right without them."""
 
 _BY_NAME = {feature.name: feature for feature in _FEATURES}
+FEATURE_NAMES = tuple(_BY_NAME)
+"""The table features that this release knows."""
 _UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed", SYMLINK_MANIFESTS)
 
 

@@ -26,17 +26,18 @@ from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_err
 from txlog.spark.hadoop import write_options_of_session
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
-from txlog.spark.planning import answer_known
-from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
-from txlog.spark.settings import QUERY_ID, zone_of_session
+from txlog.spark.planning import answer_known, answer_renamed
+from txlog.spark.rows.calls import Site, evolving, in_session, merge_builder, run_change, upsert_spec
+from txlog.spark.settings import QUERY_ID, SessionSettings, zone_of_session
 from txlog.spark.stream import batch_fingerprint
 from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
-from txlog.tasks.specs import SourceSpec
+from txlog.tasks.specs import MergeSpec, UpsertSpec
 from txlog.util.api_hints import explains_call, explains_calls
 from txlog.util.arguments import invalid, names_in, one_of
 from txlog.util.parallel import new_lock
 from txlog.writer.commit_options import CommitOptions
+from txlog.writer.write_intent import SchemaMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,7 +93,7 @@ def foreach_batch(
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
-        micro_batch = MicroBatch(batch, batch_id, app_id, skip_committed_batches)
+        micro_batch = MicroBatch(batch, batch_id, app_id, skip_committed_batches, writes_once=not callable(write))
         with crossing():
             if callable(write):
                 write(batch, micro_batch)
@@ -135,8 +136,17 @@ class MicroBatch:
         batch_id: Spark's id of the batch.
     """
 
-    def __init__(self, batch: DataFrame, batch_id: int, app_id: str | None, skip_committed_batches: bool) -> None:
+    def __init__(
+        self,
+        batch: DataFrame,
+        batch_id: int,
+        app_id: str | None,
+        skip_committed_batches: bool,
+        *,
+        writes_once: bool = False,
+    ) -> None:
         self.batch_id = batch_id
+        self._writes_once = writes_once
         self._batch = batch
         self._query_id = _query_id_of(batch)  # read now: only the thread that Spark calls can see it
         self._fingerprint = None
@@ -208,7 +218,7 @@ class MicroBatch:
             _save(frame, mode, given)
             return _find_result(open_table, before, name, self.batch_id)
 
-        return self._once(parse_write_options(given), name, save)
+        return self._once(parse_write_options(given), app_id, save)
 
     def upsert(
         self,
@@ -223,6 +233,7 @@ class MicroBatch:
         missing_columns: MissingColumns = "error",
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
+        schema_mode: SchemaMode | None = None,
         mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> WriteResult | None:
@@ -239,6 +250,7 @@ class MicroBatch:
             missing_columns: See there.
             on_duplicate: See there.
             sequence_by: See there.
+            schema_mode: See there.
             mode: See there.
             storage_options: See there.
 
@@ -250,8 +262,8 @@ class MicroBatch:
             TxlogError: What `txlog.spark.upsert` raises.
         """
         how = when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, missing_columns
-        spec = upsert_spec(keys, *how)
-        return self._change(frame, path, spec, app_id, mode, storage_options)
+        spec = upsert_spec(keys, *how, schema_mode)
+        return self._change(frame, path, spec, schema_mode, app_id, mode, storage_options)
 
     def merge(
         self,
@@ -262,6 +274,7 @@ class MicroBatch:
         app_id: str | None = None,
         source_alias: str = "source",
         target_alias: str = "target",
+        schema_mode: SchemaMode | None = None,
         mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> MergeBuilder[WriteResult | None]:
@@ -274,6 +287,7 @@ class MicroBatch:
             app_id: The name of this write, as for `write`.
             source_alias: The name of ``frame`` in conditions.
             target_alias: The name of the table in conditions.
+            schema_mode: As for `txlog.spark.merge`.
             mode: As for `txlog.spark.merge`.
             storage_options: As for `txlog.spark.merge`.
 
@@ -288,14 +302,16 @@ class MicroBatch:
             on,
             source_alias,
             target_alias,
-            lambda spec: self._change(frame, path, spec, app_id, mode, storage_options),
+            lambda spec: self._change(frame, path, spec, schema_mode, app_id, mode, storage_options),
+            schema_mode,
         )
 
     def _change(
         self,
         frame: DataFrame,
         path: str | os.PathLike[str],
-        spec: SourceSpec,
+        spec: UpsertSpec | MergeSpec,
+        schema_mode: SchemaMode | None,
         app_id: str | None,
         mode: RowMode | None,
         storage_options: Mapping[str, str] | None,
@@ -306,22 +322,30 @@ class MicroBatch:
         of_session = write_options_of_session(spark, os.fspath(path))
         at = {"path": os.fspath(path), "timeZone": zone_of_session(spark)}
         options = parse_write_options({**of_session, **stored, **at})
-        row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._fingerprint))
+        settings = SessionSettings.of(spark)
+        row_options = in_session(
+            settings, "merge", RowOptions(mode, CommitOptions(name, self.batch_id, self._fingerprint))
+        )
+        what = evolving(spec, settings, schema_mode)
 
         def change(open_table: OpenTable) -> WriteResult | None:
-            site = Site(spark, open_table)
-            return run_change(site, spec, row_options, frame, skips_empty=True)
+            return run_change(Site(spark, open_table, settings), what, row_options, frame, skips_empty=True)
 
-        return self._once(options, name, change)
+        return self._once(options, app_id, change)
 
     def _once(
-        self, options: SparkWriteOptions, app_id: str, change: Callable[[OpenTable], WriteResult | None]
+        self, options: SparkWriteOptions, app_id: str | None, change: Callable[[OpenTable], WriteResult | None]
     ) -> WriteResult | None:
-        """Call ``change`` with the table, unless the table already contains the batch; return either result."""
-        with self._claimed(options, app_id) as open_table:
-            known = answer_known(
-                open_table, app_id, self.batch_id, self._fingerprint, skip_committed=self._skip_committed_batches
-            )
+        """Call ``change`` with the table, unless the table already contains the batch; return either result.
+
+        ``app_id`` None: the write has the stream's name, before which it may have had the query's id.
+        """
+        name = app_id if app_id is not None else self.app_id
+        with self._claimed(options, name) as open_table:
+            batch = open_table, self.batch_id, self._fingerprint, name
+            known = answer_known(*batch, skip_committed=self._skip_committed_batches)
+            if known is None and app_id is None:  # other writes of a function have names of their own
+                known = answer_renamed(*batch, None if self._writes_once else self._query_id)
             if known is None:
                 return change(open_table)
         self._compute_without_writing()

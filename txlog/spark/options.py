@@ -127,7 +127,8 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     ``merge_engine`` holds the table properties that define how rows with the same key are merged, and ``mismatch`` says
     what happens to changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that
     commits. ``parquet`` holds the settings of data files. With ``skip_empty``, an append without rows makes no version.
-    With ``must_create``, an existing table is an error. ``time_zone`` None: that of the session.
+    With ``must_create``, an existing table is an error. ``time_zone`` None: that of the session. ``optimize_write``
+    False: whatever the session says, the rows come as they are to be written.
     ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
@@ -151,6 +152,7 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     skip_empty: bool | None = None
     must_create: bool = False
     time_zone: str | None = None
+    optimize_write: bool | None = None
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     storage_options: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -195,6 +197,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         skip_empty=given.take("skipEmpty", flag),
         must_create=bool(given.take("mustCreate", flag)),
         time_zone=given.take("timeZone", zone),
+        optimize_write=given.take("optimizeWrite", flag),
         properties=_properties(given),
         storage_options=given.take_storage(),
     )

@@ -30,6 +30,7 @@ from txlog.result import WriteResult
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, StreamOptions
 from txlog.spark.schema import as_nullable, frame_schema
+from txlog.spark.settings import AUTO_MERGE
 from txlog.spark.wording import in_stream
 from txlog.store.probe import probe_store
 from txlog.tasks.operations.upsert import UpsertOptions
@@ -48,7 +49,7 @@ from txlog.writer.write_plan import WriteJob
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan", "staged_if_new"]
+__all__ = ["answer_known", "answer_renamed", "commit", "commit_batch", "confirm_replay", "plan", "staged_if_new"]
 
 _streams: set[str] = set()
 """The streams of which this process has committed a batch."""
@@ -91,7 +92,12 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
     if state is None and not open_table.store.log.capabilities.refuses_taken_names:
         probe_store(open_table.store).require_safe()
     if options.changelog is None:
-        job = _planned(open_table, state, columns, options, overwrite)
+        try:
+            job = _planned(open_table, state, columns, options, overwrite)
+        except SchemaMismatchError as error:
+            if state is not None and any(state.schema.find(name) is None for name in columns.names):
+                error.template += f". The plan of a write does not see {AUTO_MERGE} of the session"
+            raise
     else:
         job = _planned_changes(open_table, state, columns, options, options.changelog, overwrite=overwrite)
     return job, GlobalCommitter(open_table).replay_of(job, quietly=True, refresh=False) is not None
@@ -175,9 +181,10 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
     assert job.commit.transaction is not None
     app_id, batch_id = job.commit.transaction
     open_table = process_table(options.write)
-    known = answer_known(
-        open_table, app_id, batch_id, job.commit.fingerprint, skip_committed=options.skip_committed_batches
-    )
+    batch = open_table, batch_id, job.commit.fingerprint
+    known = answer_known(*batch, app_id, skip_committed=options.skip_committed_batches)
+    if known is None and app_id not in _streams:  # a name that the stream has since this start
+        known = answer_renamed(*batch, app_id)
     if known is not None:
         return known
     if _adds_nothing(job, committables):
@@ -189,7 +196,7 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
 
 
 def answer_known(
-    open_table: OpenTable, app_id: str, batch_id: int, fingerprint: str | None, *, skip_committed: bool
+    open_table: OpenTable, batch_id: int, fingerprint: str | None, app_id: str, *, skip_committed: bool
 ) -> WriteResult | None:
     """Decide whether a micro-batch is a replay of one that the table already contains.
 
@@ -200,9 +207,9 @@ def answer_known(
 
     Args:
         open_table: The table, whose newest version is known.
-        app_id: The stream's name.
         batch_id: The batch's number.
         fingerprint: Identifies the batch's input; None if it is not known.
+        app_id: The stream's name.
         skip_committed: Whether to drop every batch that is not newer than the last one, whatever its input is.
 
     Returns:
@@ -233,6 +240,22 @@ def answer_known(
         )
     logger.warning("%s: batch %d of stream %r was dropped (skipCommittedBatches)", open_table.uri, batch_id, app_id)
     return WriteResult(None, "already_committed", 0, "")
+
+
+def answer_renamed(
+    open_table: OpenTable, batch_id: int, fingerprint: str | None, app_id: str, former: str | None = None
+) -> WriteResult | None:
+    """The result for a batch that the table contains under another name than the stream's: the stream got this one
+    after it wrote the batch. None for any other batch.
+
+    Any other name counts only for a stream that writes each batch to a table once; ``former`` is the only one that
+    counts for others.
+    """
+    state = open_table.state_if_exists(refresh=False)
+    if state is None or fingerprint is None:
+        return None
+    found = open_table.replay_of_renamed(state, app_id, batch_id, fingerprint, former)
+    return WriteResult(found.version, "already_committed", 0, "") if found else None
 
 
 def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:

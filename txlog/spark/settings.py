@@ -1,58 +1,140 @@
 """The session settings that change what Spark's own Delta does. txlog honors or refuses each, and ignores none.
 
-The process that plans a Python write has no SparkSession, but Spark gives every task of a query the session's
-settings as local properties. So a task reads them, its message carries them, and the driver checks them before it
-commits. If a task finds a setting that the driver will refuse, it writes nothing, and the driver raises the error once.
+What runs in the driver reads the session. The process that plans a Python write has no SparkSession, but Spark gives
+every task of a query the session's settings as local properties. So a task reads them, its message carries them, and
+the driver checks them before it commits. If a task finds a setting that the driver will refuse, it writes nothing, and
+the driver raises the error once. Settings that only tune how fast Delta itself works are not read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.properties import KNOWN_KEYS
+from txlog.protocol.features import FEATURE_NAMES
+from txlog.protocol.properties import FEATURE_PREFIX, KNOWN_KEYS, TableProperties, size_bytes
 from txlog.spark.options import SparkWriteOptions
 from txlog.util.arguments import UTC
 from txlog.util.time_zones import FARTHEST, zone_name
-from txlog.writer.write_intent import OVERWRITE
+from txlog.writer.write_intent import OVERWRITE, RowMode
 from txlog.writer.write_plan import WriteJob, WritePlan
 
-__all__ = ["SessionSettings", "require_own_mode", "require_own_zone", "zone_of_machine", "zone_of_session"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
+__all__ = [
+    "PLAIN_SESSION",
+    "SessionSettings",
+    "require_own_mode",
+    "require_own_zone",
+    "zone_of_machine",
+    "zone_of_session",
+]
+
+_DELTA = "spark.databricks.delta."
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
-APP_ID = "spark.databricks.delta.write.txnAppId"
-VERSION = "spark.databricks.delta.write.txnVersion"
-VERSION_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+APP_ID = f"{_DELTA}write.txnAppId"
+VERSION = f"{_DELTA}write.txnVersion"
+VERSION_AUTO_RESET = f"{_DELTA}write.txnVersion.autoReset.enabled"
+USER_METADATA = f"{_DELTA}commitInfo.userMetadata"
+AUTO_MERGE = f"{_DELTA}schema.autoMerge.enabled"
 MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
 TIME_ZONE = "spark.sql.session.timeZone"
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 """Where the zone of the driver's Java may be set, which a session has that does not set its own."""
 _JAVA_ZONE = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']+)")
 _LOCAL_TIME, _ZONE_FILES = "/etc/localtime", "zoneinfo/"
+OPTIMIZE_WRITE = f"{_DELTA}optimizeWrite.enabled"
+AUTO_COMPACT = f"{_DELTA}autoCompact.enabled"
+COMPACTED_SIZE = f"{_DELTA}optimize.maxFileSize"
+RETENTION_CHECK = f"{_DELTA}retentionDurationCheck.enabled"
+VACUUM_LITE = f"{_DELTA}vacuum.lite.enabled"
+DROP_IF_EXISTS = f"{_DELTA}constraints.assumesDropIfExists.enabled"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 QUERY_ID = "sql.streaming.queryId"
 """The local property by which Spark gives the tasks of a stream the id of its query."""
-PROPERTY_DEFAULTS = tuple(
-    f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}" for name in sorted(KNOWN_KEYS)
-)
-_WATCHED = (
+
+_DEFAULT = f"{_DELTA}properties.defaults."
+_VECTORS = {what: f"{_DELTA}{what}.deletionVectors.persistent" for what in ("delete", "update", "merge")}
+HONORED = (
     OVERWRITE_MODE,
     APP_ID,
     VERSION,
     VERSION_AUTO_RESET,
     USER_METADATA,
+    AUTO_MERGE,
     MAX_RECORDS,
+    OPTIMIZE_WRITE,
+    AUTO_COMPACT,
+    COMPACTED_SIZE,
+    RETENTION_CHECK,
+    VACUUM_LITE,
+    DROP_IF_EXISTS,
     CHECKPOINTS,
     TIME_ZONE,
-    *PROPERTY_DEFAULTS,
+    *_VECTORS.values(),
 )
+"""The settings that txlog acts on, besides the defaults for new tables. What cannot act on one refuses it."""
+
+
+class _Refused(msgspec.Struct, frozen=True):
+    """A setting that nothing acts on: where it matters, and for which values. ``advice`` says what to do."""
+
+    operations: frozenset[str]
+    value: str | None
+    advice: str
+
+    def is_meant(self, value: str) -> bool:
+        return self.value is None or value.strip().lower() == self.value
+
+
+def _refused(operations: str, value: str | None, advice: str) -> _Refused:
+    return _Refused(frozenset(operations.split()), value, advice)
+
+
+REFUSED: dict[str, _Refused] = {
+    f"{_DELTA}replaceWhere.constraintCheck.enabled": _refused(
+        "replaceWhere", "false", "the rows of a replaceWhere must match its condition"
+    ),
+    f"{_DELTA}replaceWhere.dataColumns.enabled": _refused(
+        "replaceWhere", "false", "the condition of a replaceWhere may name any column"
+    ),
+    f"{_DELTA}dynamicPartitionOverwrite.enabled": _refused(
+        "overwrite_partitions", "false", "an overwrite can replace the partitions that its rows are in"
+    ),
+    f"{_DELTA}optimize.minFileSize": _refused(
+        "optimize", None, f"every file smaller than the new ones is rewritten: set {COMPACTED_SIZE}"
+    ),
+    f"{_DELTA}optimize.maxDeletedRowsRatio": _refused(
+        "optimize", None, "files with more than 5 % dead rows are rewritten"
+    ),
+    f"{_DELTA}vacuum.logging.enabled": _refused("vacuum", "false", "the history shows each vacuum"),
+    f"{_DELTA}restore.protocolDowngradeAllowed": _refused(
+        "restore clone", "true", "a table keeps its features: drop one with ALTER TABLE t DROP FEATURE"
+    ),
+    f"{_DELTA}replace.protocolDowngradeAllowed": _refused(
+        "replace", "true", "a table keeps its features: drop one with ALTER TABLE t DROP FEATURE"
+    ),
+    f"{_DELTA}clone.replaceEnabled": _refused("clone", "false", "CREATE OR REPLACE replaces a table by a clone"),
+    f"{_DELTA}convert.partitionValues.ignoreCastFailure": _refused(
+        "convert", "true", "a folder whose value does not fit its column's type is an error"
+    ),
+    "spark.sql.storeAssignmentPolicy": _refused(
+        "insert create_as update merge", "strict", "values are stored as the policy ANSI says"
+    ),
+}
+"""The settings that nothing in txlog acts on. Each is refused where Delta would do otherwise because of it."""
+
+_KEYS = (*sorted(KNOWN_KEYS), *(f"{FEATURE_PREFIX}{name}" for name in FEATURE_NAMES))
+_DEFAULTS_OF_TASKS = tuple(f"{_DEFAULT}{key.removeprefix('delta.')}" for key in _KEYS)
+_WATCHED = (*HONORED, *REFUSED, *_DEFAULTS_OF_TASKS)
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -69,6 +151,19 @@ class SessionSettings(msgspec.Struct, frozen=True):
             found |= {} if of_java is None else {TIME_ZONE: of_java[1]}
         return cls(found)
 
+    @classmethod
+    def of(cls, spark: SparkSession) -> SessionSettings:
+        """Read the settings of a session, classic or Connect, in the driver or its client."""
+        given: Any = None
+        with contextlib.suppress(Exception):  # an older Spark Connect, or Sail, does not list its settings
+            given = dict(spark.conf.getAll)
+        if given is None:
+            given = {name: spark.conf.get(name, None) for name in _WATCHED}
+        kept = {name: str(value) for name, value in given.items() if value is not None and _is_watched(name)}
+        return cls(kept)
+
+    # --- what is refused ------------------------------------------------------------------------------------------
+
     def refuse(self, options: SparkWriteOptions, *, overwrite: bool, creating: bool) -> None:
         """Check that this write can do what the session's settings request.
 
@@ -81,53 +176,60 @@ class SessionSettings(msgspec.Struct, frozen=True):
             InvalidInputError: A setting contradicts an option, or the settings name half a transaction.
             UnsupportedFeatureError: txlog does not support a setting.
         """
-        if overwrite and options.overwrite_schema and self.overwrites_partitions(options):
+        by_partition = overwrite and self.overwrites_partitions(options)
+        if by_partition and options.overwrite_schema:
             raise InvalidInputError(
                 f"the session sets {OVERWRITE_MODE}=dynamic, which keeps rows of the table, but the option"
                 " overwriteSchema replaces its columns. Nothing was written. To overwrite the whole table, add"
                 " .option('partitionOverwriteMode', 'static')"
             )
-        defaults = sorted(self.values.keys() & set(PROPERTY_DEFAULTS))
-        if creating and defaults:
+        defaults = self._missing_defaults(options.properties) if creating else []
+        if defaults:
             raise UnsupportedFeatureError(
                 f"the session sets {', '.join(defaults)} for new tables, which txlog's Spark writes do not read; "
                 "pass the properties as options of the write: .option('delta.<property>', ...)",
                 features=tuple(defaults),
             )
-        self.transaction(options)
-
-    def overwrites_partitions(self, options: SparkWriteOptions) -> bool:
-        """Whether an overwrite replaces only the partitions that it has rows for; never with ``replaceWhere``."""
-        if options.replace_where is not None:
-            return False
-        mode = options.partition_overwrite_mode or self.values.get(OVERWRITE_MODE, "static")
-        return mode.lower() == "dynamic"
-
-    def transaction(self, options: SparkWriteOptions) -> tuple[str, int] | None:
-        """The (application id, version) that makes this write idempotent, from the options or the session; None without
-        one.
-
-        Raises:
-            InvalidInputError: The session sets only one of them, or the version is not a whole number.
-            UnsupportedFeatureError: The session requests versions that reset themselves.
-        """
-        if options.commit.transaction is not None:
-            return options.commit.transaction
-        app_id, version = self.values.get(APP_ID), self.values.get(VERSION)
-        if app_id is None and version is None:
-            return None
-        if app_id is None or version is None or not version.isdecimal() or int(version) >= 2**63:
-            raise InvalidInputError(
-                f"the session sets {APP_ID}={app_id} and {VERSION}={version}: set both or neither, "
-                "the version as a whole number"
+        if options.optimize_write is None and self._is_true(OPTIMIZE_WRITE):
+            raise UnsupportedFeatureError(
+                f"the session sets {OPTIMIZE_WRITE}=true, and a data source of Python cannot shuffle the rows of"
+                " df.write: repartition the DataFrame before the write, and add .option('optimizeWrite', 'false')."
+                " txlog.spark.sql does it for INSERT and CREATE TABLE AS. Nothing was written",
+                features=(OPTIMIZE_WRITE,),
             )
-        if self.values.get(VERSION_AUTO_RESET, "false").lower() == "true":
+        self.require("replaceWhere" * (options.replace_where is not None), "overwrite_partitions" * by_partition)
+        self.transaction(options)
+        if options.commit.transaction is None and APP_ID in self.values and self.resets_version:
             raise UnsupportedFeatureError(
                 f"the session sets {VERSION_AUTO_RESET}, which needs to change the session after a write; txlog cannot "
                 "do that from its own process. Give each write the options txnAppId and txnVersion",
                 features=(VERSION_AUTO_RESET,),
             )
-        return app_id, int(version)
+
+    def require(self, *operations: str) -> None:
+        """Raise UnsupportedFeatureError if the session sets what none of these operations can act on."""
+        for name, refused in REFUSED.items():
+            value = self.values.get(name)
+            if value is not None and refused.operations.intersection(operations) and refused.is_meant(value):
+                raise UnsupportedFeatureError(
+                    f"the session sets {name}={value}, which txlog does not do: {refused.advice}. Nothing was written;"
+                    f" unset it with spark.conf.unset({name!r})",
+                    features=(name,),
+                )
+
+    def require_compaction(self, configuration: Mapping[str, str]) -> None:
+        """Raise UnsupportedFeatureError unless a table with these properties is compacted after commits, or not, as
+        the session says."""
+        value = self.values.get(AUTO_COMPACT)
+        if value is None:
+            return
+        wanted = "false" if value.strip().lower() == "false" else "true"
+        if TableProperties.of(configuration).auto_compact is not (wanted == "true"):
+            raise UnsupportedFeatureError(
+                f"the session sets {AUTO_COMPACT}={value}, and txlog compacts after commits as the table says: set its"
+                f" property delta.autoOptimize.autoCompact to {wanted}, or unset the setting. Nothing was written",
+                features=(AUTO_COMPACT,),
+            )
 
     def refuse_transaction(self) -> None:
         """Raise InvalidInputError if the session names a transaction: a stream's batches have their own."""
@@ -137,11 +239,67 @@ class SessionSettings(msgspec.Struct, frozen=True):
                 "by something other than its query id, use the option txnAppId"
             )
 
+    # --- what a write takes from the session ----------------------------------------------------------------------
+
+    def overwrites_partitions(self, options: SparkWriteOptions) -> bool:
+        """Whether an overwrite replaces only the partitions that it has rows for; never with ``replaceWhere``."""
+        if options.replace_where is not None:
+            return False
+        mode = options.partition_overwrite_mode
+        return self.is_dynamic if mode is None else mode.lower() == "dynamic"
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether overwrites replace only the partitions that their rows are in."""
+        return self.values.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+
+    def transaction(self, options: SparkWriteOptions | None = None) -> tuple[str, int] | None:
+        """The (application id, version) that makes a write idempotent, from its options or the session; None without
+        one.
+
+        Raises:
+            InvalidInputError: The session sets only one of them, or the version is not a whole number.
+        """
+        if options is not None and options.commit.transaction is not None:
+            return options.commit.transaction
+        app_id, version = self.values.get(APP_ID), self.values.get(VERSION)
+        if app_id is None and version is None:
+            return None
+        if app_id is None or version is None or not version.isdecimal() or int(version) >= 2**63:
+            raise InvalidInputError(
+                f"the session sets {APP_ID}={app_id} and {VERSION}={version}: set both or neither, "
+                "the version as a whole number"
+            )
+        return app_id, int(version)
+
+    @property
+    def resets_version(self) -> bool:
+        """Whether the version of the session's transaction is for one write only."""
+        return self._is_true(VERSION_AUTO_RESET)
+
+    def use_up_version(self, spark: SparkSession) -> None:
+        """After a write that the session named: unset the version, if it is for one write only."""
+        if self.resets_version:
+            spark.conf.unset(VERSION)
+
+    @property
+    def merges_schema(self) -> bool:
+        """Whether writes and merges add the columns that the table lacks."""
+        return self._is_true(AUTO_MERGE)
+
+    @property
+    def spreads_rows(self) -> bool:
+        """Whether rows are shuffled before they are written, so that each partition gets few files."""
+        return self._is_true(OPTIMIZE_WRITE)
+
+    @property
+    def note(self) -> str | None:
+        """The user metadata of commits."""
+        return self.values.get(USER_METADATA)
+
     def user_metadata(self, options: SparkWriteOptions) -> str | None:
         """The user metadata of the commit, from the options or the session."""
-        return (
-            options.commit.user_metadata if options.commit.user_metadata is not None else self.values.get(USER_METADATA)
-        )
+        return options.commit.user_metadata if options.commit.user_metadata is not None else self.note
 
     def time_zone(self, given: str | None, of_machine: str) -> str:
         """The zone of times without one: that of the option, of the session (or the driver's Java), of its machine.
@@ -162,12 +320,68 @@ class SessionSettings(msgspec.Struct, frozen=True):
         found = plan.in_zone(self.time_zone(options.time_zone, plan.time_zone), options.replace_where)
         return replace(found, max_records_per_file=self.max_records_per_file(options))
 
-    def max_records_per_file(self, options: SparkWriteOptions) -> int | None:
+    def max_records_per_file(self, options: SparkWriteOptions | None = None) -> int | None:
         """The limit of records per file, from the options or the session. In Spark, 0 and below mean no limit."""
-        if options.max_records_per_file is not None:
+        if options is not None and options.max_records_per_file is not None:
             return options.max_records_per_file
         text = self.values.get(MAX_RECORDS, "0").strip()
         return int(text) if text.isdecimal() and int(text) > 0 else None
+
+    # --- what other commands take from it -------------------------------------------------------------------------
+
+    def row_mode(self, what: str) -> RowMode | None:
+        """How "delete", "update" or "merge" removes rows: by copies if the session does not want deletion vectors."""
+        return "copy-on-write" if self.values.get(_VECTORS[what], "true").lower() == "false" else None
+
+    def defaults(self) -> dict[str, str]:
+        """The properties of new tables that do not say otherwise."""
+        return {
+            f"delta.{name.removeprefix(_DEFAULT)}": value
+            for name, value in self.values.items()
+            if name.startswith(_DEFAULT)
+        }
+
+    def optimizing(self) -> dict[str, Any]:
+        """The arguments of `Table.optimize` that the session gives.
+
+        Raises:
+            InvalidInputError: The size of new files is no size.
+        """
+        text = self.values.get(COMPACTED_SIZE)
+        if text is None:
+            return {}
+        try:
+            return {"target_file_size": size_bytes(text)}
+        except ValueError:
+            raise InvalidInputError(f"the session sets {COMPACTED_SIZE}={text}: expected a size in bytes") from None
+
+    def vacuuming(self) -> dict[str, Any]:
+        """The arguments of `Table.vacuum` that the session gives."""
+        force = self.values.get(RETENTION_CHECK, "true").lower() == "false"
+        return {**({"force": True} if force else {}), **({"lite": True} if self._is_true(VACUUM_LITE) else {})}
+
+    @property
+    def drops_missing_constraints(self) -> bool:
+        """Whether dropping a constraint that is not there is no error."""
+        return self._is_true(DROP_IF_EXISTS)
+
+    def _is_true(self, name: str) -> bool:
+        return self.values.get(name, "false").strip().lower() == "true"
+
+    def _missing_defaults(self, properties: dict[str, str]) -> list[str]:
+        """The names of the session's defaults for properties that a new table does not have otherwise."""
+        given = {name.lower() for name in properties}
+        return sorted(f"{_DEFAULT}{name[6:]}" for name in self.defaults() if name.lower() not in given)
+
+
+PLAIN_SESSION = SessionSettings()
+
+
+def _is_watched(name: str) -> bool:
+    return name in _WATCHED_NAMES or name.startswith(_DEFAULT)
+
+
+_WATCHED_NAMES = frozenset(_WATCHED)
 
 
 def zone_of_session(spark: Any) -> str:

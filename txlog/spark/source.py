@@ -175,6 +175,7 @@ class TxlogWriter(DataSourceArrowWriter):
         """
         overwrite = self.job.intent.is_overwrite
         settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
+        settings.require_compaction(self.job.plan.configuration)
         by_partition = (
             self.job.intent == OVERWRITE
             and self.job.plan.partition_columns != ()

@@ -25,11 +25,11 @@ from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
 from txlog.spark.schema import struct_type
-from txlog.spark.settings import OVERWRITE_MODE, zone_of_session
+from txlog.spark.settings import SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.stored import store_assignment
 from txlog.statements.cursor import quoted
-from txlog.statements.engine import Source, merge_here
+from txlog.statements.engine import Session, Source
 from txlog.statements.query import Query, Reading
 from txlog.statements.sql import results_of
 from txlog.statements.stored import as_literal
@@ -89,9 +89,26 @@ class SparkEngine:
         self.workers = SparkWorkers(spark)
         self.time_zone = zone_of_session(spark)
 
-    @property
-    def overwrites_partitions(self) -> bool:
-        return str(self._spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic"
+    def session(self, *what: str, table: Table | None = None) -> Session:
+        settings = SessionSettings.of(self._spark)
+        settings.require(*what)
+        if table is not None:
+            settings.require_compaction(table._open_table.log.newest_state(refresh=False).metadata.configuration)
+        return Session(
+            settings.note,
+            settings.transaction(),
+            next((settings.row_mode(each) for each in what if each in ("delete", "update")), None),
+            settings.is_dynamic,
+            settings.merges_schema,
+            settings.defaults(),
+            settings.optimizing(),
+            settings.vacuuming(),
+            settings.drops_missing_constraints,
+        )
+
+    def has_named(self, session: Session) -> None:
+        if session.transaction is not None:
+            SessionSettings.of(self._spark).use_up_version(self._spark)
 
     def has_table(self, name: str) -> bool:
         from pyspark.errors import AnalysisException
@@ -138,9 +155,16 @@ class SparkEngine:
 
     def write(self, place: Table | TablePlace, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         uri, storage = _address(place)
+        settings = SessionSettings.of(self._spark)
+        if settings.spreads_rows:
+            rows = rows.hint("rebalance", *_partitioned_by(place, options))
         writer = rows.write.format("txlog").mode("overwrite" if mode == "overwrite" else "append")
+        writer = writer.option("optimizeWrite", "false")  # the hint does it
         if mode == "error":
             writer = writer.option("mustCreate", "true")
+        named = settings.transaction()
+        if named is not None:
+            writer = writer.option("txnAppId", named[0]).option("txnVersion", str(named[1]))
         for name, value in _write_options(options).items():
             writer = writer.option(name, value)
         for name, value in (storage or {}).items():
@@ -150,12 +174,12 @@ class SparkEngine:
             writer.save(uri)
         except Exception as error:
             raise self._typed(error, "Spark cannot write the rows") from None
+        if named is not None:
+            settings.use_up_version(self._spark)
 
     def merge(
         self, table: Table, rows: DataFrame, merge: MergeOptions, commit: CommitOptions
     ) -> MergeBuilder[WriteResult]:
-        if merge.schema_mode == "merge":  # only a merge in this process adds columns
-            return merge_here(table, rows.toArrow(), merge, commit)
         uri, storage = _address(table)
         return begin_merge(
             self._spark,
@@ -163,6 +187,7 @@ class SparkEngine:
             rows,
             merge.on,
             (merge.source_alias, merge.target_alias),
+            "merge" if merge.schema_mode == "merge" else None,
             {"read_version": commit.read_version, "reads_table": commit.reads_table, "storage_options": storage},
             is_pinned=True,  # `_frame` reads one version of each table; without read_version, an older one of this
         )
@@ -201,6 +226,14 @@ def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:
     if isinstance(place, TablePlace):
         return place.address or (place.uri, place.storage_options)
     return place._open_table.store.address or (place.uri, place._open_table.storage_options)
+
+
+def _partitioned_by(place: Table | TablePlace, options: Mapping[str, Any]) -> list[str]:
+    """The partition columns of the table that a write makes or changes."""
+    given = options.get("partition_by")
+    if given is None and isinstance(place, Table):
+        given = place._open_table.log.newest_state(refresh=False).partition_columns
+    return list(given or ())
 
 
 def _write_options(options: Mapping[str, Any]) -> dict[str, str]:

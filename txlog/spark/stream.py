@@ -107,8 +107,9 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         self, settings: SessionSettings, query_id: str | None, batch_id: int, fingerprint: str | None = None
     ) -> WriteJob:
         options = self.options.write
-        settings.refuse(options, overwrite=self.job.intent.is_overwrite, creating=self.job.creates_table)
         settings.refuse_transaction()
+        settings.refuse(options, overwrite=self.job.intent.is_overwrite, creating=self.job.creates_table)
+        settings.require_compaction(self.job.plan.configuration)
         app_id = self.options.app_id or query_id
         if app_id is None:
             raise InvalidInputError("Spark did not provide the query's id: name the stream with the option txnAppId")

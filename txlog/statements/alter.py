@@ -27,40 +27,45 @@ from txlog.statements.changes import (
     SyncIdentity,
     UnsetProperties,
 )
+from txlog.statements.engine import Session
 from txlog.table import Table
 
 __all__ = ["alter"]
 
 
-def alter(table: Table, change: Change) -> Any:
+def alter(table: Table, change: Change, session: Session) -> Any:
     """Make the change. Raises what the method of `Table` raises."""
+    note = session.user_metadata
     match change:
         case AddColumns(columns):
-            return _add(table, columns)
+            return _add(table, columns, note)
         case RenameColumn(column, name):
-            return table.rename_column(column, name)
+            return table.rename_column(column, name, user_metadata=note)
         case DropColumns(columns, if_exists):
-            return _drop(table, columns, if_exists=if_exists)
+            return _drop(table, columns, note, if_exists=if_exists)
         case AlterColumn():
             options = {name: getattr(change, name) for name in ("type", "nullable", "comment", "default")}
-            return table.alter_column(change.column, **options, first=change.after == "", after=change.after or None)
+            options |= {"first": change.after == "", "after": change.after or None, "user_metadata": note}
+            return table.alter_column(change.column, **options)
         case SyncIdentity(column):
-            return table.sync_identity(column)
+            return table.sync_identity(column, user_metadata=note)
         case AddConstraint(name, condition):
-            return table.add_constraint(name, condition)
+            return table.add_constraint(name, condition, user_metadata=note)
         case DropConstraint(name, if_exists):
-            return table.drop_constraint(name, if_exists=if_exists)
+            is_optional = if_exists or session.drops_missing_constraints
+            return table.drop_constraint(name, if_exists=is_optional, user_metadata=note)
         case SetProperties(properties):
-            return table.set_properties(dict(properties))
+            return table.set_properties(dict(properties), user_metadata=note)
         case UnsetProperties(keys):
             wanted = {*map(_spelling, keys)}  # as in Spark, one that is not set is no error
-            return table.unset_properties([key for key in table.snapshot().properties if _spelling(key) in wanted])
+            there = [key for key in table.snapshot().properties if _spelling(key) in wanted]
+            return table.unset_properties(there, user_metadata=note)
         case ClusterBy(columns):
-            return table.cluster_by(columns or None)
+            return table.cluster_by(columns or None, user_metadata=note)
         case DropFeature(name, truncates_history):
-            return table.drop_feature(name, truncate_history=truncates_history)
+            return table.drop_feature(name, truncate_history=truncates_history, user_metadata=note)
         case Described(text):
-            return table.describe(text)
+            return table.describe(text, user_metadata=note)
     raise AssertionError(f"no runner for {type(change).__name__}")
 
 
@@ -69,7 +74,7 @@ def _spelling(key: str) -> str:
     return key.lower() if key.lower().startswith("delta.") else key
 
 
-def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:
+def _add(table: Table, columns: tuple[NewColumn, ...], note: str | None) -> Any:
     known = {fold_name(name) for name in table.snapshot().schema.names}
     for column in columns:
         if not column.path and fold_name(column.name) in known:
@@ -77,8 +82,8 @@ def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:
     ddl = ", ".join(_ddl(column) for column in columns)
     moved = [column for column in columns if column.after is not None]
     if not moved:
-        return table.add_columns(ddl)
-    with table.transaction(operation="ADD COLUMNS") as transaction:
+        return table.add_columns(ddl, user_metadata=note)
+    with table.transaction(operation="ADD COLUMNS", user_metadata=note) as transaction:
         transaction.add_columns(ddl)
         for column in moved:
             path = ".".join(map(backquoted, (*column.path, column.name)))
@@ -95,11 +100,11 @@ def _ddl(column: NewColumn) -> str:
     return f"{backquoted(name)} {ddl}"
 
 
-def _drop(table: Table, columns: tuple[str, ...], *, if_exists: bool) -> Any:
+def _drop(table: Table, columns: tuple[str, ...], note: str | None, *, if_exists: bool) -> Any:
     if if_exists:
         schema = table.snapshot().delta_schema
         columns = tuple(each for each in columns if _is_there(schema, each))
-    return table.drop_columns(list(columns)) if columns else None
+    return table.drop_columns(list(columns), user_metadata=note) if columns else None
 
 
 def _is_there(schema: Struct, column: str) -> bool:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from txlog.tasks.operations.merge_clauses import MergeOptions
     from txlog.workers.given import GivenWorkers
     from txlog.writer.commit_options import CommitOptions
+    from txlog.writer.write_intent import RowMode
 
-__all__ = ["Engine", "LocalEngine", "Source", "merge_here"]
+__all__ = ["Engine", "LocalEngine", "Session", "Source"]
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -46,16 +47,45 @@ class Source(msgspec.Struct, frozen=True):
     changes: Mapping[str, Any] | None = None
 
 
+class Session(msgspec.Struct, frozen=True):
+    """What a session says about its statements, where they do not say it themselves.
+
+    ``transaction`` names a change, so that it is made once. INSERT OVERWRITE replaces only the partitions that its
+    rows are in, with ``overwrites_partitions``; with ``merges_schema``, INSERT BY NAME adds columns. ``properties`` are
+    for new tables, ``optimizing`` and ``vacuuming`` arguments of `Table.optimize` and `Table.vacuum`.
+    """
+
+    user_metadata: str | None = None
+    transaction: tuple[str, int] | None = None
+    row_mode: RowMode | None = None
+    overwrites_partitions: bool = False
+    merges_schema: bool = False
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    optimizing: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    vacuuming: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    drops_missing_constraints: bool = False
+
+    def of_change(self) -> dict[str, Any]:
+        """The arguments of `Table.delete` and `Table.update` that it gives."""
+        app_id, checkpoint_id = self.transaction or (None, None)
+        given = {"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": self.user_metadata}
+        return {**given, "mode": self.row_mode}
+
+
 class Engine(Protocol):
-    """``Rows`` are the engine's own: a stream of Arrow batches, or a DataFrame."""
+    """``Rows`` are the engine's own: a stream of Arrow batches, or a DataFrame. `write` and `merge` themselves do what
+    the session says; the runner does it for what is a call of `Table`."""
 
     @property
     def workers(self) -> GivenWorkers | None:
         """Where commands work; None for this process."""
 
-    @property
-    def overwrites_partitions(self) -> bool:
-        """Whether INSERT OVERWRITE replaces only the partitions that its rows are in, as a session of Spark may say."""
+    def session(self, *what: str, table: Table | None = None) -> Session:
+        """What the session says now. Raises UnsupportedFeatureError if it says what these kinds of statements, or
+        changes of this table, cannot do."""
+
+    def has_named(self, session: Session) -> None:
+        """Called after a change that has the transaction of ``session``."""
 
     @property
     def time_zone(self) -> str:
@@ -95,9 +125,14 @@ class LocalEngine:
 
     def __init__(self, workers: GivenWorkers | None = None, time_zone: str = UTC) -> None:
         self.workers = workers
-        self.overwrites_partitions = False
         self.time_zone = zone_name(time_zone)
         self._duckdb: Duckdb | None = None
+
+    def session(self, *what: str, table: Table | None = None) -> Session:
+        return Session()
+
+    def has_named(self, session: Session) -> None:
+        """There are no transactions."""
 
     def has_table(self, name: str) -> bool:
         return False
@@ -150,13 +185,8 @@ class LocalEngine:
     def merge(
         self, table: Table, rows: pa.RecordBatchReader, merge: MergeOptions, commit: CommitOptions
     ) -> MergeBuilder[WriteResult]:
-        return merge_here(table, rows, merge, commit)
-
-
-def merge_here(table: Table, rows: Any, merge: MergeOptions, commit: CommitOptions) -> MergeBuilder[WriteResult]:
-    """A merge of Arrow rows, where the table's own merges work."""
-    options = RowOptions(commit=commit)
-    return MergeBuilder(table.uri, merge, lambda clauses: merge_rows(table._open_table, rows, merge, clauses, options))
+        options, given = RowOptions(commit=commit), (table._open_table, rows, merge)
+        return MergeBuilder(table.uri, merge, lambda clauses: merge_rows(*given, clauses, options))
 
 
 def _rows(source: Source) -> Any:

@@ -29,7 +29,7 @@ from txlog.snapshot import Snapshot
 from txlog.statements import told
 from txlog.statements.alter import alter
 from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
-from txlog.statements.engine import Engine, Source
+from txlog.statements.engine import Engine, Session, Source
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading
 from txlog.statements.rows import Assignments, CopyInto, Delete, Insert, Merge, Update, is_default
@@ -259,20 +259,27 @@ class Runner:
         given = [field for field in fields if field not in constants]
         if statement.with_defaults:
             statement = _with_defaults(statement, given, without_computed(snapshot.delta_schema))
+        session = self._engine.session("insert")
         rows, commit = self._rows_for(table, statement.query)
-        options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
-        if not (statement.merges_schema and statement.by_name):
+        merges = statement.merges_schema or (session.merges_schema and self._has_more(statement, fields, rows))
+        options: dict[str, Any] = {"schema_mode": "merge"} if merges else {}
+        if not (merges and statement.by_name):
             columns = self._columns(statement, given, rows)
             rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
             return self._engine.write(table, rows, "append", options | {"commit": commit})
         where = statement.where
-        if where is None and not self._engine.overwrites_partitions:
+        if where is None and not session.overwrites_partitions:
             where = " AND ".join(
                 f"{backquoted(field.name)} <=> {as_literal(value, field.type)}" for field, value in constants.items()
             )
         options |= {"where": where or None, "commit": _reruns(commit)}
         return self._engine.write(table, rows, "overwrite", options)
+
+    def _has_more(self, statement: Insert, fields: Sequence[Field], rows: Any) -> bool:
+        """Whether the rows of INSERT BY NAME have columns that the table lacks."""
+        known = {fold_name(field.name) for field in fields}
+        return statement.by_name and any(fold_name(name) not in known for name in self._engine.columns_of(rows))
 
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
         """The field that each column of the rows goes to. Raises InvalidInputError if one has none, or two have one."""
@@ -287,13 +294,19 @@ class Runner:
 
     @_run.register
     def _(self, statement: Delete) -> Any:
-        return self._open(statement.table).delete(statement.where)
+        table = self._open(statement.table)
+        session = self._engine.session("delete", table=table)
+        result = table.delete(statement.where, **session.of_change())
+        self._engine.has_named(session)
+        return result
 
     @_run.register
     def _(self, statement: Update) -> Any:
         table = self._open(statement.table)
-        schema = table.snapshot().delta_schema
-        return table.update(_values(schema, statement.values), statement.where)
+        schema, session = table.snapshot().delta_schema, self._engine.session("update", table=table)
+        result = table.update(_values(schema, statement.values), statement.where, **session.of_change())
+        self._engine.has_named(session)
+        return result
 
     @_run.register
     def _(self, statement: Merge) -> Any:
@@ -316,7 +329,11 @@ class Runner:
 
     @_run.register
     def _(self, statement: CopyInto) -> Any:
-        return self._open(statement.table).copy_into(statement.source, **_copy_options(statement))
+        table, options = self._open(statement.table), _copy_options(statement)
+        session = self._engine.session("copy", table=table)
+        if session.merges_schema:
+            options.setdefault("schema_mode", "merge")
+        return table.copy_into(statement.source, **options, user_metadata=session.user_metadata)
 
     @_run.register
     def _(self, statement: CreateTable) -> Any:
@@ -340,8 +357,9 @@ class Runner:
         return self._create(statement.table, statement.location, lambda place: self._create_empty(place, statement))
 
     def _create_empty(self, place: TablePlace, statement: CreateTable) -> None:
+        session = self._engine.session("create")
         properties = {
-            **dict(statement.properties),
+            **_with_defaults_of(session, statement.properties),
             **{f"delta.constraints.{name}": condition for name, condition in statement.constraints},
         }
         Table.create(
@@ -351,6 +369,7 @@ class Runner:
             properties,
             cluster_by=statement.cluster_by or None,
             description=statement.comment,
+            user_metadata=session.user_metadata,
         )
 
     def _create_as(self, statement: CreateTable, *, exists: bool) -> Any:
@@ -362,6 +381,7 @@ class Runner:
                     f"{statement.table.text} exists, and its properties, clustering and comment stay as they are when"
                     " a query replaces its rows and columns: change them with ALTER TABLE"
                 )
+            self._engine.session("create_as", "replace")
             table = self._open(statement.table)
             rows, commit = self._rows_for(table, statement.query)
             options |= {"schema_mode": "overwrite", "column_rules": "drop", "commit": _reruns(commit)}
@@ -371,7 +391,8 @@ class Runner:
         rows = self._rows(statement.query)
 
         def make(place: TablePlace) -> Any:
-            made = options | {"properties": dict(statement.properties), "cluster_by": statement.cluster_by or None}
+            properties = _with_defaults_of(self._engine.session("create_as"), statement.properties)
+            made = options | {"properties": properties, "cluster_by": statement.cluster_by or None}
             return self._engine.write(place, rows, "error", made)
 
         return self._create(statement.table, statement.location, make)
@@ -385,11 +406,12 @@ class Runner:
             return None
         if exists and not statement.replaces:
             raise TableExistsError(f"there is already a table {statement.table.text}", table=statement.table.location)
+        session = self._engine.session("clone")
 
         def make(place: TablePlace) -> Any:
             mode: Any = "replace" if exists else "error"
-            shallow, properties = statement.is_shallow, dict(statement.properties)
-            return source.clone(place, version, shallow=shallow, mode=mode, properties=properties)
+            shallow, properties, note = statement.is_shallow, dict(statement.properties), session.user_metadata
+            return source.clone(place, version, shallow=shallow, mode=mode, properties=properties, user_metadata=note)
 
         if exists and statement.table.location is None:
             return make(self._named(statement.table).names.resolve(statement.table.text))
@@ -399,8 +421,14 @@ class Runner:
 
     @_run.register
     def _(self, statement: Convert) -> Any:
+        session = self._engine.session("convert")
         return Table.convert(
-            statement.location, statement.partition_by, storage_options=self._options, workers=self._engine.workers
+            statement.location,
+            statement.partition_by,
+            properties=session.properties,
+            user_metadata=session.user_metadata,
+            storage_options=self._options,
+            workers=self._engine.workers,
         )
 
     @_run.register
@@ -413,20 +441,26 @@ class Runner:
     def _(self, statement: AlterTable) -> Any:
         if isinstance(statement.change, RenameTable):
             return self._named(statement.table).rename(statement.table.text, statement.change.name.text)
-        return alter(self._open(statement.table), statement.change)
+        return alter(self._open(statement.table), statement.change, self._engine.session("alter"))
 
     @_run.register
     def _(self, statement: Optimize) -> Any:
-        return self._open(statement.table).optimize(statement.where, cluster_by=statement.cluster_by or None)
+        session, names = self._engine.session("optimize"), statement.cluster_by or None
+        given = {**session.optimizing, "user_metadata": session.user_metadata}
+        return self._open(statement.table).optimize(statement.where, cluster_by=names, **given)
 
     @_run.register
     def _(self, statement: Purge) -> Any:
-        return self._open(statement.table).purge(statement.where)
+        note = self._engine.session("purge").user_metadata
+        return self._open(statement.table).purge(statement.where, user_metadata=note)
 
     @_run.register
     def _(self, statement: Vacuum) -> Any:
-        table = self._open(statement.table)
-        return table.vacuum(statement.retention_hours, dry_run=statement.dry_run, lite=statement.lite)
+        table, session = self._open(statement.table), self._engine.session("vacuum")
+        given = {**session.vacuuming, "dry_run": statement.dry_run}
+        if statement.lite is not None:
+            given["lite"] = statement.lite
+        return table.vacuum(statement.retention_hours, **given)
 
     @_run.register
     def _(self, statement: Generate) -> Any:
@@ -434,10 +468,9 @@ class Runner:
 
     @_run.register
     def _(self, statement: Restore) -> Any:
-        table, to = self._open(statement.table), statement.to
-        return table.restore(
-            to.version, None if to.timestamp is None else _moment(to.timestamp, self._engine.time_zone)
-        )
+        table, to, note = self._open(statement.table), statement.to, self._engine.session("restore").user_metadata
+        moment = None if to.timestamp is None else _moment(to.timestamp, self._engine.time_zone)
+        return table.restore(to.version, moment, user_metadata=note)
 
     @_run.register
     def _(self, statement: Describe) -> Any:
@@ -502,6 +535,13 @@ def _needed(statement: Any) -> list[TableName]:
     if hasattr(statement, "table") and not makes:
         found.append(statement.table)
     return found
+
+
+def _with_defaults_of(session: Session, properties: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The properties of a new table: the statement's own, and the session's for the others."""
+    given = {name.lower() for name, _ in properties}
+    defaults = {name: value for name, value in session.properties.items() if name.lower() not in given}
+    return {**defaults, **dict(properties)}
 
 
 def _shown_name(name: TableName) -> str | None:

@@ -43,7 +43,7 @@ class Vacuum(msgspec.Struct, frozen=True):
     table: TableName
     retention_hours: float | None = None
     dry_run: bool = False
-    lite: bool = False
+    lite: bool | None = None
 
 
 class Generate(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ def read_reorg(cursor: Cursor) -> Purge:
 
 def read_vacuum(cursor: Cursor) -> Vacuum:
     table = read_table_name(cursor)
-    retention_hours, dry_run, lite = None, False, False
+    retention_hours, dry_run, lite = None, False, None
     while not cursor.is_at_end:
         if cursor.take("RETAIN"):
             retention_hours = cursor.number("a number of hours")

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.commands.row_change.options import RowOptions, uses_vectors
-from txlog.commands.row_change.parts import change_in_parts, table_of_tasks
+from txlog.commands.row_change.parts import change_in_parts, defined_as, table_of_tasks
 from txlog.commands.row_change.target import Extent
+from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
@@ -33,17 +34,20 @@ def change_with_held_source(
     num_given: int,
     options: RowOptions,
     workers: Workers,
+    definition: Definition | None = None,
 ) -> WriteResult:
     """Execute the change on ``workers``, and commit it. ``num_given`` rows were given, of which ``rows`` are used.
 
-    Raises what `change_in_parts` raises, and ``InvalidInputError`` before a task begins for what cannot be sent to
-    the workers.
+    ``definition`` is as for `change_in_parts`. Raises what that raises, and ``InvalidInputError`` before a task begins
+    for what cannot be sent to the workers.
     """
     if workers.crosses:
         require_crossing(spec, f"{spec.what} with this condition or these values", open_table.uri)
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options.mode)
-        shape = spec.shape(table_of_tasks(open_table, state), from_arrow(rows.schema), open_table.uri)
+        bound_to = table_of_tasks(open_table, defined_as(state, definition))
+        shape = spec.shape(bound_to, from_arrow(rows.schema), open_table.uri)
     held = PartSource(rows, np.arange(rows.num_rows))
     extent = Extent(spec, shape, rows.num_rows, num_given, (), held)
-    return change_in_parts(open_table, state, spec, options, extent, workers, None, with_vectors=with_vectors)
+    change = open_table, state, spec, options, extent, workers, None
+    return change_in_parts(*change, with_vectors=with_vectors, definition=definition)

@@ -27,6 +27,7 @@ from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.run import commit_row_change, replayed, state_to_change
 from txlog.commands.row_change.target import Extent, Target
+from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TxlogError
@@ -69,6 +70,7 @@ __all__ = [
     "SpreadSource",
     "TasksInParts",
     "change_in_parts",
+    "defined_as",
     "parts_of",
     "run_in_parts",
     "table_of_tasks",
@@ -476,16 +478,23 @@ def table_of_tasks(open_table: OpenTable, state: TableState) -> TaskTable:
     return open_table.task_table(state, numbers_of(open_table, state))
 
 
+def defined_as(state: TableState, definition: Definition | None) -> TableState:
+    """The version with the definition that a change will commit, if it commits one."""
+    return state if definition is None else state.defined_as(definition.metadata, definition.protocol)
+
+
 def run_in_parts(
     open_table: OpenTable,
     spec: RowSpec,
     options: RowOptions,
     workers: Workers,
     source_for: SourceFor | None = None,
+    definition_for: Callable[[TableState], Definition | None] = lambda state: None,
 ) -> WriteResult | None:
     """One row change on workers, from its arguments to its acknowledgement; None if its source says so.
 
-    Raises ``InvalidInputError`` before it starts if the change cannot be sent to the workers; and what
+    ``definition_for`` is the definition, with more columns, that the change commits too; None if the table keeps its
+    own. Raises ``InvalidInputError`` before it starts if the change cannot be sent to the workers; and what
     `state_to_change` and `change_in_parts` raise.
     """
     state = state_to_change(open_table, options, spec.what)
@@ -496,14 +505,17 @@ def run_in_parts(
         return found
     if workers.crosses:
         require_crossing(spec, f"{spec.what} with this condition or these values", open_table.uri)
+    with TxlogError.located(open_table.uri, state.version):
+        definition = definition_for(state)
     source = None
     if source_for is not None:
-        source = source_for(state)
+        source = source_for(defined_as(state, definition))
         if source is None:
             return None
     extent, rows = source or (None, None)
     spec = spec if extent is None else extent.spec  # fitted to the source's columns
-    return change_in_parts(open_table, state, spec, options, extent, workers, rows, with_vectors=with_vectors)
+    change = open_table, state, spec, options, extent, workers, rows
+    return change_in_parts(*change, with_vectors=with_vectors, definition=definition)
 
 
 def change_in_parts(
@@ -516,22 +528,25 @@ def change_in_parts(
     source_rows: SpreadSource | None,
     *,
     with_vectors: bool,
+    definition: Definition | None = None,
 ) -> WriteResult:
     """Execute a change whose source is materialized on ``workers``, and commit it.
 
     ``source`` is what the driver knows about the source, and ``source_rows`` the source itself; None for a change
-    without one. Raises what `commit_row_change` and tasks raise.
+    without one. ``definition`` is the one to which both are bound, if the change commits another than the table's.
+    Raises what `commit_row_change` and tasks raise.
     """
-    spec = adapted(spec, state)
-    source = None if source is None else replace(source, spec=adapted(source.spec, state))
-    table = table_of_tasks(open_table, state)
+    bound_to = defined_as(state, definition)
+    spec = adapted(spec, bound_to)
+    source = None if source is None else replace(source, spec=adapted(source.spec, bound_to))
+    table = table_of_tasks(open_table, bound_to)
     with TxlogError.located(open_table.uri, state.version):
         if options.parquet:
-            check_columns(options.parquet, state.schema, state.partition_columns)
+            check_columns(options.parquet, bound_to.schema, bound_to.partition_columns)
             table = table.with_parquet(options.parquet)
         target = Target(table, spec, source)
     job = RowJob(table, spec, with_vectors)
     with UnsentFiles(open_table.store.files) as unsent:
         tasks = TasksInParts(open_table, job, target, options, workers, source_rows, unsent)
-        change = RowChange(open_table, state, target, options, tasks)
+        change = RowChange(open_table, state, target, options, tasks, definition=definition)
         return commit_row_change(open_table, state, options, change, unsent)

@@ -74,11 +74,13 @@ def _upsert_rows(
         definition = added_columns(state, stream.schema, upsert)
         if workers is not None:
             engine = merge_engine_of(state, upsert)
-            if engine is None and definition is None:
-                return _upsert_on(open_table, state, stream, upsert, options, workers)
+            if engine is None:
+                return _upsert_on(open_table, state, stream, upsert, options, workers, definition)
             if must_use:
-                what = "adds columns to the table" if engine is None else "merges rows by a merge engine"
-                raise InvalidInputError(f"an upsert that {what} runs in this process: leave {argument('workers')} out")
+                raise InvalidInputError(
+                    "an upsert that merges rows by a merge engine runs in this process: leave"
+                    f" {argument('workers')} out"
+                )
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_upsert(open_table, bound_to, stream, upsert)
     if operation.is_empty and options.commit.app_id is None and definition is None:
@@ -93,15 +95,19 @@ def _upsert_on(
     upsert: UpsertOptions,
     options: RowOptions,
     workers: Workers,
+    definition: Definition | None,
 ) -> WriteResult:
     from txlog.commands.row_change.held_source import change_with_held_source
+    from txlog.commands.row_change.parts import defined_as
     from txlog.tasks.specs import UpsertSpec, adapted
 
-    spec = adapted(UpsertSpec(for_source(upsert, stream.schema.names or state.schema.names, state)), state)
-    source, _ = read_upsert_source(state, open_table.uri, stream, spec.upsert, numbers_of(open_table, state))
-    if not source.rows.num_rows and options.commit.app_id is None:
+    to = defined_as(state, definition)
+    spec = adapted(UpsertSpec(for_source(upsert, stream.schema.names or state.schema.names, to)), to)
+    source, _ = read_upsert_source(to, open_table.uri, stream, spec.upsert, numbers_of(open_table, to))
+    if not source.rows.num_rows and options.commit.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
-    return change_with_held_source(open_table, state, spec, source.rows, source.num_given, options, workers)
+    given = spec, source.rows, source.num_given
+    return change_with_held_source(open_table, state, *given, options, workers, definition)
 
 
 def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) -> Definition | None:

@@ -12,22 +12,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.catalogs.open import place_at
+from txlog.commands.merge import columns_of_merge
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions
 from txlog.commands.row_change.parts import run_in_parts, table_of_tasks
 from txlog.commands.row_change.target import Extent
+from txlog.commands.table_definition import Definition
+from txlog.commands.upsert.upsert import added_columns
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, TxlogError
+from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
+from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.spark.hadoop import check_session, of_session
-from txlog.spark.rows.source import prepare_source, reads_table
+from txlog.spark.rows.source import lost_rows, prepare_source, reads_table
 from txlog.spark.rows.spread_source import SparkSource
-from txlog.spark.settings import zone_of_session
+from txlog.spark.schema import frame_schema
+from txlog.spark.settings import PLAIN_SESSION, SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.delete import DeleteSpec
@@ -39,8 +46,10 @@ from txlog.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapte
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described, names_in
+from txlog.util.logs import logger
 from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import CommitOptions, OnConflict
+from txlog.writer.write_intent import SchemaMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +60,8 @@ __all__ = [
     "Site",
     "begin_merge",
     "delete",
+    "evolving",
+    "in_session",
     "merge",
     "merge_builder",
     "run_change",
@@ -61,12 +72,16 @@ __all__ = [
 
 Done = TypeVar("Done")
 
+_COPIES_MAX = 3
+"""A source whose rows were lost is computed again, and kept on one executor more."""
+
 
 class Site(msgspec.Struct, frozen=True):
-    """The session that does the work, and the table."""
+    """The session that does the work, the table, and what the session says about changes of it."""
 
     spark: SparkSession
     open_table: OpenTable
+    settings: SessionSettings = PLAIN_SESSION
 
 
 class ChangeOptions(TypedDict, total=False):
@@ -117,7 +132,7 @@ def delete(
     """
     site, row_options = _begun(spark, uri, options)
     spec = DeleteSpec(where)
-    return _done(run_change(site, spec, row_options))
+    return _in_session(site, "delete", row_options, lambda site, options: run_change(site, spec, options))
 
 
 @explains_options(ChangeOptions)
@@ -145,7 +160,7 @@ def update(
     """
     site, row_options = _begun(spark, uri, options)
     spec = UpdateSpec(values, where)
-    return _done(run_change(site, spec, row_options))
+    return _in_session(site, "update", row_options, lambda site, options: run_change(site, spec, options))
 
 
 @explains_options(ChangeOptions)
@@ -161,6 +176,7 @@ def upsert(
     missing_columns: MissingColumns = "error",
     on_duplicate: OnDuplicate = "error",
     sequence_by: str | None = None,
+    schema_mode: SchemaMode | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
     """Update the rows of the table whose keys are in ``rows``, and insert the other rows, as one new version.
@@ -181,6 +197,8 @@ def upsert(
         on_duplicate: What happens if two of ``rows`` have the same key: "error", or "last", which keeps the last row.
             A DataFrame has no order, so "last" requires ``sequence_by``.
         sequence_by: The column whose greatest value makes a row the last of its key.
+        schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks. By default as the session
+            says by ``spark.databricks.delta.schema.autoMerge.enabled``.
         options: See `ChangeOptions`.
 
     Returns:
@@ -191,8 +209,12 @@ def upsert(
     """
     site, row_options = _begun(spark, uri, options)
     how = when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, missing_columns
-    spec = upsert_spec(keys, *how)
-    return _done(run_change(site, spec, row_options, rows))
+    spec = upsert_spec(keys, *how, schema_mode)
+
+    def change(site: Site, options: RowOptions) -> WriteResult | None:
+        return run_change(site, evolving(spec, site.settings, schema_mode), options, rows)
+
+    return _in_session(site, "merge", row_options, change)
 
 
 @explains_options(ChangeOptions)
@@ -204,6 +226,7 @@ def merge(
     *,
     source_alias: str = "source",
     target_alias: str = "target",
+    schema_mode: SchemaMode | None = None,
     **options: Unpack[ChangeOptions],
 ) -> MergeBuilder[WriteResult]:
     """Begin a merge of a DataFrame into the table. Add clauses, then call ``execute()`` (see `MergeBuilder`).
@@ -223,6 +246,8 @@ def merge(
         on: The condition or the key columns, as for `Table.merge`.
         source_alias: The name of ``source`` in conditions.
         target_alias: The name of the table in conditions.
+        schema_mode: "strict", or "merge" to add columns of ``source`` that the table lacks, as for `Table.merge`. By
+            default as the session says by ``spark.databricks.delta.schema.autoMerge.enabled``.
         options: See `ChangeOptions`.
 
     Returns:
@@ -231,7 +256,7 @@ def merge(
     Raises:
         TxlogError: ``execute()`` raises what `Table.merge` raises.
     """
-    return begin_merge(spark, uri, source, on, (source_alias, target_alias), options)
+    return begin_merge(spark, uri, source, on, (source_alias, target_alias), schema_mode, options)
 
 
 def begin_merge(
@@ -240,6 +265,7 @@ def begin_merge(
     source: DataFrame,
     on: str | Iterable[str],
     aliases: tuple[str, str],
+    schema_mode: SchemaMode | None,
     options: ChangeOptions,
     *,
     is_pinned: bool = False,
@@ -249,9 +275,12 @@ def begin_merge(
     frame = _frame(source)
 
     def run(spec: MergeSpec) -> WriteResult:
-        return _done(run_change(site, spec, row_options, frame, is_pinned=is_pinned))
+        def change(site: Site, options: RowOptions) -> WriteResult | None:
+            return run_change(site, evolving(spec, site.settings, schema_mode), options, frame, is_pinned=is_pinned)
 
-    return merge_builder(site.open_table.uri, on, *aliases, run)
+        return _in_session(site, "merge", row_options, change)
+
+    return merge_builder(site.open_table.uri, on, *aliases, run, schema_mode)
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
@@ -265,6 +294,7 @@ def upsert_spec(
     on_duplicate: OnDuplicate,
     sequence_by: str | None,
     missing_columns: MissingColumns = "error",
+    schema_mode: SchemaMode | None = None,
 ) -> UpsertSpec:
     """The arguments of `upsert` as a spec.
 
@@ -273,7 +303,7 @@ def upsert_spec(
     """
     updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
     given = names_in("keys", keys), when_matched, when_not_matched, updated, on_duplicate, sequence_by
-    how = UpsertOptions(*given, missing_columns=missing_columns)
+    how = UpsertOptions(*given, schema_mode or "strict", missing_columns=missing_columns)
     if on_duplicate == "first":
         raise InvalidInputError(
             f"{setting('on_duplicate', 'first')} does not work here, since the rows of a DataFrame have no order: keep"
@@ -289,10 +319,15 @@ def upsert_spec(
 
 
 def merge_builder(
-    uri: str, on: str | Iterable[str], source_alias: str, target_alias: str, run: Callable[[MergeSpec], Done]
+    uri: str,
+    on: str | Iterable[str],
+    source_alias: str,
+    target_alias: str,
+    run: Callable[[MergeSpec], Done],
+    schema_mode: SchemaMode | None = None,
 ) -> MergeBuilder[Done]:
     """A builder whose ``execute()`` calls ``run``."""
-    how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias)
+    how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias, schema_mode or "strict")
     return MergeBuilder(uri, how, lambda clauses: run(MergeSpec(how, clauses, ambient.now())))
 
 
@@ -328,8 +363,46 @@ def _frame(rows: object) -> Any:
     return rows
 
 
-def _done(result: WriteResult | None) -> WriteResult:
+# --- the session ----------------------------------------------------------------------------------------------------
+
+
+def in_session(settings: SessionSettings, what: str, options: RowOptions) -> RowOptions:
+    """The options of a "delete", "update" or "merge" with what the session says where they do not.
+
+    Raises:
+        UnsupportedFeatureError: The session sets what such a change cannot do.
+    """
+    settings.require(what)
+    commit = options.commit
+    note = commit.user_metadata if commit.user_metadata is not None else settings.note
+    mode = options.mode if options.mode is not None else settings.row_mode(what)
+    return replace(options, mode=mode, commit=replace(commit, user_metadata=note))
+
+
+def evolving(
+    spec: UpsertSpec | MergeSpec, settings: SessionSettings, schema_mode: SchemaMode | None
+) -> UpsertSpec | MergeSpec:
+    """The change, which adds columns to the table if the session says so and the call says nothing."""
+    if schema_mode is not None or not settings.merges_schema:
+        return spec
+    if isinstance(spec, UpsertSpec):
+        return replace(spec, upsert=replace(spec.upsert, schema_mode="merge"))
+    return replace(spec, merge=replace(spec.merge, schema_mode="merge"))
+
+
+def _in_session(
+    site: Site, what: str, options: RowOptions, change: Callable[[Site, RowOptions], WriteResult | None]
+) -> WriteResult:
+    """The result of a change with the session's settings, of which it may use up the version of its transaction."""
+    settings = SessionSettings.of(site.spark)
+    options = in_session(settings, what, options)
+    named = settings.transaction() if options.commit.app_id is None else None
+    if named is not None:
+        options = replace(options, commit=replace(options.commit, app_id=named[0], checkpoint_id=named[1]))
+    result = change(replace(site, settings=settings), options)
     assert result is not None
+    if named is not None:
+        settings.use_up_version(site.spark)
     return result
 
 
@@ -361,6 +434,35 @@ def run_change(
     Raises:
         TxlogError: What the method of `Table` raises.
     """
+    for copies in range(1, _COPIES_MAX + 1):
+        try:
+            return _run_change(site, spec, options, frame, copies, skips_empty=skips_empty, is_pinned=is_pinned)
+        except Exception as error:
+            if not lost_rows(error):
+                raise
+            uri = site.open_table.uri
+            if copies == _COPIES_MAX:
+                raise StorageError(
+                    f"Spark lost executors that held rows of the source of {spec.what}, {copies} times: nothing was"
+                    " committed. Run it again when the executors stay, or write the source to a table first, and read"
+                    " that",
+                    table=uri,
+                ) from error
+            logger.warning("%s: an executor with rows of the source is gone: %s begins again", uri, spec.what)
+    raise AssertionError
+
+
+def _run_change(
+    site: Site,
+    spec: RowSpec | SourceSpec,
+    options: RowOptions,
+    frame: DataFrame | None,
+    copies: int,
+    *,
+    skips_empty: bool,
+    is_pinned: bool,
+) -> WriteResult | None:
+    """`run_change`, once: its source is on as many executors as there are ``copies``."""
     open_table = site.open_table
 
     def source_for(state: TableState) -> tuple[Extent, SparkSource] | None:
@@ -368,12 +470,25 @@ def run_change(
             _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):
             fitted = adapted(spec.for_columns(frame.schema.names, state), state)  # type: ignore[union-attr]
-        rows, extent = prepare_source(frame, fitted, table_of_tasks(open_table, state), open_table.uri)
+        target = table_of_tasks(open_table, state)
+        rows, extent = prepare_source(frame, fitted, target, open_table.uri, copies=copies)
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
         return extent, SparkSource(site.spark, rows, extent)
 
-    return run_in_parts(open_table, spec, options, SparkWorkers(site.spark), None if frame is None else source_for)
+    def definition_for(state: TableState) -> Definition | None:
+        site.settings.require_compaction(state.metadata.configuration)
+        return None if frame is None else _columns_of(spec, to_arrow(frame_schema(frame.schema)), state)
+
+    workers = SparkWorkers(site.spark)
+    return run_in_parts(open_table, spec, options, workers, None if frame is None else source_for, definition_for)
+
+
+def _columns_of(spec: RowSpec | SourceSpec, source: pa.Schema, state: TableState) -> Definition | None:
+    """The table with the source's new columns, if the change adds them."""
+    if isinstance(spec, UpsertSpec):
+        return added_columns(state, source, spec.upsert)
+    return columns_of_merge(state, source, spec.merge, spec.clauses) if isinstance(spec, MergeSpec) else None
 
 
 def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableState, uri: str) -> None:

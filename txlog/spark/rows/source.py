@@ -1,13 +1,15 @@
 """The source of a row change in Spark: it is materialized once, and its keys are checked.
 
 In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. From then on Spark's storage holds the
-rows, so they are not recomputed; if an executor with some of them is lost, the job fails. Every row has a fixed number.
+rows, so they are not recomputed. If an executor with some of them is lost, the job fails; `lost_rows` knows the error,
+and the caller prepares the source again. Every row has a fixed number.
 The driver receives counts, one repeated key, and the least and greatest keys, and the rows themselves only if the
 source is small.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "reads_table"]
+__all__ = ["DATA", "KEYS", "NUMBER", "lost_rows", "part_source", "prepare_source", "reads_table"]
 
 SMALL_BYTES = 4 << 20
 """A source of at most this size is sent to every task and to the driver as a whole; a larger one is joined in Spark."""
@@ -44,6 +46,7 @@ NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
 the row as a struct."""
 
 _SAIL_FOLDER = "execution.checkpoint.path"
+_LOST = re.compile(r"Checkpoint block rdd_\d+_\d+ not found")
 
 
 def reads_table(frame: DataFrame, uri: str) -> bool:
@@ -59,7 +62,14 @@ def reads_table(frame: DataFrame, uri: str) -> bool:
     return of_jvm is not None and name_in_plans(uri) in of_jvm.queryExecution().analyzed().toString()
 
 
-def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table: str) -> tuple[DataFrame, Extent]:
+def lost_rows(error: Exception) -> bool:
+    """Whether Spark raised this because rows of a materialized source were on an executor that is gone."""
+    return _LOST.search(str(error)) is not None
+
+
+def prepare_source(
+    frame: DataFrame, spec: SourceSpec, target: TaskTable, table: str, *, copies: int = 1
+) -> tuple[DataFrame, Extent]:
     """Materialize the rows of ``frame`` once.
 
     Args:
@@ -67,6 +77,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
         spec: The change.
         target: The table's definition.
         table: The table's URI, for errors.
+        copies: On how many executors the rows are kept, 1 to 3.
 
     Returns:
         A DataFrame with the columns `NUMBER`, `SIZE`, `KEYS` and `DATA`, and what the driver knows about it.
@@ -92,14 +103,14 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
         # The numbers of the rows are in the order of a sequence that the table does not store.
         ordered = frame if beside is None else frame.orderBy(backquoted(beside))
         keying = _keying(frame.columns, shape, table, beside, is_upsert=isinstance(spec, UpsertSpec))
-        keyed = _kept(_numbered(ordered).mapInArrow(keying, _spark_type_of(shape)))
+        keyed = _kept(_numbered(ordered).mapInArrow(keying, _spark_type_of(shape)), copies)
         facts, ends = _facts(keyed, shape, spec)
         num_given = num_rows = facts["rows"]
         if spec.needs_distinct_keys:
             _refuse_bad_keys(facts, shape, spec, table)
             num_rows = facts["keys"]
             if num_rows < num_given:
-                keyed = _last_of_each_key(keyed, spec, shape)
+                keyed = _kept(_last_of_each_key(keyed, spec, shape), copies)
         few = None
         if facts["bytes"] <= SMALL_BYTES:
             few = part_source(keyed.select(NUMBER, DATA).toArrow())
@@ -115,13 +126,17 @@ def _numbered(frame: DataFrame) -> DataFrame:
     return placed.select("*", F.monotonically_increasing_id().alias(NUMBER))
 
 
-def _kept(frame: DataFrame) -> DataFrame:
-    """The rows, computed now and only once, and kept by the engine.
+def _kept(frame: DataFrame, copies: int) -> DataFrame:
+    """The rows, computed now and only once, and kept by the engine, on as many executors as there are ``copies``.
 
     Raises ``InvalidInputError`` if this is a Sail server that was not told where to keep them.
     """
+    from pyspark import StorageLevel
+
     try:
-        return frame.localCheckpoint()
+        if copies == 1:
+            return frame.localCheckpoint()
+        return frame.localCheckpoint(storageLevel=StorageLevel(True, False, False, False, copies))
     except Exception as error:
         if _SAIL_FOLDER not in str(error):
             raise
@@ -294,4 +309,4 @@ def _last_of_each_key(keyed: DataFrame, spec: SourceSpec, shape: SourceShape) ->
     )  # without one, `_refuse_bad_keys` has raised, or the numbers have its order
     by = [F.col(NUMBER).desc()] if sequence is None else [sequence.desc(), F.col(NUMBER).desc()]
     ranked = keyed.withColumn("rank", F.row_number().over(Window.partitionBy(KEYS).orderBy(*by)))
-    return _kept(ranked.where("rank = 1").drop("rank"))
+    return ranked.where("rank = 1").drop("rank")
