@@ -99,6 +99,34 @@ def test_rows_are_changed_in_tasks(spark: SparkSession, tmp_path: Path) -> None:
     assert {row["id"]: row["n"] for row in rows} == {1: 101, 2: 2, 3: 3, 4: 4, 5: 50, 6: 60, 7: 70}
 
 
+def test_the_settings_and_views_of_the_session_reach_what_the_driver_runs(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    save(spark.range(3), path)
+    spark.range(2, 4).selectExpr("id", "id * 10 as more").createOrReplaceTempView("changes")
+    delta = "spark.databricks.delta"
+    settings = {
+        f"{delta}.write.txnAppId": "job",
+        f"{delta}.write.txnVersion": "1",
+        f"{delta}.write.txnVersion.autoReset.enabled": "true",
+        f"{delta}.schema.autoMerge.enabled": "true",
+        f"{delta}.commitInfo.userMetadata": "ticket 7",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        merge = f"merge into delta.`{path}` t using changes s on t.id = s.id when matched then update set *"
+        txlog.spark.sql(spark, f"{merge} when not matched then insert *")
+        assert spark.conf.get(f"{delta}.write.txnVersion", None) is None
+        spark.conf.set(f"{delta}.write.txnVersion", "1")
+        txlog.spark.update(spark, path, {"id": "id + 100"})
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    table = txlog.Table.open(path)
+    assert {row["id"]: row["more"] for row in table.to_arrow().to_pylist()} == {0: None, 1: None, 2: 20, 3: 30}
+    assert (table.version, table.history(1)[0]["userMetadata"]) == (1, "ticket 7")
+
+
 def test_error_from_gives_the_txlog_error_type_of_a_refused_write(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(3), tmp_path / "t")
     with pytest.raises(Exception, match="mergeSchema") as caught:

@@ -29,10 +29,12 @@ from txlog.spark import spark_workers
 from txlog.spark.rows import source, spread_source
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["FAULTS", "WORKS", "at_each_report", "dies_twice", "fails_twice", "waits"]
+__all__ = ["FAULTS", "LOST_ROWS", "WORKS", "at_each_report", "dies_twice", "fails_twice", "waits"]
 
+LOST_ROWS = "upsert of lost rows"
 Fault = Callable[[], None]
 MODULES = (spark_workers, spread_source)
 
@@ -125,6 +127,22 @@ def executor_dies(flag: str) -> None:
         Path(f"{flag}.again").touch()
 
 
+def upsert_of_lost_rows(spark: SparkSession, uri: str, flag: str) -> None:
+    """The executor dies that has computed a part of the source, as it computes another part."""
+    rows = spark.createDataFrame(source_rows(txlog.Table.open(uri)))
+
+    def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        for batch in batches:
+            if TaskContext.get().partitionId() == 3:
+                time.sleep(2)
+                executor_dies(flag)
+            yield batch
+
+    txlog.spark.upsert(spark, uri, rows.repartition(4, "id").mapInArrow(dying, rows.schema), "id")
+
+
 FAULTS = {"slow": is_slow, "executor dies": executor_dies}
 """What a cluster's tasks meet."""
 
@@ -160,8 +178,13 @@ def cluster(fault: str, folder: str) -> None:
             "spark.speculation.task.duration.threshold": "3s",
         },
     )
-    for name, work in WORKS.items():
-        with at_each_report(partial(FAULTS[fault], f"{folder}/{name}.flag")):
+    faults = {name: at_each_report(partial(FAULTS[fault], f"{folder}/{name}.flag")) for name in WORKS}
+    works = dict(WORKS)
+    if fault == "executor dies":
+        faults[LOST_ROWS] = contextlib.nullcontext()  # type: ignore[assignment]
+        works[LOST_ROWS] = partial(upsert_of_lost_rows, flag=f"{folder}/{LOST_ROWS}.flag")
+    for name, work in works.items():
+        with faults[name]:
             try:
                 work(spark, f"{folder}/{name}")
             except Exception as error:
