@@ -183,7 +183,7 @@ def test_a_setting_does_what_it_does_in_sparks_delta(
         prepared(tmp_path / "as it was")
         error, _, ours = outcome(session, tmp_path / "ours", setting, door, by_delta=False)
         refusal = None if error is None else error_from(error)
-        assert isinstance(refusal, txlog.TxlogError), error
+        assert isinstance(refusal, txlog.TxlogError), str(error)
         assert list(SETTINGS[setting])[-1] in str(refusal)
         assert ours == (visible(tmp_path / "as it was", setting), None)
         return
