@@ -525,7 +525,7 @@ def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> Non
             assert str(found[0][0]) == str(found[0][1]) or kind.startswith(("timestamp", "decimal"))
             assert txlog.sql(f"delete from t{number} where v = :v", catalog, {"v": value}).metrics
     for value in (Decimal("NaN"), Decimal("Infinity"), object()):
-        with pytest.raises(InvalidInputError, match="Invalid :v"):
+        with pytest.raises(InvalidInputError, match=":v"):
             txlog.sql("select :v", catalog, {"v": value})
 
 

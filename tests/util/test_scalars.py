@@ -79,7 +79,7 @@ NO_VALUE: list[Any] = [
     pa.scalar(dt.time(1)),
     dt.timedelta(1),
     dt.time(1),
-    decimal.Decimal("sNaN"),
+    *(decimal.Decimal(text) for text in ("sNaN", "NaN", "Infinity")),
 ]
 
 

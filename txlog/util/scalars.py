@@ -59,8 +59,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _finite(value: decimal.Decimal) -> decimal.Decimal | float:
-    return value if value.is_finite() else float(value)
+def _finite(value: decimal.Decimal) -> decimal.Decimal:
+    if not value.is_finite():
+        raise ValueError("a decimal column holds neither NaN nor infinity: pass a float, such as float('nan')")
+    return value
 
 
 def _of_numpy(value: Any) -> Any:
