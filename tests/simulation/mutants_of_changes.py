@@ -21,7 +21,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def writes_every_change_of_a_key(patch: pytest.MonkeyPatch) -> None:
     """A row that is new and changed in one checkpoint is there twice."""
-    patch.setattr(change_buffer, "collapse", lambda changes, keys, merge: changes)
+    patch.setattr(change_buffer, "collapse", lambda changes, *_, **__: changes)
     patch.setattr(staged_keys, "_latest", lambda codes, *rest: np.ones(len(codes), dtype=bool))
 
 
