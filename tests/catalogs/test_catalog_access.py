@@ -18,9 +18,10 @@ from txlog.catalogs.unity.catalog import UnityCatalog
 from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials
 from txlog.catalogs.unity.messages import LoadedTable
-from txlog.errors import AccessError, TableNotFoundError
+from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.store.object_client import Location, ObjectClient
 from txlog.store.options import Cloud, StorageOptions
+from txlog.store.retry import RetryPolicy
 from txlog.testing.unity_server import Switches, UnityServer
 from txlog.util import ambient
 
@@ -141,6 +142,17 @@ def test_a_request_that_got_no_answer_is_repeated_only_if_it_reads(server: Unity
             with pytest.raises(Unanswered) as raised:
                 client.send("POST", path, LoadedTable, {"requirements": [], "updates": []})
             assert (raised.value.was_sent, asked) == (True, ["POST"])
+
+
+def test_an_answer_that_cannot_be_understood_is_not_asked_for_all_day(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_answered", lambda *_: (200, {"metadata": 7}))
+    table_path, client = TableName(*NAME.split(".")).path, UnityClient(server.uri, SECRET)
+    asked = len(server.requests)
+    with pytest.raises(StorageError, match="cannot be understood"):
+        client.get(table_path, LoadedTable, policy=RetryPolicy(total_timeout=1800.0))
+    assert len(server.requests) - asked == 3
 
 
 def test_a_connection_that_was_idle_for_long_is_not_used_again(server: UnityServer) -> None:

@@ -47,6 +47,7 @@ _ROOT = "/api/2.1/unity-catalog"
 _TIMEOUT_S = 60.0
 _IDLE_MAX_S = 4.0  # a server may close a connection that is idle for longer, just when a request is sent
 _ANSWER_BYTES_MAX = 64 << 20
+_SENSELESS_MAX = 2  # answers that cannot be understood are asked for again
 _WAIT_MAX_S = 5.0  # a server that is started again is away for a minute
 _PATIENCE = RetryPolicy(total_timeout=120.0)
 """For how long a read is repeated where no table's policy says so, as of names: a restart takes a minute at most."""
@@ -65,11 +66,12 @@ class Refused(Exception):
 
 
 class Unanswered(Exception):
-    """No answer, or one that says nothing about what happened. Unless it ``was_sent``, nothing did."""
+    """No answer, or one that says nothing about what happened. Unless it ``was_sent``, nothing did. An answer that
+    ``makes_no_sense`` will hardly make more of it later."""
 
-    def __init__(self, message: str, *, was_sent: bool = True) -> None:
+    def __init__(self, message: str, *, was_sent: bool = True, makes_no_sense: bool = False) -> None:
         super().__init__(message)
-        self.was_sent = was_sent
+        self.was_sent, self.makes_no_sense = was_sent, makes_no_sense
 
 
 class TableName(msgspec.Struct, frozen=True):
@@ -178,6 +180,8 @@ class UnityClient:
                 return self.send(method, path, kind, body)
             except Unanswered as error:
                 why: Exception = error
+                if error.makes_no_sense and pacing.attempts > _SENSELESS_MAX:
+                    break
             except Refused as error:
                 if error.status != 429:
                     raise
@@ -203,7 +207,7 @@ class UnityClient:
             try:
                 return decoded(raw, kind)
             except msgspec.MsgspecError as error:
-                raise Unanswered(f"the answer cannot be understood: {error}") from None
+                raise Unanswered(f"the answer cannot be understood: {error}", makes_no_sense=True) from None
         try:
             refusal = decoded(raw, Refusal)
         except msgspec.MsgspecError:
