@@ -146,7 +146,7 @@ def test_a_commit_whose_answers_are_all_lost_is_unknown_and_is_resolved(server: 
     created(server)
     table = opened(server, QUICK)
     server.switches.cut = lambda method, path, body: "before" if method == "POST" else None
-    with pytest.raises(CommitStateUnknownError) as raised:
+    with pytest.raises(CommitStateUnknownError, match="the store's last answer: ") as raised:
         table.append(ROW)
     server.switches.cut = None
     assert raised.value.table == f"uc://{NAME}"  # its location would not open it

@@ -35,7 +35,7 @@ from txlog.errors import (
 )
 from txlog.protocol.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.protocol.log_names import STAGED, staged_name, staged_version
-from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip
+from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
 from txlog.util import ambient
@@ -292,6 +292,7 @@ class CatalogLog:
             answer = self._client.send("POST", self._name.path, LoadedTable, self._request(attempt, commit, known))
         except Unanswered as error:
             logger.debug("%s: no answer to version %d: %s", self._name, version, error)
+            last_answer.words = str(error)
             return PutOutcome.UNKNOWN if error.was_sent else PutOutcome.BLOCKED
         except Refused as error:
             return self._after_refusal(error, version)
@@ -583,6 +584,7 @@ class CatalogLog:
             answer = self._client.send("POST", f"{self._name.schema_path}/tables", LoadedTable, request)
         except Unanswered as error:
             logger.debug("%s: the answer to its creation was lost: %s", self._name, error)
+            last_answer.words = str(error)
             return PutOutcome.UNKNOWN
         except Refused as error:
             if error.status == 429:
