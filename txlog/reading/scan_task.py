@@ -228,7 +228,7 @@ class TaskReader:
                     texts = indexed_columns(metadata, self._texts)
                 options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
                 with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
-                    _check_rows(row_count(parquet.metadata), source.size(), task.num_records)
+                    _check_rows(parquet.metadata, source.size(), task.num_records)
                     yield from self._read(task, parquet, footer, at)
         except MemoryError as error:
             message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
@@ -317,14 +317,15 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
     return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
 
 
-def _check_rows(rows: int, size_bytes: int, num_records: int | None) -> None:
+def _check_rows(metadata: Any, size_bytes: int, num_records: int | None) -> None:
     """Raise if the footer claims an impossible number of rows and no column is read that would disprove it, or another
     one than the log."""
     rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
-    if not 0 <= rows <= rows_max:
-        raise CorruptLogError(
-            f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}"
-        )
+    for rows in (metadata.num_rows, row_count(metadata)):
+        if not 0 <= rows <= rows_max:
+            raise CorruptLogError(
+                f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}"
+            )
     if num_records is not None and num_records != rows:
         raise CorruptLogError(f"a data file has {rows} rows, and its statistics in the log say {num_records}")
 
