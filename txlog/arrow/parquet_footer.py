@@ -10,6 +10,7 @@ Thrift's generated code writes counts as damaged, so this module and pyarrow rea
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
@@ -50,8 +51,7 @@ def check_footer(footer: bytes, metadata: Any) -> tuple[bool, ...]:
     for passed, found in _passed:
         if passed == footer:
             return found
-    schema = metadata.schema
-    leaves = [_Leaf(schema.column(at)) for at in range(metadata.num_columns)]
+    leaves = _leaves(metadata.schema)
     end = len(footer) - 8
 
     def chunks(body: bytes, at: int, field: int) -> int:
@@ -113,6 +113,18 @@ def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
         for at in range(metadata.num_columns)
         if (name := schema.column(at).path) in names and all(_is_indexed(group.column(at)) for group in groups)
     ]
+
+
+def _leaves(schema: Any) -> list[_Leaf]:
+    """What checks the chunks of each leaf, kept from file to file: the files of a table mostly have one schema."""
+    known = getattr(_of_thread, "leaves", None)
+    if known is None or not known[0].equals(schema):
+        known = _of_thread.leaves = schema, [_Leaf(schema.column(at)) for at in range(len(schema))]
+    leaves: list[_Leaf] = known[1]
+    return leaves
+
+
+_of_thread = threading.local()
 
 
 def _is_indexed(chunk: Any) -> bool:
