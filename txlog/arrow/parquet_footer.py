@@ -10,7 +10,6 @@ Thrift's generated code writes counts as damaged, so this module and pyarrow rea
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
@@ -88,6 +87,8 @@ def check_footer(footer: bytes, metadata: Any) -> tuple[bool, ...]:
     except IndexError:
         raise _damaged("it ends too early") from None
     result = tuple(states_order)
+    _idle.append((metadata.schema, leaves))
+    del _idle[:-_IDLE_MAX]
     if len(footer) <= _KEPT_BYTES:
         _passed = (*_passed[-3:], (footer, result))
     return result
@@ -116,15 +117,21 @@ def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
 
 
 def _leaves(schema: Any) -> list[_Leaf]:
-    """What checks the chunks of each leaf, kept from file to file: the files of a table mostly have one schema."""
-    known = getattr(_of_thread, "leaves", None)
-    if known is None or not known[0].equals(schema):
-        known = _of_thread.leaves = schema, [_Leaf(schema.column(at)) for at in range(len(schema))]
-    leaves: list[_Leaf] = known[1]
+    """What checks the chunks of each leaf, kept from file to file: the files of a table mostly have one schema.
+
+    Nobody else has them until they are in `_idle` again.
+    """
+    try:
+        known, leaves = _idle.pop()
+    except IndexError:
+        known = None
+    if known is None or not known.equals(schema):
+        leaves = [_Leaf(schema.column(at)) for at in range(len(schema))]
     return leaves
 
 
-_of_thread = threading.local()
+_idle: list[tuple[Any, list[_Leaf]]] = []
+_IDLE_MAX = 8
 
 
 def _is_indexed(chunk: Any) -> bool:
