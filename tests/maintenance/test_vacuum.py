@@ -721,6 +721,19 @@ def test_files_that_no_commit_names_in_a_former_partition_folder_are_deleted_as_
     assert set(orphans) <= set(table.vacuum(0, force=True).paths)
 
 
+def test_a_former_partition_column_that_only_removed_files_tell_of_is_known_to_a_vacuum(tmp_path: Path) -> None:
+    table, removed = _repartitioned(tmp_path, "_p")
+    table.create_checkpoint()
+    for version in range(removed + 1):
+        Path(table.uri, "_delta_log", f"{version:020}.json").unlink()
+    (path,) = _files_with(table, "secret")
+    table = txlog.Table.open(table.uri)
+    assert [each.until_ms is not None for each in table.check_deleted(removed).remains if each.path == path] == [True]
+    assert path in table.vacuum(0, force=True).paths
+    assert not _files_with(table, "secret")
+    assert table.to_arrow()["id"].to_pylist() == [9]
+
+
 def test_what_no_vacuum_deletes_is_not_promised_away(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))

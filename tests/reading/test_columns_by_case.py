@@ -54,7 +54,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> txlog.Table:
 
 
 def rows(table: txlog.Table) -> list[Any]:
-    return sorted(table.to_arrow().to_pylist(), key=lambda row: (row["key"], row["KEY"]))
+    return sorted(table.to_arrow().to_pylist(), key=lambda row: (row["key"], row.get("KEY")))
 
 
 READS: dict[str, Callable[[txlog.Table], Any]] = {
@@ -87,6 +87,10 @@ DOUBTFUL: dict[str, Callable[[txlog.Table], Any]] = {
     "delete": lambda table: table.delete("Key = 6"),
     "update": lambda table: table.update({"Key": "1"}),
     "upsert": lambda table: table.upsert(ROWS, keys=["Key"]),
+    "alter": lambda table: table.alter_column("Key", comment="x"),
+    "move": lambda table: table.alter_column("s", after="Key"),
+    "cluster by": lambda table: table.cluster_by(["Key"]),
+    "constraint": lambda table: table.add_constraint("c", "Key > 0"),
 }
 
 
@@ -100,6 +104,27 @@ def test_a_member_that_fits_several_is_an_error_and_one_by_the_letter_is_not(tab
     assert table.count("s.aa = 5") == table.count("S.AA = 6") == 1
     with pytest.raises(txlog.errors.InvalidInputError, match="may be any of aa, AA"):
         table.count("s.aA = 1")
+    with pytest.raises(txlog.errors.InvalidInputError, match="may be any of aa, AA"):
+        table.alter_column("s.aA", comment="x")
+
+
+def schema_in_log(table: txlog.Table) -> Any:
+    log = sorted(Path(table.uri, "_delta_log").glob("*.json"))[-1]
+    (found,) = [each["metaData"] for each in map(json.loads, log.read_text().splitlines()) if "metaData" in each]
+    return json.loads(found["schemaString"])["fields"]
+
+
+def test_a_change_of_the_definition_changes_what_is_named_by_the_letter(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.alter_column("s.AA", comment="this")
+    assert [each["metadata"] for each in schema_in_log(table)[2]["type"]["fields"]] == [{}, {"comment": "this"}]
+    table.alter_column("key", after="KEY")
+    table.alter_column("s", after="KEY")
+    assert [each["name"] for each in schema_in_log(table)] == ["KEY", "s", "key"]
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    table.rename_column("s.AA", "kept")
+    table.drop_columns(["s.kept", "KEY"])
+    assert rows(table) == [{"s": {"aa": 1}, "key": 1}, {"s": {"aa": 5}, "key": 5}]
 
 
 def test_changes_change_the_column_that_is_named_by_the_letter(table: txlog.Table) -> None:
@@ -137,3 +162,18 @@ def test_a_file_without_one_of_them_has_nulls_there(tmp_path: Path) -> None:
     table = txlog.Table.open(str(tmp_path))
     assert table.to_arrow(columns=["KEY"])["KEY"].to_pylist() == [None, 6]
     assert table.to_dataset().to_table(columns=["KEY"])["KEY"].to_pylist() == [None, 6]
+
+
+def test_a_file_whose_columns_both_fit_a_column_in_other_case_is_an_error(tmp_path: Path) -> None:
+    """Nobody can say which one it is."""
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("key", pa.int64())]))
+    table.append(pa.table({"key": [1]}))
+    (path,) = table.files()["path"].to_pylist()
+    (old,) = table.files()["size"].to_pylist()
+    pq.write_table(pa.table({"Key": [1], "KEY": [2]}), tmp_path / "t" / path)
+    log = tmp_path / "t" / "_delta_log" / f"{1:020}.json"
+    log.write_text(log.read_text().replace(f'"size":{old}', f'"size":{(tmp_path / "t" / path).stat().st_size}'))
+    table = txlog.Table.open(table.uri)
+    for read in (table.to_arrow, lambda: table.to_dataset().to_table()):
+        with pytest.raises(txlog.errors.TxlogError, match="matches several columns of the file: Key, KEY"):
+            read()

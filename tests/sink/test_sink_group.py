@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import pickle
 import sys
 from collections.abc import Callable, Sequence
@@ -13,12 +14,15 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import txlog
+from txlog.cli.app import app
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.log_names import commit_name
 from txlog.sink.checkpoint_commits import GivenUp
+from txlog.sink.inspection import applications
 from txlog.sink.recovery import Recovery
 from txlog.sink.staging import StagedCheckpoint
 from txlog.store.table_store import TableStore
@@ -234,6 +238,16 @@ def test_a_checkpoint_that_not_all_tables_were_sealed_for_lands_in_none(tables: 
     sealed(sinks, group, 1)
     group.commit(1)
     assert in_every(tables, 1)
+
+
+def test_what_a_discard_notes_in_a_table_is_no_application_to_operators(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    assert group.discard(1)
+    assert [txlog.Table.open(table.uri).history(1)[0]["operation"] for table in tables].count("DISCARD CHECKPOINT") == 1
+    for table in tables:
+        assert applications(OpenTable(table._open_table.store)) == []
+        assert json.loads(CliRunner().invoke(app, ["sinks", table.uri, "--json"]).stdout) == []
 
 
 def test_a_recovery_ends_what_one_table_has_and_the_others_lack(tables: list[txlog.Table]) -> None:

@@ -104,6 +104,7 @@ REFUSALS: list[tuple[str, int, str, str, str, str]] = [
     ("s3", 403, "AccessDenied", _xml("AccessDenied"), "forbidden", "s3:ListBucket"),
     ("s3", 400, "KMS.DisabledException", _xml("KMS.DisabledException"), "forbidden", "key service"),
     ("s3", 400, "KMS.KMSInvalidStateException", _xml("KMS.KMSInvalidStateException"), "forbidden", "key service"),
+    ("s3", 409, "KMS.DisabledException", _xml("KMS.DisabledException"), "forbidden", "key service"),
     ("s3", 400, "InvalidRequest", _xml("InvalidRequest"), "", "its words say why"),
     ("s3", 400, "AuthorizationHeaderMalformed", _xml("AuthorizationHeaderMalformed"), "", "region"),
     ("s3", 404, "NoSuchBucket", _xml("NoSuchBucket"), "", "no such bucket"),

@@ -359,7 +359,7 @@ def test_a_value_that_is_not_a_location_is_refused(location: object) -> None:
         ("https://storage.googleapis.com/bucket/p/t", "gs://bucket/p/t"),
         ("http://user:hidden@localhost:9000/bucket/t", "endpoint_url"),
         ("dbfs:/mnt/t", "/dbfs/mnt/t"),
-        ("dbfs:/Volumes/c/s/v/t", "/Volumes/c/s/v/t"),
+        ("dbfs:/Volumes/c/s/v/t", "use the path /Volumes/c/s/v/t;"),
         ("s3n://bucket/t", "s3://bucket/t"),
         ("s3n://key:hidden@bucket/t", "s3://bucket/path"),
         ("s3:bucket/t", "s3://bucket/path"),

@@ -94,7 +94,7 @@ def test_a_size_and_a_time_that_are_no_integers_are_the_numbers_that_they_say(
     assert txlog.Table.open(uri).to_arrow() == deltalake.DeltaTable(uri).to_pyarrow_table() == rows
 
 
-@pytest.mark.parametrize("written", [0.5, "many", -1, "-1", [], 2.0**64])
+@pytest.mark.parametrize("written", [0.5, "many", -1, "-1", "--1", "+-1", "1_0", [], 2.0**64])
 def test_a_size_that_is_no_number_is_refused(written: Any, tmp_path: Path) -> None:
     action = add(tmp_path / "t", pa.table({"id": [1]}), size=written)
     uri = made(tmp_path / "t", [protocol(), metadata(field("id")), action])
@@ -145,6 +145,19 @@ def test_only_writes_that_must_compute_a_column_of_now_are_refused(sql: str, tmp
         with pytest.raises(txlog.errors.UnsupportedFeatureError, match="cannot compute the generated column at"):
             refused()
     assert txlog.Table.open(table.uri).version == version
+
+
+def test_a_write_is_refused_that_changes_what_a_column_of_now_follows_from_by_way_of_another(tmp_path: Path) -> None:
+    through = field("b", **{"delta.generationExpression": "a + 1"})
+    until = field("until", "date", **{"delta.generationExpression": "date_add(now(), b)"})
+    day = pa.array([0], pa.date32())
+    rows = pa.table({"a": [1], "b": [2], "until": day, "c": [1]})
+    columns = metadata(field("a"), through, until, field("c"))
+    table = txlog.Table.open(made(tmp_path / "t", [protocol(1, 4), columns, add(tmp_path / "t", rows)]))
+    for refused in (lambda: table.update({"a": "a + 1"}), lambda: table.update({"a": "5"}, where="b = 2")):
+        with pytest.raises(txlog.errors.UnsupportedFeatureError, match="cannot compute the generated column until"):
+            refused()
+    assert deltalake.DeltaTable(table.uri).to_pyarrow_table() == rows
 
 
 def test_a_column_without_a_name_is_named_as_such(tmp_path: Path) -> None:

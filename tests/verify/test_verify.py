@@ -480,6 +480,23 @@ def test_files_that_a_writer_replaces_and_a_vacuum_deletes_during_a_check_are_no
     assert [each.rule for each in found.findings] == ["missing-file"], "what the newest version needs, too"
 
 
+def test_a_vector_that_a_writer_replaces_and_a_vacuum_deletes_during_a_check_is_no_finding(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint", properties={"delta.enableDeletionVectors": "true"})
+    table.append(pa.table({"id": range(100)}))
+    table.delete("id = 2")
+    (old,) = Path(table.uri).glob("**/deletion_vector_*.bin")
+
+    def delete_more() -> None:
+        table.delete("id = 3")
+        table.vacuum(retention_hours=0, force=True)
+
+    found = table.verify(footers=True, workers=Meanwhile(delete_more))
+    assert not old.exists()
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, *range(4, 100)]
+    assert table.files().num_rows == 1, "the file stays: only its vector is another"
+    assert (found.findings, found.version, table.version > found.version) == ((), 2, True)
+
+
 def test_a_property_of_txlog_that_does_nothing_is_a_warning(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", "id bigint", properties={"mine": "x", "txlog.groupCommit": "true"})
     commit = Path(table.uri, "_delta_log", f"{0:020}.json")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import pickle
 import re
+import zoneinfo
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.expressions.evaluate import evaluate
 from txlog.protocol.actions import Metadata
-from txlog.protocol.schema import LONG, STRING, VOID, Array, Field, Struct, schema_to_json
+from txlog.protocol.schema import DATE, LONG, STRING, TIMESTAMP, VOID, Array, Field, Struct, schema_to_json
 from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
 
 SCHEMA = Struct((Field("id", LONG), Field("day", STRING)))
@@ -88,3 +92,31 @@ def test_random_prefixes_take_the_place_of_partition_directories() -> None:
 def test_a_schema_given_is_not_parsed_again() -> None:
     broken = Metadata("id", json.dumps("not a schema"), (), {}, {})
     assert WritePlan.of(broken, table="t", schema=SCHEMA).schema is SCHEMA
+
+
+def test_a_plan_in_another_zone_computes_columns_and_defaults_in_that_zone() -> None:
+    fields = (
+        Field("at", TIMESTAMP),
+        Field("day", STRING, metadata={"delta.generationExpression": "cast(cast(at as date) as string)"}),
+        Field("noon", TIMESTAMP, metadata={"CURRENT_DEFAULT": "timestamp'2024-01-01 12:00:00'"}),
+        Field("today", DATE, metadata={"CURRENT_DEFAULT": "current_date()"}),
+    )
+    found = Metadata("t", schema_to_json(Struct(fields)), (), {}, {"provider": "parquet"})
+    moment = datetime.datetime(2024, 5, 6, 20, tzinfo=datetime.timezone.utc)
+    rows = pa.record_batch({"at": pa.array([moment], pa.timestamp("us", "UTC"))})
+    for name in ("Asia/Tokyo", "America/Los_Angeles"):
+        zone = zoneinfo.ZoneInfo(name)
+        computed = WritePlan.of(found, table="t").in_zone(name).computed
+        assert computed is not None
+        day = str(moment.astimezone(zone).date())
+        assert computed.generated[0].of(rows).to_pylist() == [day]
+        for each in (computed, computed.at(moment)):
+            noon = each.default_of("noon")
+            assert noon is not None
+            assert evaluate(noon, rows).to_pylist() == [datetime.datetime(2024, 1, 1, 12, tzinfo=zone)]
+        today = computed.at(moment).default_of("today")
+        assert today is not None
+        assert evaluate(today, rows).to_pylist() == [moment.astimezone(zone).date()]
+        wrong = rows.append_column("day", pa.array(["2000-01-01"]))
+        with pytest.raises(InvalidInputError, match=f"times are in {name}"):
+            computed.check(computed.generated, wrong)

@@ -33,7 +33,7 @@ from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState
 from txlog.protocol.actions import Action, AddFile, SetTransaction, action_from_json, action_to_json
 from txlog.protocol.paths import canonical_path, resolve_data_path
-from txlog.protocol.wire import read_plain_map, read_size, read_text
+from txlog.protocol.wire import read_long, read_plain_map, read_size, read_text
 from txlog.util.lazy import pattern
 from txlog.writer import sealed_json
 
@@ -154,6 +154,9 @@ def _action(line: Any) -> Action:
     if type(action) is SetTransaction:
         return action
     if type(action) is AddFile and action.data_change and _is_new_and_below(action):
+        # The logs of others may have them as text or floats; no txlog writes an intent so.
+        read_size(line["add"]["size"])
+        read_long(line["add"]["modificationTime"])
         return action
     raise ValueError("an intent may only add new files below the table's folder, and set application versions")
 

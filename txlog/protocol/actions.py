@@ -17,12 +17,12 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.wire import (
     INT64_MAX,
     ActionError,
+    Configuration,
     FileSize,
     FileTime,
     Format,
     Int32,
     Long,
-    PlainMap,
     Size,
     TextMap,
     WireAction,
@@ -105,7 +105,7 @@ class Metadata(WireAction, frozen=True):
     id: str
     schema_string: str
     partition_columns: tuple[str, ...]
-    configuration: PlainMap
+    configuration: Configuration
     format: Format
     name: str | None = None
     description: str | None = None

@@ -106,13 +106,14 @@ def moved(schema: Struct, path: ColumnPath, after: str | None) -> Struct:
         others = [each for each in parent.fields if each.name != name]
         if after is None:
             return Struct((field, *others))
-        at = next((at for at, each in enumerate(others) if fold_name(each.name) == fold_name(after)), None)
-        if at is None:
+        found = Struct(tuple(others)).find(after)
+        if found is None:
             neighbors = ", ".join(each.name for each in others) or "none"
             raise InvalidInputError(
                 f"there is no column {after!r} next to {path_text(path)}; its neighbors: {neighbors}"
             )
-        return Struct((*others[: at + 1], field, *others[at + 1 :]))
+        at = others.index(found) + 1
+        return Struct((*others[:at], field, *others[at:]))
 
     return _with_struct(schema, path, changed)
 
@@ -124,26 +125,27 @@ def _spelled(schema: Struct, path: ColumnPath, given: str) -> ColumnPath:
     here: DataType = schema
     found: list[str] = []
     for name in path:
-        names = _names_in(here)
-        spelled = next((each for each in names if fold_name(each) == fold_name(name)), None)
-        if spelled is None:
+        parts = _parts_of(here)
+        inner = parts.find(name)
+        if inner is None:
             owner = f"{path_text(tuple(found))}, a {type_name(here)}," if found else "the table"
-            raise InvalidInputError(f"there is no column {given!r}: {owner} has {', '.join(names) or 'no fields'}")
-        inner = _inside(here, spelled)
-        here = inner.type if isinstance(inner, Field) else inner
-        found.append(spelled)
+            raise InvalidInputError(
+                f"there is no column {given!r}: {owner} has {', '.join(parts.names) or 'no fields'}"
+            )
+        here = inner.type
+        found.append(inner.name)
     return tuple(found)
 
 
-def _names_in(data_type: DataType) -> tuple[str, ...]:
+def _parts_of(data_type: DataType) -> Struct:
     match data_type:
         case Struct():
-            return data_type.names
-        case Array():
-            return ("element",)
-        case Map():
-            return ("key", "value")
-    return ()
+            return data_type
+        case Array(element):
+            return Struct((Field("element", element),))
+        case Map(key, value):
+            return Struct((Field("key", key), Field("value", value)))
+    return Struct(())
 
 
 def _inside(data_type: DataType, name: str) -> DataType | Field:

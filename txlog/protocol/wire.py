@@ -17,12 +17,12 @@ import msgspec
 __all__ = [
     "INT64_MAX",
     "ActionError",
+    "Configuration",
     "FileSize",
     "FileTime",
     "Format",
     "Int32",
     "Long",
-    "PlainMap",
     "Size",
     "TextMap",
     "WireAction",
@@ -121,11 +121,15 @@ def read_text_map(value: Any) -> dict[str, str | None]:
 
 
 def read_plain_map(value: Any) -> dict[str, str]:
-    """A map of strings. A number or a boolean is the string that JSON has for it, as in Spark."""
+    """A map of strings, without its nulls."""
+    return {key: item for key, item in read_text_map(value).items() if item is not None}
+
+
+def read_configuration(value: Any) -> dict[str, str]:
+    """A table's properties. A number or a boolean is the string that JSON has for it, as in Spark."""
     if isinstance(value, Mapping):
         value = {key: json.dumps(item) if type(item) in _SCALARS else item for key, item in value.items()}
-    result = read_text_map(value)
-    return {key: item for key, item in result.items() if item is not None}
+    return read_plain_map(value)
 
 
 def read_text_list(value: Any) -> tuple[str, ...]:
@@ -166,7 +170,7 @@ Size: TypeAlias = int
 Long: TypeAlias = int
 Int32: TypeAlias = int
 TextMap: TypeAlias = dict[str, str | None]
-PlainMap: TypeAlias = dict[str, str]
+Configuration: TypeAlias = dict[str, str]
 Format: TypeAlias = dict[str, Any]
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -178,7 +182,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "Long": read_long,
     "Int32": read_int32,
     "TextMap": read_text_map,
-    "PlainMap": read_plain_map,
+    "Configuration": read_configuration,
     "Format": read_format,
     "tuple[str, ...]": read_text_list,
 }
