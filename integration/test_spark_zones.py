@@ -20,6 +20,7 @@ from spark_helpers import refused, save
 
 import txlog
 import txlog.spark
+from txlog.errors import UnsupportedFeatureError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.schema import from_arrow
@@ -278,6 +279,36 @@ def test_a_time_of_a_version_is_read_in_the_zone_of_the_session(spark: SparkSess
     assert "timeZone', 'Australia/Melbourne'" in refused(query.awaitTermination).message
     txlog.spark.sql(spark, f"restore table delta.`{path}` to timestamp as of '{text}'")
     assert txlog.Table.open(path).to_arrow().num_rows == 18
+
+
+OLD_VALUES = "spark.databricks.delta.write.utcTimestampPartitionValues"
+DOORS_OF_OLD_VALUES: dict[str, Callable[[SparkSession, str], Any]] = {
+    "a read": lambda spark, uri: txlog.spark.read(spark, uri),
+    "a condition": lambda spark, uri: txlog.spark.read(spark, uri, where="ts > '2024-01-11'", columns=["id"]),
+    "a query": lambda spark, uri: txlog.spark.sql(spark, f"SELECT * FROM delta.`{uri}` WHERE ts > '2024-01-11'"),
+    "a delete": lambda spark, uri: txlog.spark.delete(spark, uri, "ts > '2024-01-11'"),
+    "a delete in SQL": lambda spark, uri: txlog.spark.sql(spark, f"DELETE FROM delta.`{uri}` WHERE ts > '2024-01-11'"),
+    "an update": lambda spark, uri: txlog.spark.update(spark, uri, {"id": "id + 1"}),
+    "optimize": lambda spark, uri: txlog.spark.optimize(spark, uri),
+}
+
+
+def test_partition_values_that_spark_reads_in_the_zone_of_the_session_are_refused_but_where_that_is_utc(
+    delta: SparkSession, read_delta: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Spark's Delta wrote them without their zone, and still does if a setting says so."""
+    uri, later = str(tmp_path / "old"), "ts > '2024-01-11'"
+    delta.conf.set(OLD_VALUES, "false")
+    delta.conf.set(ZONE, "+05:30")
+    rows = delta.sql("SELECT id, TIMESTAMP '2024-01-10 23:30:00' + make_interval(0, 0, 0, id) AS ts FROM range(2)")
+    rows.write.format("delta").partitionBy("ts").save(uri)
+    assert read_delta(uri).where(later).count() == 1
+    for door in DOORS_OF_OLD_VALUES.values():
+        with pytest.raises(UnsupportedFeatureError, match="a timestamp without a zone"):
+            door(delta, uri)
+    delta.conf.set(ZONE, "UTC")
+    assert sorted(txlog.spark.read(delta, uri).collect()) == sorted(read_delta(uri).collect())
+    assert txlog.spark.delete(delta, uri, later).metrics.rows_deleted == 1
 
 
 def test_a_session_that_sets_no_zone_has_that_of_its_java(spark: SparkSession, table: Path) -> None:

@@ -65,7 +65,9 @@ class Version:
     def plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
         from txlog.reading.scan_plan import ScanPlan, select
 
-        return ScanPlan(select(self.log.uri, self.state, columns, predicate), self.matching(predicate))
+        selection = select(self.log.uri, self.state, columns, predicate)
+        self.log.check_zones(self.state, {field.name for field in selection.needed()})
+        return ScanPlan(selection, self.matching(predicate))
 
     def predicate(self, where: str | Predicate | None) -> Predicate | None:
         """A condition, bound to the table's columns."""

@@ -69,3 +69,16 @@ def test_an_unknown_zone_is_a_typed_error(table: str) -> None:
     failed = run("history", table, zone="Mars/Olympus")
     assert failed.exit_code == 1
     assert "Invalid --time-zone 'Mars/Olympus'" in failed.output
+
+
+def test_a_preview_refuses_partition_values_that_mean_other_instants_in_the_zone(tmp_path: Path) -> None:
+    uri = str(tmp_path / "old")
+    txlog.write(uri, pa.table({"hour": [0], "at": HOURS[:1]}), partition_by=["at"])
+    log = tmp_path / "old" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"at":"2024-01-01T00:00:00.000000Z"', '"at":"2024-01-01 00:00:00"'))
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    assert run("delete", uri, "--where", OF_BERLIN, "--dry-run", zone="UTC").exit_code == 0
+    refused = run("delete", uri, "--where", OF_BERLIN, "--dry-run")
+    assert refused.exit_code != 0
+    assert "a timestamp without a zone" in " ".join(refused.output.split())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 ZONE = "America/New_York"
 BEGIN = datetime(2024, 3, 9, tzinfo=timezone.utc)  # the day before clocks change there
@@ -171,3 +171,81 @@ def test_an_interval_of_days_keeps_the_time_that_a_clock_shows(table: txlog.Tabl
     assert ids(table, "ts + INTERVAL 23 HOURS = '2024-03-10 12:00:00'") == noon
     following = {at for at, moment in enumerate(HOURS) if clock(moment) == datetime(2024, 3, 10, 12)}
     assert ids(table, "ts - INTERVAL 1 DAY = '2024-03-09 12:00:00'") == following
+
+
+# --- partition values without a zone --------------------------------------------------------------------------------
+
+
+OLD_TEXTS = {"2024-01-10T23:30:00.000000Z": "2024-01-10 23:30:00", "2024-07-10T23:30:00.000000Z": "2024-07-10 23:30:00"}
+
+
+@pytest.fixture(params=["logged", "checkpointed"])
+def old_table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A table that is partitioned by timestamps, as Delta wrote it before it stored their zone."""
+    uri = str(tmp_path / "old")
+    moments = [datetime.fromisoformat(text) for text in ("2024-01-10T23:30:00+00:00", "2024-07-10T23:30:00+00:00")]
+    rows = pa.table({"id": [1, 2], "ts": pa.array(moments, pa.timestamp("us", "UTC"))})
+    table = txlog.Table.create(uri, rows.schema, partition_by=["ts"])
+    table.append(rows)
+    log = tmp_path / "old" / "_delta_log" / f"{1:020}.json"
+    body = log.read_text()
+    for text, old in OLD_TEXTS.items():
+        assert f'"ts":"{text}"' in body
+        body = body.replace(f'"ts":"{text}"', f'"ts":"{old}"')
+    log.write_text(body)
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    if request.param == "checkpointed":
+        txlog.Table.open(uri).create_checkpoint()
+    return uri
+
+
+WHERE = "ts >= '2024-07-10 12:00:00'"
+NEW = pa.table(
+    {"id": [3], "ts": pa.array([datetime(2024, 7, 10, 23, 30, tzinfo=timezone.utc)], pa.timestamp("us", "UTC"))}
+)
+DOORS_OF_OLD_VALUES: dict[str, Callable[[txlog.Table], Any]] = {
+    "a condition": lambda table: table.to_arrow(["id"], where=WHERE),
+    "all columns": lambda table: table.to_arrow(),
+    "a query": lambda table: txlog.sql(f"SELECT * FROM delta.`{table.uri}` WHERE {WHERE}", time_zone=ZONE).read_all(),
+    "a delete": lambda table: table.delete(WHERE),
+    "a delete in SQL": lambda table: txlog.sql(f"DELETE FROM delta.`{table.uri}` WHERE {WHERE}", time_zone=ZONE),
+    "a delete in a transaction": lambda table: _delete_in_a_transaction(table),
+    "an update": lambda table: table.update({"id": 7}, "id = 1"),
+    "an upsert": lambda table: table.upsert(NEW, ["id"]),
+    "a merge": lambda table: table.merge(NEW, ["id"]).when_matched_delete().execute(),
+    "an overwrite of rows": lambda table: table.overwrite(NEW, where=WHERE),
+    "an overwrite of partitions": lambda table: table.overwrite_partitions(NEW),
+    "optimize": lambda table: table.optimize(),
+    "optimize of partitions": lambda table: table.optimize(where=WHERE),
+}
+
+
+def _delete_in_a_transaction(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.delete(WHERE)
+
+
+@pytest.mark.parametrize("door", DOORS_OF_OLD_VALUES)
+def test_a_partition_value_without_a_zone_is_refused_in_a_zone_that_reads_another_instant(
+    door: str, old_table: str
+) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="a timestamp without a zone") as caught:
+        DOORS_OF_OLD_VALUES[door](txlog.Table.open(old_table, time_zone=ZONE))
+    assert caught.value.path in str(caught.value)
+    assert ZONE in str(caught.value)
+    assert txlog.Table.open(old_table).snapshot().version == 1
+
+
+def test_a_partition_value_without_a_zone_is_read_in_utc(old_table: str) -> None:
+    table = txlog.Table.open(old_table)
+    assert table.to_arrow(["id"], where=WHERE)["id"].to_pylist() == [2]
+    assert table.delete(WHERE).version == 2
+
+
+def test_a_zone_without_other_instants_and_columns_without_partition_values_are_free(old_table: str) -> None:
+    txlog.Table.open(old_table).delete("id = 2")
+    assert txlog.Table.open(old_table, time_zone="Europe/London").delete("id = 1").version == 3  # UTC in winter
+    abroad = txlog.Table.open(old_table, time_zone=ZONE)
+    assert abroad.to_arrow(["id"], where="id > 0").num_rows == 0
+    assert abroad.append(NEW).version == 4

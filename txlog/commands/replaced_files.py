@@ -88,6 +88,7 @@ class RegionReplacement:
         replaced = Replaced()
         live = open_table.log.files(state)
         if job.intent.kind == "overwrite_partitions" and state.partition_columns:
+            open_table.log.check_zones(state)
             fields = physical_fields(state.schema, state.partition_columns)
             keys = {partition_key(file.partition_values, fields) for file in files}
             live = builder.live(without_unseen(open_table, state, job, live, keys))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -427,6 +427,7 @@ class DeltaLog:
         from txlog.skipping.many_files import FilePruner, prune_files
         from txlog.skipping.one_file import Pruner
 
+        self.check_zones(state, predicate.columns())
         judged_by = (predicate, (named or state).schema, (named or state).partition_columns)
         pruner, held = FilePruner(Pruner(*judged_by)), self._held_files(state)[1]
         has_many = held is not None and pruner.needs_statistics and held.num_rows >= _MANY_FILES
@@ -439,6 +440,22 @@ class DeltaLog:
                     raise
         live = self.files(state)
         return live.filter(prune_files(live, *judged_by, parallel_map))
+
+    def check_zones(self, state: TableState, columns: Collection[str] | None = None) -> None:
+        """Refuse times without a zone as partition values of these columns, or of all, if the handle's zone is another
+        than UTC.
+
+        Raises ``UnsupportedFeatureError``, and what `files` raises.
+        """
+        if state.time_zone == UTC or not state.partition_columns:
+            return
+        from txlog.protocol.partition_zones import check_partition_zones, timestamp_partitions
+
+        fields = timestamp_partitions(state, columns)
+        if fields:
+            files = self.files(state)
+            with TxlogError.located(self.uri, state.version):
+                check_partition_zones(files, fields, state.time_zone)
 
     def file_batches(self, state: TableState) -> Callable[[bool], Iterator[pa.RecordBatch]]:
         """A reader of the live files of ``state``, some at a time, with or without statistics, always in the same

@@ -255,6 +255,7 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
 
     def select(state: TableState) -> pa.Table:
         if where is None:
+            open_table.log.check_zones(state)
             return open_table.log.files(state)
         with TxlogError.located(open_table.uri, state.version):
             predicate = bind_predicate(where, state.schema, state.time_zone, now=now)

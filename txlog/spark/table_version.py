@@ -49,6 +49,7 @@ class TableVersion(msgspec.Struct, frozen=True):
             InvalidInputError: A column or the condition does not fit the table.
         """
         selection = self.select(columns, where)
+        self.log.check_zones(self.state, {field.name for field in selection.needed()})
         predicate = selection.predicate
         files = self.log.files(self.state) if predicate is None else self.log.matching_files(self.state, predicate)
         return ScanPlan(selection, files)

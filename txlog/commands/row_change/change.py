@@ -199,6 +199,7 @@ class RowChange:
         return metrics
 
     def _apply(self, state: TableState, builder: ProposalBuilder, live: LiveFiles) -> WriteMetrics:
+        self._open_table.log.check_zones(state)
         self._tasks.follow(state, live)
         self._choice.forget({*live.keys})
         done = self.done = self._tasks.replaced(state, live, self._choice.new(live, self._tasks), self._choice)

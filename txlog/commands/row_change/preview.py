@@ -86,6 +86,7 @@ def _preview(
         defined = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
         operation = operation_for(defined)
         with_vectors = uses_vectors(state, options.mode)
+    open_table.log.check_zones(state)
     would = would_do(
         open_table,
         state,
