@@ -42,6 +42,7 @@ from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.store.local import LocalLogStore
 from txlog.store.table_store import TableStore
 from txlog.table import Table
+from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table
 from txlog.writer.task_committer import write_task
@@ -752,3 +753,24 @@ def test_files_of_a_delta_table_are_not_loaded_since_its_log_says_which_rows_liv
     assert ids(table) == []
     table.copy_into(folder, pattern="*.csv")
     assert ids(table) == [3]
+
+
+def test_what_marks_a_folder_of_a_bucket_is_no_file_to_load() -> None:
+    """Consoles and Hadoop write such empty objects: ``sub/``, ``sub_$folder$``, and ``sub`` beside ``sub/a.csv``."""
+    with FaultyS3() as server:
+        options = server.storage_options
+        table = Table.create("s3://bucket/t", "id bigint", storage_options=options)
+        for key, body in {
+            "": b"",
+            "sub/": b"",
+            "sub_$folder$": b"",
+            "other": b"",
+            "other/": b"",
+            "sub/a.csv": b"id\n1\n",
+            "other/b.csv": b"id\n2\n",
+        }.items():
+            server.bucket.keep(f"bucket/in/{key}", body)
+        done = table.copy_into("s3://bucket/in", format="csv")
+        assert sorted(done.files) == ["other/b.csv", "sub/a.csv"]
+        assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
+        assert table.copy_into("s3://bucket/in", format="csv").files == ()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import txlog
 from txlog import Table
 from txlog.commit.open_table import OpenTable
-from txlog.errors import IcebergExportError
+from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
@@ -510,9 +510,7 @@ def test_an_export_that_fails_names_the_column_and_the_commit_continues(
         table.export_iceberg()
 
 
-def test_a_table_with_another_engines_iceberg_metadata_is_refused_but_commits(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_table_with_another_engines_iceberg_metadata_is_neither_exported_nor_written() -> None:
     table = created()
     store = store_of(table)
     uniform = "delta.universalFormat.enabledFormats"
@@ -521,10 +519,9 @@ def test_a_table_with_another_engines_iceberg_metadata_is_refused_but_commits(
     )
     created_line["metaData"]["configuration"] |= {uniform: "hudi,Iceberg", "txlog.iceberg": "v2"}
     store.log.put_if_absent(commit_name(1), json.dumps(created_line).encode() + b"\n")
-    table.append(rows(1))
-    table._open_table.post_commit.drain()
-    assert table.version == 2
-    assert "the commit is safe" in caplog.text
+    with pytest.raises(UnsupportedFeatureError, match=rf"{uniform} = hudi,Iceberg.*Unset the property"):
+        table.append(rows(1))
+    assert table.version == 1
     with pytest.raises(IcebergExportError, match=rf"{uniform} = hudi,Iceberg.*Unset that property"):
         table.export_iceberg()
     assert names_in_iceberg(store) == []

@@ -69,6 +69,7 @@ class Case:
 
 NEW_COLUMN = {**ROWS, "more": [7, 8]}
 CHANGED_TWICE = {"id": [1, 1], "day": ["mon", "tue"], "at": [2, 1]}
+DELETED_WITH_OTHER_VALUES = {"id": [1], "day": ["of no row"], "op": ["-D"]}
 DELETED = {"id": [1, 8], "day": ["mon", "mon"], "op": ["-U", "-D"]}
 MANY = {"id": random.Random(7).sample(range(5, 1 << 62), 40_000), "day": ["mon"] * 40_000}
 FEW = "id < unix_seconds(TIMESTAMP '1970-01-01 00:00:05')"
@@ -99,7 +100,9 @@ CASES = {
     "upsertKeys": Case({"upsertKeys": "id"}),
     "rowKindColumn": Case({"rowKindColumn": "op"}, rows_of_changes=DELETED),
     "sequenceBy": Case({"sequenceBy": "at"}, rows_of_changes=CHANGED_TWICE),
-    "changelogMode": Case({"changelogMode": "retract"}, beside_keys={"rowKindColumn": "op"}, rows_of_changes=DELETED),
+    "changelogMode": Case(
+        {"changelogMode": "retract"}, beside_keys={"rowKindColumn": "op"}, rows_of_changes=DELETED_WITH_OTHER_VALUES
+    ),
     "mergeEngine": Case({"mergeEngine": "first-row"}),
     "txlog.merge-engine": Case({"txlog.merge-engine": "first-row"}),
     "onMismatch": Case({"onMismatch": "missing=fail"}, beside_keys={"rowKindColumn": "op"}, rows_of_changes=DELETED),

@@ -204,7 +204,8 @@ def test_the_names_of_spark_are_options_of_its_writes() -> None:
 
 
 def test_the_names_of_the_command_line_are_options_of_its_commands() -> None:
-    commands = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    program = typer.main.get_command(app)
+    commands = [program, *program.commands.values()]  # type: ignore[attr-defined]
     known = {option for command in commands for parameter in command.params for option in parameter.opts}
     assert set(COMMAND_OPTIONS.values()) | {"--merge-schema", "--unset", "--create"} <= known
 

@@ -20,6 +20,7 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import partition_column
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import Field, Primitive
+from txlog.util.wording import argument
 
 __all__ = ["check_partition_zones", "timestamp_partitions"]
 
@@ -76,9 +77,9 @@ def _refusal(column: str, text: str, path: str, zone: str) -> UnsupportedFeature
     return UnsupportedFeatureError(
         f"the file {path} has {text!r} as its value of the partition column {column}, a timestamp without a zone, which"
         f" an older writer stored in the zone of its session: txlog reads it in UTC, and Spark's Delta in {zone}, which"
-        " are different instants. Work in UTC if that was the writer's zone (spark.sql.session.timeZone, or time_zone="
-        " in Python). Otherwise have Spark's Delta read the table in the writer's zone and overwrite it: it then stores"
-        " the zone",
+        f" are different instants. Work in UTC if that was the writer's zone ({argument('time_zone')}, or"
+        " spark.sql.session.timeZone in a Spark session). Otherwise have Spark's Delta read the table in the writer's"
+        " zone and overwrite it: it then stores the zone",
         path=path,
         features=("timestamp partition values without a zone",),
     )

@@ -478,7 +478,7 @@ def _run_change(
 
     def definition_for(state: TableState) -> Definition | None:
         site.settings.require_compaction(state.metadata.configuration)
-        return None if frame is None else _columns_of(spec, to_arrow(frame_schema(frame.schema)), state)
+        return None if frame is None else _columns_of(spec, to_arrow(frame_schema(_frame(frame).schema)), state)
 
     workers = SparkWorkers(site.spark)
     return run_in_parts(open_table, spec, options, workers, None if frame is None else source_for, definition_for)
