@@ -1904,7 +1904,7 @@ class Table(Readable, metaclass=Hinted):
         self.set_properties({ICEBERG_CATALOG: register})
         return exporter.export(self._open_table.log.newest_state())
 
-    def generate(self, mode: str = "symlink_format_manifest") -> int:
+    def generate(self, mode: Literal["symlink_format_manifest"] = "symlink_format_manifest") -> int:
         """Write the manifests by which Presto, Athena, Redshift Spectrum and others read the newest version without
         Delta: ``_symlink_format_manifest/<partition>/manifest``, each with the URIs of the partition's files.
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
-from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.protocol.actions import NO_COLUMNS, Action, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import PUT_BACK, Commit
 from txlog.util.arguments import UTC
 from txlog.util.lazy import cached_property
@@ -159,6 +159,7 @@ class StateBuilder:
         self._domains: _Newest[DomainMetadata] = _Newest(base.domains if base else {})
         self.in_commit_timestamp_ms: int | None = None
         self._totals = base.totals if base else None
+        self._has_added = False
         self._newest_foreign = base.newest_foreign if base else None
         self.mark = base.mark if base else None
 
@@ -174,6 +175,8 @@ class StateBuilder:
                 self._metadata = action
             elif type(action) is Protocol:
                 self._protocol = action
+            elif type(action) is AddFile:
+                self._has_added = True
 
     def apply_commit(self, commit: Commit) -> None:
         self.apply(commit.actions)
@@ -200,8 +203,8 @@ class StateBuilder:
     def build(
         self, segment: LogSegment, time_zone: str = UTC, *, table: str | None = None, first: str | None = None
     ) -> TableState:
-        """Raises ``CorruptLogError`` if no protocol or no metadata was seen. It names the checkpoint, or ``first``, the
-        file of the first version."""
+        """Raises ``CorruptLogError`` if no protocol or no metadata was seen, or no schema for data files. It names the
+        checkpoint, or ``first``, the file of the first version."""
         protocol, metadata = self._protocol, self._metadata
         if protocol is None or metadata is None:
             absent = " and ".join(
@@ -214,6 +217,14 @@ class StateBuilder:
                 table=table,
                 version=segment.version,
                 path=where,
+                repair=f"The table {PUT_BACK}",
+            )
+        if metadata.schema_string == NO_COLUMNS and (self._has_added or segment.checkpoint):
+            raise CorruptLogError(
+                f"the metaData of version {segment.version} has no schema, but the table has data files",
+                table=table,
+                version=segment.version,
+                path=segment.checkpoint.names[0] if segment.checkpoint else first,
                 repair=f"The table {PUT_BACK}",
             )
         parsed = self._base._parsed if self._base else None

@@ -32,6 +32,7 @@ from txlog.protocol.wire import (
 
 __all__ = [
     "INT64_MAX",
+    "NO_COLUMNS",
     "Action",
     "ActionError",
     "AddCDCFile",
@@ -95,7 +96,7 @@ class DeletionVectorDescriptor(WireAction, frozen=True):
         return result
 
 
-_NO_COLUMNS = '{"type":"struct","fields":[]}'
+NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 
 class Metadata(WireAction, frozen=True):
@@ -117,7 +118,7 @@ class Metadata(WireAction, frozen=True):
         """As of other actions. Databricks' pipelines write the first one without a schema: it has no columns, as in
         Spark."""
         if isinstance(value, Mapping) and value.get("schemaString") is None:
-            value = {**value, "schemaString": _NO_COLUMNS}
+            value = {**value, "schemaString": NO_COLUMNS}
         return super().from_json(value)
 
 

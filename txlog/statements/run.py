@@ -464,7 +464,7 @@ class Runner:
 
     @_run.register
     def _(self, statement: Generate) -> Any:
-        return self._open(statement.table).generate(statement.mode)
+        return self._open(statement.table).generate(statement.mode)  # type: ignore[arg-type]  # which refuses others
 
     @_run.register
     def _(self, statement: Restore) -> Any:

@@ -16,6 +16,7 @@ from txlog.errors import CorruptLogError, TxlogError
 from txlog.log.fences import fenced_off
 from txlog.log.joined import txn_ids
 from txlog.protocol.actions import (
+    NO_COLUMNS,
     Action,
     AddFile,
     DomainMetadata,
@@ -141,6 +142,9 @@ class LogState(msgspec.Struct):
     def _table(self, commit: Commit) -> Iterator[Breach]:
         if commit.version == 0 and (self.protocol is None or self.metadata is None):
             yield Breach("incomplete-start", "the first commit must have both protocol and metaData")
+        has_no_schema = self.metadata is not None and self.metadata.schema_string == NO_COLUMNS
+        if has_no_schema and any(isinstance(action, AddFile) for action in commit.actions):
+            yield Breach("incomplete-start", "adds data files, but no metaData up to it has a schema")
 
     # --- actions that are not files -------------------------------------------------------------------------
 

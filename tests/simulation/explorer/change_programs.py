@@ -172,18 +172,22 @@ def _seal(session: Session, door: Sink, app_id: str, committables: list[Committa
         session.run.ledger.sealed.add((app_id, 1))
 
 
+_TAKEN_BACK: Row = (4, "b", 0)
+
+
 def _changes(number: int) -> list[list[Change]]:
-    """The changes of each task: a row that moves, a deleted row, a new row, and a row that both tasks change."""
+    """The changes of each task: a row that moves, a deleted row, a new row, a row that both tasks change, and one that
+    is taken back if the table has it as the base made it."""
     value = 60 + 10 * number
     first: list[Change] = [("+U", 1, "b", value, 1), ("-D", 2, None, None, 1), ("+I", 50, "a", value, 1)]
-    second: list[Change] = [("+U", 99, "a", value + 1, 1), ("+U", 50, "b", value + 2, 2), ("-U", 4, "b", 0, 1)]
+    second: list[Change] = [("+U", 99, "a", value + 1, 1), ("+U", 50, "b", value + 2, 2), ("-U", *_TAKEN_BACK, 1)]
     return [first, second]
 
 
 def _makes(number: int) -> Makes:
     value = 60 + 10 * number
     new: list[Row] = [(1, "b", value), (50, "b", value + 2), (99, "a", value + 1)]
-    return lambda old: [row for row in old if row[0] not in (1, 2, 50, 99)] + new
+    return lambda old: [row for row in old if row[0] not in (1, 2, 50, 99) and row != _TAKEN_BACK] + new
 
 
 def _written(
