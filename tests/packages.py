@@ -1,0 +1,66 @@
+"""Packages as pip would install them, for tests of the points where packages plug in.
+
+A package is a folder on ``sys.path`` with modules and the metadata that `importlib.metadata` reads.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from txlog.util import points
+
+__all__ = ["hide", "install"]
+
+
+def install(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    name: str,
+    entry_points: Mapping[str, Mapping[str, str]],
+    modules: Mapping[str, str] | None = None,
+) -> None:
+    """Put a package on ``sys.path`` until the test ends.
+
+    Args:
+        monkeypatch: The test's.
+        folder: Where the package's files go.
+        name: The name of the distribution.
+        entry_points: By group and name, ``module:attribute``.
+        modules: The text of each module.
+    """
+    place = folder / name
+    info = place / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    groups = (
+        f"[{group}]\n" + "".join(f"{key} = {to}\n" for key, to in own.items()) for group, own in entry_points.items()
+    )
+    (info / "entry_points.txt").write_text("\n".join(groups))
+    for module, text in (modules or {}).items():
+        (place / f"{module}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, module, raising=False)  # gone again after the test
+    monkeypatch.syspath_prepend(str(place))
+    _read_again(monkeypatch)
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, *hidden: str) -> None:
+    """Until the test ends, no installed package has these entry points, each written ``group:name``."""
+    read: Callable[[importlib.metadata.Distribution], Iterable[importlib.metadata.EntryPoint]]
+    read = importlib.metadata.Distribution.entry_points.fget  # type: ignore[attr-defined]
+
+    def left(distribution: importlib.metadata.Distribution) -> object:
+        entries = [entry for entry in read(distribution) if f"{entry.group}:{entry.name}" not in hidden]
+        return importlib.metadata.EntryPoints(entries)
+
+    monkeypatch.setattr(importlib.metadata.Distribution, "entry_points", property(left))
+    _read_again(monkeypatch)
+
+
+def _read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    points.forget()
+    monkeypatch.setattr(points, "_offers", None)  # and again once the test is over
