@@ -20,7 +20,7 @@ from txlog.hooks import CommitHooks
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
-from txlog.store.open import open_store
+from txlog.store.open import foreign_scheme, open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.util.lazy import cached_property
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "write"]
 
-_NAMED = "uc://"
 
 Moment: TypeAlias = datetime | date | str | int
 WriteMode: TypeAlias = Literal["append", "overwrite", "overwrite_partitions", "error", "errorifexists", "ignore"]
@@ -2143,8 +2142,8 @@ class _AfterCommit:
 def _named(
     uri: object, storage_options: Mapping[str, str] | None, credential_provider: Callable[[], object] | None
 ) -> tuple[TableCatalog, str] | None:
-    """The catalog and the name of ``uc://catalog.schema.table``; None for a location."""
-    if not isinstance(uri, str) or not uri.startswith(_NAMED):
+    """The catalog and the name of a table such as ``uc://catalog.schema.table``; None for a location."""
+    if foreign_scheme(uri) is None:
         return None
     from txlog.catalogs.open import named_table
 
@@ -2161,7 +2160,7 @@ def _open_table(
     workers: GivenWorkers | None = None,
     time_zone: str = UTC,
 ) -> OpenTable:
-    if type(uri) is str and not uri.startswith(_NAMED):
+    if type(uri) is str and foreign_scheme(uri) is None:
         store = open_store(uri, storage_options, credential_provider)
     else:
         from txlog.catalogs.open import place_at

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import txlog
-from txlog.catalogs.open import CATALOG
+from txlog.catalogs.unity.schemes import CATALOG
 from txlog.cli.app import app
 from txlog.commit.identity_ranges import numbers_of
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError

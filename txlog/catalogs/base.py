@@ -1,13 +1,13 @@
 """What a catalog of tables is to txlog: it turns a name into a place.
 
 In: names. Out: `TablePlace`, with all that is needed to open the table. Each kind of catalog is a `TableCatalog` in a
-file of its own, and ``open`` picks it by the scheme of the catalog's address.
+file of its own, and ``open`` finds it by the scheme of the catalog's address: packages offer a `CatalogScheme` for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -16,9 +16,11 @@ from txlog.store.table_store import TableStore
 from txlog.store.versions import VersionLog
 from txlog.util.wording import NamedLocation
 
-__all__ = ["TableCatalog", "TablePlace"]
+__all__ = ["CatalogScheme", "ChecksItself", "FindsTable", "OpensCatalog", "TableCatalog", "TablePlace", "Token"]
 
 Made = TypeVar("Made")
+Token = str | Callable[[], str | None]
+"""What identifies the user to a catalog's server, or a function that returns it."""
 
 
 class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
@@ -95,3 +97,57 @@ class TableCatalog(Protocol):
 
     def rename(self, name: str, to: str) -> None:
         """Give a table another name. Raises TableNotFoundError, TableExistsError, UnsupportedFeatureError."""
+
+
+@runtime_checkable
+class ChecksItself(Protocol):
+    """A catalog that decides commits, and knows whether it can forget some. `probe_store` asks it."""
+
+    def durability(self) -> tuple[list[str], list[str]]:
+        """Problems, each by which commits can be lost, and notes on what to look for. Makes no request."""
+
+
+class OpensCatalog(Protocol):
+    def __call__(
+        self,
+        uri: str,
+        token: Token | None,
+        storage_options: Mapping[str, str] | None,
+        credential_provider: Callable[[], object] | None,
+    ) -> TableCatalog:
+        """The catalog at an address. Makes no request.
+
+        Args:
+            uri: The address, as the user wrote it.
+            token: What identifies the user to the catalog. Raise InvalidInputError if the catalog takes none.
+            storage_options: The options of the store of the tables. The catalog may have options of its own among them.
+            credential_provider: A provider of ``obstore.auth`` for that store.
+
+        Raises InvalidInputError for an address that cannot be used.
+        """
+
+
+class FindsTable(Protocol):
+    def __call__(
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None,
+        credential_provider: Callable[[], object] | None,
+    ) -> tuple[TableCatalog, str]:
+        """The catalog of a table that is given by name, as ``uc://main.sales.orders``, and the table's name in it.
+
+        Makes no request. The arguments are as for `OpensCatalog`. Raises InvalidInputError if it cannot tell which
+        catalog is meant.
+        """
+
+
+class CatalogScheme(msgspec.Struct, frozen=True):
+    """What addresses with one URL scheme mean: an entry of the group ``txlog.catalogs`` that has the scheme's name, in
+    lower case.
+
+    ``opens``: they are catalogs, as for `txlog.Catalog` and ``--catalog``. ``finds``: they are tables by name, wherever
+    a table's location is taken. At least one is given. Its catalogs and their places can be pickled.
+    """
+
+    opens: OpensCatalog | None = None
+    finds: FindsTable | None = None

@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
-
-from txlog.catalogs.base import TablePlace
+from txlog.catalogs.base import CatalogScheme, TablePlace, Token
 from txlog.catalogs.folder import delete_table_files
 from txlog.catalogs.names import name_parts
+from txlog.catalogs.open import require_no_token
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from txlog.store.open import open_store
+from txlog.util.extras import how_to_install
 
-__all__ = ["GlueCatalog"]
+try:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    raise InvalidInputError(f"Glue is reached by boto3, which is not installed: {how_to_install('glue')}") from None
+
+__all__ = ["SCHEME", "GlueCatalog"]
 
 Made = TypeVar("Made")
 _DEFAULT = ("default",)
@@ -175,3 +180,16 @@ def _location(entry: Mapping[str, Any]) -> str:
     storage = entry.get("StorageDescriptor") or {}
     given = (storage.get("SerdeInfo") or {}).get("Parameters") or {}
     return str(given.get("path") or storage.get("Location"))
+
+
+def _open(
+    uri: str,
+    token: Token | None,
+    storage_options: Mapping[str, str] | None,
+    credential_provider: Callable[[], object] | None,
+) -> GlueCatalog:
+    require_no_token(token)
+    return GlueCatalog(uri, storage_options, credential_provider)
+
+
+SCHEME = CatalogScheme(opens=_open)

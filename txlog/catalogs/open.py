@@ -1,79 +1,84 @@
-"""Opens a catalog by its address: the scheme says which kind it is. And finds the catalog of a table ``uc://a.b.c``.
+"""Opens a catalog by its address: the scheme says which kind it is. And finds the catalog of a table that is given by
+name, as ``uc://a.b.c``.
 
-In: an address, and what the catalog or its tables need. Out: a `TableCatalog`.
+In: an address, and what the catalog or its tables need. Out: a `TableCatalog`: a folder of tables, or the kind that an
+installed package offers for the scheme.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from txlog.catalogs.base import TableCatalog, TablePlace
+from txlog.catalogs.base import CatalogScheme, TableCatalog, TablePlace, Token
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from txlog.store.open import foreign_scheme, is_of_store
 from txlog.store.table_store import TableStore
-from txlog.util.extras import how_to_install
+from txlog.util.lazy import pattern
+from txlog.util.points import Point
 from txlog.util.wording import argument
 
-__all__ = ["CATALOG", "made_at_name", "named_table", "open_catalog", "open_place", "place_at", "resolved"]
+__all__ = [
+    "CATALOGS",
+    "made_at_name",
+    "named_table",
+    "open_catalog",
+    "open_place",
+    "place_at",
+    "require_no_token",
+    "resolved",
+]
 
 Made = TypeVar("Made")
 
-CATALOG = "TXLOG_CATALOG"
-"""The environment variable with the address of the server of ``uc://`` names."""
+CATALOGS: Point[CatalogScheme] = Point("txlog.catalogs", "a catalog of the scheme")
 
-_SCHEME = "uc://"
+_SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 def open_catalog(
     uri: str | os.PathLike[str],
-    token: str | Callable[[], str | None] | None = None,
+    token: Token | None = None,
     storage_options: Mapping[str, str] | None = None,
     credential_provider: Callable[[], object] | None = None,
 ) -> TableCatalog:
-    """The catalog at ``uri``. Makes no request. Raises InvalidInputError for an address that cannot be used."""
-    if isinstance(uri, str) and uri.startswith(("http://", "https://")):
-        from txlog.catalogs.unity.catalog import UnityCatalog
-        from txlog.catalogs.unity.client import FileToken
+    """The catalog at ``uri``. Makes no request.
 
-        options: dict[str, Any] = dict(storage_options or {})
-        file, given = options.pop("catalog_token_file", None), options.pop("catalog_token", None)
-        allows = str(options.pop("catalog_allows_maintenance", "")).lower() == "true"
-        found = token or given or (FileToken(file) if file else None)
-        return UnityCatalog(uri, found, options or None, credential_provider, allows_maintenance=allows)
-    if token is not None:
-        raise InvalidInputError(
-            f"this catalog needs no token: pass what the store needs as {argument('storage_options')}"
-        )
-    if isinstance(uri, str) and uri.lower().startswith("glue:"):
-        try:
-            from txlog.catalogs.glue import GlueCatalog
-        except ImportError:
-            raise InvalidInputError(
-                f"Glue is reached by boto3, which is not installed: {how_to_install('glue')}"
-            ) from None
-        return GlueCatalog(uri, storage_options, credential_provider)
+    Raises InvalidInputError for an address that cannot be used, and UnsupportedFeatureError if no package offers its
+    scheme, or the package cannot be loaded.
+    """
+    if isinstance(uri, str) and (found := _SCHEME.match(uri)) is not None and not is_of_store(found[1]):
+        is_path = not uri.startswith("//", found.end()) and found.end() < len(uri)
+        kind = (CATALOGS.get if is_path else CATALOGS.load)(found[1].lower())
+        if kind is not None and kind.opens is not None:
+            return kind.opens(uri, token, storage_options, credential_provider)
+    require_no_token(token)
     from txlog.catalogs.folder import FolderCatalog
 
     return FolderCatalog(uri, storage_options, credential_provider)
 
 
+def require_no_token(token: Token | None) -> None:
+    """Raises InvalidInputError if the user gave a token to a catalog that takes none."""
+    if token is not None:
+        raise InvalidInputError(
+            f"this catalog needs no token: pass what the store needs as {argument('storage_options')}"
+        )
+
+
 def named_table(
     uri: object, storage_options: Mapping[str, str] | None, credential_provider: Callable[[], object] | None
 ) -> tuple[TableCatalog, str] | None:
-    """The catalog and the name of a table ``uc://catalog.schema.table``; None for any other location.
+    """The catalog and the name of a table that is given by name, as ``uc://catalog.schema.table``; None for a location.
 
-    The catalog's address is the storage option ``catalog``, or the environment variable. Raises InvalidInputError.
+    Raises InvalidInputError.
     """
-    if not isinstance(uri, str) or not uri.startswith(_SCHEME):
+    scheme = foreign_scheme(uri)
+    kind = None if scheme is None else CATALOGS.get(scheme)
+    if kind is None or kind.finds is None:
         return None
-    options = dict(storage_options or {})
-    server = options.pop("catalog", None) or os.environ.get(CATALOG)
-    if not server:
-        raise InvalidInputError(
-            f"{uri} is a name in a Unity Catalog: pass its address as the storage option catalog, or set {CATALOG}"
-        )
-    return open_catalog(server, None, options or None, credential_provider), uri.removeprefix(_SCHEME)
+    return kind.finds(str(uri), storage_options, credential_provider)
 
 
 def place_at(
@@ -81,7 +86,7 @@ def place_at(
     storage_options: Mapping[str, str] | None = None,
     credential_provider: Callable[[], object] | None = None,
 ) -> TablePlace:
-    """The place of a table: of a location, or of a name ``uc://catalog.schema.table``, which its catalog is asked for.
+    """The place of a table: of a location, or of a name such as ``uc://a.b.c``, which its catalog is asked for.
 
     Raises InvalidInputError, and for a name what `TableCatalog.resolve` raises.
     """

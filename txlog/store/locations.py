@@ -34,7 +34,7 @@ def cloud_location(uri: str) -> Location:
     if cloud is None:
         raise InvalidInputError(
             f"{scheme}: is not a supported location. Use a local path, file:, s3://, s3a://, gs://, az://, "
-            "abfs:// or abfss://."
+            f"abfs:// or abfss://, or install the package that offers {scheme}:// (an entry point of txlog.catalogs)."
         )
     parts = split_uri(uri)
     if parts.query or parts.fragment:

@@ -17,7 +17,7 @@ from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, type_name_of
 from txlog.util.lazy import pattern
 
-__all__ = ["open_store"]
+__all__ = ["foreign_scheme", "is_of_store", "open_store"]
 
 _SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -66,6 +66,24 @@ def open_store(
     from txlog.store.object_store import object_table_store
 
     return object_table_store(location, parse_options(storage_options, location.cloud), credential_provider)
+
+
+def is_of_store(scheme: str) -> bool:
+    """Whether addresses with this URL scheme are places in a store that txlog knows."""
+    folded = scheme.lower()
+    if folded == "file":
+        return True
+    from txlog.store.locations import CLOUDS
+
+    return folded in CLOUDS
+
+
+def foreign_scheme(uri: object) -> str | None:
+    """The scheme, in lower case, of an address that is in no store here, as ``uc://a.b.c``; otherwise None."""
+    if not isinstance(uri, str) or "://" not in uri:
+        return None
+    scheme = _SCHEME.match(uri)
+    return None if scheme is None or is_of_store(scheme[1]) else scheme[1].lower()
 
 
 def _from_home(path: str) -> str:

@@ -19,6 +19,7 @@ from txlog.catalogs.names import name_parts
 from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
+from txlog.catalogs.unity.durability import durability
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
 from txlog.errors import (
     InvalidInputError,
@@ -148,6 +149,9 @@ class UnityCatalog:
     def _in_schema(self, catalog: str, schema: str) -> list[str]:
         found = self._client.tables(catalog, schema)
         return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
+
+    def durability(self) -> tuple[list[str], list[str]]:
+        return durability(self.uri)
 
     def register(self, name: str, uri: str) -> None:
         self.require_registrable(name)

@@ -1,0 +1,49 @@
+"""What a package that extends txlog imports beside the public names of `txlog`.
+
+In: nothing. Out: for each point where a package can plug in, the protocol or the struct that its entry must be. A
+package declares its entries as entry points, one group for each point, under the name that switches the entry on.
+``docs/extend.md`` lists the groups. txlog's own extensions are declared in the same way.
+
+Names load on first use, so an extension that is asked for one thing imports only what that needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from txlog.catalogs.base import CatalogScheme, ChecksItself, FindsTable, OpensCatalog, TableCatalog, TablePlace
+    from txlog.catalogs.open import require_no_token
+
+_HOME = {
+    "CatalogScheme": "txlog.catalogs.base",
+    "ChecksItself": "txlog.catalogs.base",
+    "FindsTable": "txlog.catalogs.base",
+    "OpensCatalog": "txlog.catalogs.base",
+    "TableCatalog": "txlog.catalogs.base",
+    "TablePlace": "txlog.catalogs.base",
+    "require_no_token": "txlog.catalogs.open",
+}
+
+__all__ = [
+    "CatalogScheme",
+    "ChecksItself",
+    "FindsTable",
+    "OpensCatalog",
+    "TableCatalog",
+    "TablePlace",
+    "require_no_token",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'txlog.extend' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
