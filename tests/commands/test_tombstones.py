@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from tests.packages import hide
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.actions import AddFile
@@ -474,3 +475,25 @@ def test_the_result_is_the_same_in_whatever_order_commits_come(
             table.optimize()
     expected = sorted((key, sequence, name) for key, (sequence, kind, name) in last.items() if kind != "-D")
     assert rows_of(table) == expected
+
+
+def test_without_what_takes_care_of_tombstones_nothing_that_would_lose_them_is_done(
+    make_table: Callable[..., txlog.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(schema=SCHEMA, properties={**KEPT, "delta.columnMapping.mode": "name"})
+    upsert(table, ("+I", 1, 1, "a"), ("+I", 2, 1, "b"), ("+I", 3, 1, "c"))
+    upsert(table, ("-D", 1, 5, None))
+    before, version = rows_of(table), table.version
+    hide(monkeypatch, "txlog.tombstones:txlog.tombstone-retention")
+    for rewrite in (table.optimize, table.purge, lambda: table.drop_feature("columnMapping")):
+        with pytest.raises(
+            txlog.UnsupportedFeatureError, match=r"txlog\.tombstone-retention.*no installed package"
+        ) as e:
+            rewrite()
+        assert e.value.table == table.uri
+    assert (rows_of(table), table.version) == (before, version)
+    table.delete("id = 2")  # neither reads tombstones nor loses them
+    monkeypatch.undo()
+    upsert(table, ("+I", 1, 4, "late"))
+    table.optimize()
+    assert rows_of(table) == [(3, 1, "c")]

@@ -40,7 +40,7 @@ from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.named_versions import files_of_named, named_versions
 from txlog.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
-from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
+from txlog.maintenance.tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.protocol.column_mapping import physical_fields
@@ -203,6 +203,7 @@ def purge(
         open_table.log.require_maintained_here("the rewriting of data files")
 
     def bins_for(state: TableState) -> list[PlannedBin]:
+        tombstone_upkeep(open_table, state)  # a purge drops tombstones, as it drops every deleted row
         files = select(state)
         return bins_to_purge(files, files_with_dropped_columns(open_table, state, files, workers))
 

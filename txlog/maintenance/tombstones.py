@@ -2,28 +2,28 @@
 
 In: an open table. Out: a commit that changes nothing for readers, or none. Tombstone files are small, but every commit
 with a delete adds one, and they would slow down the lookups of upserts. A rewrite of the live rows would lose all of
-theirs, so what rewrites other files leaves these out, and has them written here.
+theirs, so what rewrites other files leaves these out, and has them written here: this module is the `TombstoneUpkeep`
+of ``tombstone_files``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
-from txlog.errors import ConflictError, TxlogError
+from txlog.errors import ConflictError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
+from txlog.maintenance.tombstone_files import FindFiles, tombstones_of
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import to_arrow
 from txlog.tasks.file_rows import FileRows
-from txlog.tasks.tombstones import expired_before_ms, is_tombstones, retention_ms, tombstone_adds
+from txlog.tasks.tombstone_files import tombstone_adds
+from txlog.tasks.tombstones import expired_before_ms
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.writer.input import DataStream
@@ -31,44 +31,22 @@ from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
-__all__ = ["tidy_tombstones", "tombstones_of", "without_tombstones", "written_again"]
+__all__ = ["tidy", "written_again"]
 
 _LARGE_BYTES = 16 << 20  # files of this size are not joined further
 
-FindFiles: TypeAlias = "Callable[[TableState, pa.Table], Collection[str]]"
-"""Called with live files of a version; returns the paths of some of them."""
 
-
-def tombstones_of(state: TableState, files: pa.Table) -> pa.Table:
-    """The tombstone files among live files: none, if the table keeps no tombstones."""
-    tags = files.column("tags")
-    if retention_ms(state.metadata.configuration) is None or tags.null_count == len(tags):
-        return files.slice(0, 0)
-    tagged = files.filter(tags.is_valid())
-    return tagged.filter(pa.array([is_tombstones(add) for add in add_files_of(tagged)], pa.bool_()))
-
-
-def without_tombstones(state: TableState, files: pa.Table) -> pa.Table:
-    """The live files that a rewrite of live rows may take: all, if the table keeps no tombstones."""
-    kept = tombstones_of(state, files).column("path")
-    return files.filter(pc.invert(are_among(files.column("path"), kept))) if len(kept) else files
-
-
-def tidy_tombstones(open_table: OpenTable, outdated: FindFiles = lambda state, files: ()) -> None:
+def tidy(open_table: OpenTable, state: TableState, outdated: FindFiles | None) -> None:
     """Join each partition's tombstone files, and drop those past the retention. Those that ``outdated`` finds are
     written again in any case.
 
     If another writer removed one of them meanwhile, all stay as they are. Raises what `OpenTable.commit` raises.
     """
-    state = open_table.log.newest_state()
-    with TxlogError.located(open_table.uri, state.version):
-        if retention_ms(state.metadata.configuration) is None:
-            return
     files = tombstones_of(state, open_table.log.files(state))
     found = add_files_of(files)
     before_ms = expired_before_ms(state, ambient.now_ms())
     expired = [add for add in found if add.modification_time < before_ms]
-    again = set(outdated(state, files))
+    again = set() if outdated is None else set(outdated(state, files))
     partitions: dict[tuple[tuple[str, str | None], ...], list[AddFile]] = {}
     for add in found:
         if add.modification_time >= before_ms and (add.size < _LARGE_BYTES or add.path in again):

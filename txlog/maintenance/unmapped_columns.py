@@ -19,7 +19,7 @@ from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.bins import bins_to_purge, bins_with_files
-from txlog.maintenance.tombstones import tombstones_of, without_tombstones, written_again
+from txlog.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.protocol.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.protocol.clustering import replaced_clustering
 from txlog.protocol.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
@@ -118,6 +118,7 @@ class _Unmapping:
 
     def _write(self, state: TableState, definition: Definition, adds: list[AddFile], tombstones: list[AddFile]) -> None:
         """Write the files that no earlier execution wrote."""
+        upkeep = tombstone_upkeep(self._open_table, state)
         new_state = state.defined_as(definition.metadata, None)
         left = [Bin((add,)) for add in adds if add.live_key not in self._written]
         work = RewriteBins(self._open_table.task_table(state), self._open_table.task_table(new_state))
@@ -125,8 +126,9 @@ class _Unmapping:
             self._unsent.own(new.file.path for new in rewritten.files)
             self._written[left[number].files[0].live_key] = rewritten
         for add in tombstones:
+            assert upkeep is not None  # or no file would be one
             if add.live_key not in self._tombstones:
-                new = written_again(self._open_table, state, [add], self._unsent, new_state)
+                new = upkeep.written_again(self._open_table, state, [add], self._unsent, new_state)
                 self._tombstones[add.live_key] = new
 
     def remaining_work_s(self, state: TableState) -> float:

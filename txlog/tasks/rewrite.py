@@ -26,7 +26,7 @@ from txlog.protocol.wide_statistics import wide_statistics
 from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Images, RowOperation, Touched
-from txlog.tasks.tombstones import tombstone_adds
+from txlog.tasks.tombstone_files import tombstone_adds
 from txlog.util import ambient
 from txlog.util.apply import Apply
 from txlog.util.parallel import Threads, begin, parallel_map

@@ -28,6 +28,7 @@ from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import live_rows
 from txlog.protocol.statistics_read import num_records
+from txlog.protocol.tombstones import is_tombstones
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.store.base import TableFiles
@@ -36,7 +37,6 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.opened_once import opened_once
 from txlog.tasks.operation import Hits, RowOperation, Touched
 from txlog.tasks.rewrite import Changed, FileRewriter
-from txlog.tasks.tombstones import is_tombstones
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 from txlog.writer.unsent_files import UnsentFiles

@@ -1,47 +1,30 @@
 """Tombstones: deleted keys with their sequence, so an older row that arrives later does not bring them back.
 
-In: deletes, and files of them. Out: data files whose rows are all dead from the start, by a deletion vector. Readers
-never see such a row. A key lookup reads dead rows anyway, so every txlog writer finds it, on any version and after any
-lost race. The tag ``txlog.tombstones`` marks such a file. OPTIMIZE joins them, and drops tombstones older than
+In: deletes. Out: the rows of data files whose rows are all dead from the start, by a deletion vector
+(``tombstone_files``). Readers never see such a row. A key lookup reads dead rows anyway, so every txlog writer finds
+it, on any version and after any lost race. OPTIMIZE joins the files, and drops tombstones older than
 ``txlog.tombstone-retention``; other engines' compaction drops them all.
 """
 
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.actions import AddFile
-from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.properties import TOMBSTONE_RETENTION, TableProperties, interval_ms
+from txlog.protocol.properties import TOMBSTONE_RETENTION, TableProperties
 from txlog.protocol.schema import Array, Map, Struct, to_arrow
-from txlog.protocol.wide_statistics import wide_statistics
-from txlog.store.base import FileStore
-from txlog.writer.committable import PendingFile
+from txlog.protocol.tombstones import retention_ms
 from txlog.writer.convert import has_required
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.vector_file import write_vectors
 
-__all__ = [
-    "check_tombstones",
-    "expired_before_ms",
-    "is_tombstones",
-    "retention_ms",
-    "tombstone_adds",
-    "tombstone_rows",
-]
+__all__ = ["check_tombstones", "expired_before_ms", "tombstone_rows"]
 
-_TAG = "txlog.tombstones"
 _NO_TOMBSTONES = {
     "first-row": "first-row takes no deletes, so there is none to remember",
     "partial-update": "in a partial-update, an older row could still fill nulls of a row that came after the delete;"
@@ -50,16 +33,6 @@ _NO_TOMBSTONES = {
     " last_value retracts values and keeps the row with its sequence",
 }
 """Why a tombstone is not enough if a new row is merged with older ones: it disappears once its key has a row again."""
-
-
-def retention_ms(configuration: Mapping[str, str]) -> int | None:
-    """How long tombstones are kept; None if the table keeps none. Raises ``InvalidInputError`` if it does not say."""
-    return interval_ms(configuration, TOMBSTONE_RETENTION)
-
-
-def is_tombstones(add: AddFile) -> bool:
-    """Whether a live file holds only tombstones."""
-    return _TAG in (add.tags or {}) and add.deletion_vector is not None
 
 
 def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: MergeEngine | None) -> None:
@@ -100,31 +73,6 @@ def tombstone_rows(
             column = pc.fill_null(column, _default(arrow.type))
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow(schema))
-
-
-def tombstone_adds(
-    files: FileStore, written: Iterable[PendingFile], unsent: UnsentFiles, *, modified_ms: int | None = None
-) -> list[AddFile]:
-    """The ``add`` actions of tombstone files, whose rows a durable vector marks.
-
-    ``modified_ms`` is when the youngest of them was made, if not now.
-    """
-    pending = list(written)
-    vectors, _ = write_vectors(files, [bitmap_of(np.arange(file.num_rows)) for file in pending])
-    unsent.own(path.path for path in map(vector_path, vectors) if path is not None)
-    found = []
-    for file, vector in zip(pending, vectors, strict=True):
-        add = file.to_add()
-        found.append(
-            replace(
-                add,
-                deletion_vector=vector,
-                stats=wide_statistics(add.stats, num_records=file.num_rows),
-                tags={**(add.tags or {}), _TAG: "true"},
-                modification_time=add.modification_time if modified_ms is None else modified_ms,
-            )
-        )
-    return found
 
 
 def expired_before_ms(table: DefinedTable, now_ms: int) -> int:

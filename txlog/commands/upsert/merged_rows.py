@@ -24,11 +24,12 @@ from txlog.protocol import change_data
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.properties import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options, validate
 from txlog.protocol.schema import Field, Struct, to_arrow
+from txlog.protocol.tombstones import retention_ms
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Touched
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
-from txlog.tasks.tombstones import retention_ms, tombstone_rows
+from txlog.tasks.tombstones import tombstone_rows
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, call, setting
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE

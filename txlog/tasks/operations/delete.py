@@ -20,11 +20,11 @@ from txlog.expressions.predicates import Constant, Predicate
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Field
+from txlog.protocol.tombstones import is_tombstones
 from txlog.result import WriteMetrics
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, RowOperation, Touched
-from txlog.tasks.tombstones import is_tombstones
 from txlog.util import ambient
 
 if TYPE_CHECKING:
