@@ -50,6 +50,7 @@ from txlog.writer.write_plan import WriteJob
 if TYPE_CHECKING:
     from txlog.commands.replaced_files import RegionReplacement
     from txlog.commands.row_change.change_files import ChangeFiles
+    from txlog.commands.upsert.row_changes import RowChanges
 
 __all__ = ["GlobalCommitter", "WriteExecution", "raise_conflict_since"]
 
@@ -107,9 +108,7 @@ class GlobalCommitter:
             return replayed
         self._require_not_void(job, state)
         if job.intent.kind == "upsert":
-            from txlog.commands.upsert.staged_changes import commit_staged_changes
-
-            return commit_staged_changes(self._open_table, state, job, committables)
+            return self._row_changes().commit_staged(self._open_table, state, job, committables)
         return self._commit_beside_others(job, state, committables, unsent)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
@@ -135,9 +134,13 @@ class GlobalCommitter:
         Raises ``InvalidInputError`` naming the tasks and the key.
         """
         if job.intent.kind == "upsert":
-            from txlog.commands.upsert.staged_changes import check_staged_keys
+            self._row_changes().check_staged(self._open_table, job, committables)
 
-            check_staged_keys(self._open_table, job, committables)
+    def _row_changes(self) -> RowChanges:
+        from txlog.commands.upsert.row_changes import row_changes
+
+        with TxlogError.located(self._open_table.uri):
+            return row_changes("a checkpoint of row changes")
 
     def remove_keys(self, committables: Sequence[Committable]) -> None:
         """Delete the key files of committed checkpoints. Never raises: a vacuum removes files that stay."""

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.commands.upsert.row_changes import check_definition as check_merging
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
@@ -57,13 +58,11 @@ from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, cre
 from txlog.protocol.loaded_files import is_of_loaded_files
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
-    CHANGELOG_PRODUCER,
     DAY_MS,
     FEATURE_PREFIX,
     ICEBERG,
     ICEBERG_CATALOG,
     OTHER_FORMATS,
-    ROW_DEDUPLICATE,
     SHORT_LOG_RETENTION,
     ColumnPath,
     TableProperties,
@@ -88,13 +87,11 @@ from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, c
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY, retyped, wider_types
 from txlog.result import WriteResult
-from txlog.tasks.tombstones import check_tombstones
 from txlog.util import ambient
 from txlog.util.arguments import names_in
 from txlog.util.wording import argument, call, in_python, setting, spelled
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
-from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.parquet_settings import check_columns
 from txlog.writer.text_limits import with_limits_kept
 
@@ -638,7 +635,7 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapping[str, DomainMetadata]) -> None:
     """Check that this release can write the resulting table."""
     check_can_write(protocol, metadata)
-    _check_merging(metadata.configuration, schema)
+    check_merging(metadata.configuration, schema)
     properties = TableProperties.of(metadata.configuration)
     check_statistics_columns(schema, properties, metadata.partition_columns)
     check_clustering(domains, schema, properties, metadata.partition_columns)
@@ -647,36 +644,6 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapp
             f"delta.enableChangeDataFeed needs the name {taken[0]}, and the table has a column of that name:"
             " rename the column, or leave the property off"
         )
-
-
-def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
-    """Check that the properties for merging rows of one key, and for their change feed, fit the table."""
-    engine = MergeEngine.stored(configuration, schema)
-    check_tombstones(configuration, schema, engine)
-    producer = configuration.get(CHANGELOG_PRODUCER)
-    has_feed = TableProperties.of(configuration).enable_change_data_feed
-    if producer in ("input", "lookup") and not has_feed:
-        raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = {producer} configures the change data feed, which is off: set"
-            " delta.enableChangeDataFeed = true too"
-        )
-    if producer == "none" and has_feed:
-        raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = none contradicts delta.enableChangeDataFeed = true, by which readers expect every"
-            " change: leave one of them out"
-        )
-    if producer == "input" and engine is None:
-        raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = input records the rows of a changelog as they came: set txlog.merge-engine too, so"
-            " that every upsert takes a changelog"
-        )
-    if producer == "input" and engine is not None and engine.name == "first-row":
-        raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = input records every row that arrives, and merge-engine first-row leaves out rows"
-            " of known keys, so whoever follows the feed would get rows that the table does not have: use lookup"
-        )
-    if configuration.get(ROW_DEDUPLICATE) == "true" and engine is None:
-        raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")
 
 
 _LOG_RETENTION = "delta.logRetentionDuration"

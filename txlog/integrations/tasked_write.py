@@ -23,9 +23,9 @@ from txlog.sink.sink_task import SinkTask
 from txlog.table import Table
 from txlog.tasks.task_table import TaskStore
 from txlog.util.wording import argument
-from txlog.writer.changelog.spec import ChangelogSpec, changelog_of
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.committable import Committable
+from txlog.writer.row_changes import Changelog, changelog_of
 from txlog.writer.write_plan import WriteJob
 
 __all__ = ["Target", "TargetMode", "TaskedWrite"]
@@ -38,7 +38,7 @@ class TaskedWrite(msgspec.Struct, frozen=True):
 
     store: TaskStore
     job: WriteJob
-    changelog: ChangelogSpec | None
+    changelog: Changelog | None
 
     def run(self, task_id: int, pieces: Iterable[Any]) -> bytes:
         """One task: writes its rows, and returns what the commit needs. Raises what ``SinkTask`` raises."""
@@ -88,7 +88,7 @@ class Target(msgspec.Struct, frozen=True):
 
     def plan(self, sink: Sink | None) -> TaskedWrite:
         open_table = self.table._open_table
-        changelog = changelog_of(self.mode, self.keys, None, None, None)
+        changelog = changelog_of(self.mode, self.keys)
         state = open_table.writable_state()
         options = WriteOptions(
             mode=self.mode,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec.structs import replace
 
-from txlog.commands.upsert.merged_rows import require_merge_engine
+from txlog.commands.upsert.row_changes import row_changes
 from txlog.commands.write_options import check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
@@ -32,11 +32,9 @@ from txlog.util.api_hints import explains_calls, explains_names
 from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import in_write, spelled
-from txlog.writer.changelog.key_hash import task_of_rows
-from txlog.writer.changelog.spec import changelog_of
 from txlog.writer.commit_options import check_app_id, check_identity
 from txlog.writer.committable import Committable, require_committables
-from txlog.writer.keys import key_columns
+from txlog.writer.row_changes import changelog_of
 from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
 from txlog.writer.write_plan import WriteJob
 
@@ -135,7 +133,8 @@ class Sink:
         self._table = table
         self._open_table = table._open_table
         if merge_engine is not None:
-            require_merge_engine(self._open_table, self._changelog.keys if self._changelog else (), merge_engine)
+            keys_of = self._changelog.keys if self._changelog else ()
+            row_changes("a sink with a merge engine").require_engine(self._open_table, keys_of, merge_engine)
         self._app_id = app_id
         self._mode = mode
         self._user_metadata = user_metadata
@@ -150,7 +149,7 @@ class Sink:
             mode="upsert" if self._changelog else mode,
             keys=self._changelog.keys if self._changelog else (),
             row_mode=row_mode,
-            mismatch=MismatchPolicy.of(on_mismatch, self._changelog),
+            mismatch=MismatchPolicy.of(on_mismatch, has_changes=self._changelog is not None),
             user_metadata=user_metadata,
             max_continuous_empty_commits=self._max_continuous_empty_commits,
         )
@@ -255,7 +254,7 @@ class Sink:
             raise InvalidInputError('only a sink with keys can partition by key: Sink(..., mode="upsert", keys=[...])')
         with TxlogError.located(self._open_table.uri):
             schema = self._open_table.log.newest_state(refresh=False).schema
-            return task_of_rows(data, key_columns(self._changelog.keys, schema), schema, num_tasks)
+            return self._changelog.task_of_rows(data, schema, num_tasks)
 
     def stage(self, *committables: Committable) -> None:
         """Store committables in the table's ``_txlog/staging`` folder; durable when this returns.

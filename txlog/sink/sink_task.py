@@ -5,14 +5,15 @@ In: batches. Out: a `Committable`, when all files are sealed. Knows neither the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 
 from txlog.errors import InvalidInputError
 from txlog.store.base import FileStore
 from txlog.util.api_hints import explains_names
-from txlog.writer.changelog.changelog_writer import ChangelogWriter, KeepKeys
-from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
+from txlog.writer.row_changes import Changelog, ChangeWriter, KeepKeys
 from txlog.writer.task_committer import seal_written
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import WriteJob
@@ -30,17 +31,19 @@ class SinkTask:
         job: WriteJob,
         task_id: int,
         attempt: int,
-        changelog: ChangelogSpec | None = None,
+        changelog: Changelog | None = None,
         keep_keys: KeepKeys | None = None,
     ) -> None:
-        self._files = files
-        self._plan = job.plan
         self._task = job.task(task_id, attempt)
-        self._writer: TaskWriter | ChangelogWriter = (
-            TaskWriter(files, job.plan, self._task)
-            if changelog is None
-            else ChangelogWriter(files, job.plan, self._task, changelog, keep_keys)
-        )
+        self._changes: ChangeWriter | None = None
+        self._writer: TaskWriter | ChangeWriter
+        self._seal: Callable[[], Committable]
+        if changelog is None:
+            self._writer = rows = TaskWriter(files, job.plan, self._task)
+            self._seal = partial(seal_written, files, job.plan, self._task, rows)
+        else:
+            self._writer = self._changes = changelog.writer(files, job.plan, self._task, keep_keys)
+            self._seal = self._changes.close
         self._committable: Committable | None = None
         self._is_over = False
 
@@ -68,9 +71,9 @@ class SinkTask:
             SchemaMismatchError: The columns do not fit the table.
             StorageError: There is no space for the keys.
         """
-        if not isinstance(self._writer, ChangelogWriter):
+        if self._changes is None:
             raise InvalidInputError('only a sink of changes deletes rows: Sink(..., mode="upsert", keys=[...])')
-        self._writer.delete(data)
+        self._changes.delete(data)
 
     @property
     def committable(self) -> Committable:
@@ -99,8 +102,4 @@ class SinkTask:
         if kind is not None:
             self._writer.abort()
             return
-        self._committable = (
-            self._writer.close()
-            if isinstance(self._writer, ChangelogWriter)
-            else seal_written(self._files, self._plan, self._task, self._writer)
-        )
+        self._committable = self._seal()

@@ -8,16 +8,13 @@ about is known only on the version that a commit lands on, so a sink seals its p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of
 from txlog.util.wording import argument
-
-if TYPE_CHECKING:
-    from txlog.writer.changelog.spec import ChangelogSpec
 
 __all__ = [
     "APPEND",
@@ -139,15 +136,15 @@ class MismatchPolicy(msgspec.Struct, frozen=True):
     unfit: MismatchAction = "fail"
 
     @classmethod
-    def of(cls, given: str | Mapping[str, Any] | None, changelog: ChangelogSpec | None) -> MismatchPolicy:
+    def of(cls, given: str | Mapping[str, Any] | None, *, has_changes: bool) -> MismatchPolicy:
         """The policy of an argument: one action for every case, a mapping from case to action, or None for `USUAL`.
 
-        Raises ``InvalidInputError`` for another argument, and for a sink without a ``changelog``.
+        Raises ``InvalidInputError`` for another argument, and for a sink whose rows are no changes.
         """
         names = cls.__struct_fields__
         if given is None:
             return cls()
-        if changelog is None:
+        if not has_changes:
             raise InvalidInputError(
                 f'{argument("on_mismatch")} is only for row changes: pass mode="upsert" or "retract"'
             )

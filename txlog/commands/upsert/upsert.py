@@ -1,7 +1,7 @@
 """UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
-In: rows, what to do with them, and `RowOptions`. Out: a ``WriteResult``. With a merge engine, ``merged_rows`` decides
-what a key's rows become; ``tasks/operations/upsert`` is the plain upsert.
+In: rows, what to do with them, and `RowOptions`. Out: a ``WriteResult``. ``tasks/operations/upsert`` is the plain
+upsert; what merges rows of a key by an engine is found by ``row_changes``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from txlog.commands.new_columns import with_new_columns
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition
-from txlog.commands.upsert.merged_rows import bound_merged_rows, merge_engine_of
+from txlog.commands.upsert.row_changes import is_merged, row_changes
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
@@ -34,6 +34,7 @@ from txlog.writer.generated_columns import Numbers
 from txlog.writer.input import DataStream, open_data
 
 if TYPE_CHECKING:
+    from txlog.commands.upsert.row_changes import Engine, RowChanges
     from txlog.workers.base import Workers
     from txlog.workers.given import GivenWorkers
 
@@ -73,8 +74,7 @@ def _upsert_rows(
     with TxlogError.located(open_table.uri, state.version):
         definition = added_columns(state, stream.schema, upsert)
         if workers is not None:
-            engine = merge_engine_of(state, upsert)
-            if engine is None:
+            if _merging(state, upsert) is None:
                 return _upsert_on(open_table, state, stream, upsert, options, workers, definition)
             if must_use:
                 raise InvalidInputError(
@@ -121,17 +121,27 @@ def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) ->
 def bound_upsert(
     open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
 ) -> UpsertRows:
-    """Read the source and bind its upsert to a version. Raises what `read_source` and `merge_engine_of` raise.
+    """Read the source and bind its upsert to a version. Raises what `read_source` and `RowChanges` raise.
 
     ``numbers`` are for the identity columns of new rows; None means the table's.
     """
     stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
-        engine = merge_engine_of(state, upsert)
-        if engine is None:
+        merging = _merging(state, upsert)
+        if merging is None:
             upsert = for_source(upsert, stream.schema.names or state.schema.names, state)
         upsert = keeping_numbers(upsert, state)
-    if engine is not None:
-        return bound_merged_rows(open_table, state, stream, upsert, engine)
+    if merging is not None:
+        changes, engine = merging
+        return changes.bound(open_table, state, stream, upsert, engine)
     numbers = numbers or numbers_of(open_table, state)
     return read_upsert(state, open_table.uri, stream, upsert, open_table.key_cache, numbers)
+
+
+def _merging(state: TableState, upsert: UpsertOptions) -> tuple[RowChanges, Engine] | None:
+    """What merges the rows of an upsert, and with which engine; None if it is a plain one."""
+    if not is_merged(state, upsert):
+        return None
+    changes = row_changes("an upsert with a merge engine or with row kinds")
+    engine = changes.engine_of(state, upsert)
+    return None if engine is None else (changes, engine)

@@ -8,8 +8,8 @@ The task reads only its own rows. The commit finds the table rows with their key
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import check_kinds
+from txlog.writer.row_changes import KeepKeys
 from txlog.writer.task_committer import TaskCommitter
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -45,9 +46,7 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangelogWriter", "KeepKeys"]
-
-KeepKeys: TypeAlias = Callable[[str, pa.RecordBatch], None]
+__all__ = ["ChangelogWriter"]
 
 _KEPT_ROWS = 1 << 14  # for more rows, reading the keys back is a small part of a checkpoint
 

@@ -5,7 +5,7 @@ In: the caller's arguments. Out: values checked against each other; `bind` resol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -16,7 +16,7 @@ from txlog.util.wording import argument
 from txlog.writer.changelog.collapse import MergeFunction
 from txlog.writer.changelog.row_kinds import RowKinds
 
-__all__ = ["ChangelogMode", "ChangelogSpec", "changelog_of"]
+__all__ = ["ChangelogMode", "ChangelogSpec"]
 
 ChangelogMode: TypeAlias = Literal["upsert", "retract"]
 """For a changed row, an upsert stream needs only the new version (``-U`` is ignored); a retract stream deletes the old
@@ -84,21 +84,3 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
             "row_kinds": self.row_kinds,
             "sequence_by": self.sequence_by,
         }
-
-
-def changelog_of(
-    mode: str, keys: str | Sequence[str] | None, row_kind: str | None, row_kinds: Mapping[Any, str] | None, *others: Any
-) -> ChangelogSpec | None:
-    """How to read the rows of a sink in this mode, if they are changes; None if they are plain rows.
-
-    Raises what `ChangelogSpec.of` raises, and ``InvalidInputError`` if arguments about changes come with plain rows.
-    """
-    if mode in get_args(ChangelogMode):
-        return ChangelogSpec.of(keys, mode, row_kind, row_kinds, *others)
-    given = (keys, row_kind, row_kinds, *others)
-    for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), given, strict=True):
-        if value is not None:
-            raise InvalidInputError(
-                f'{argument(name)} is for row changes: pass mode="upsert" or "retract", not "{mode}"'
-            )
-    return None
