@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -50,14 +50,14 @@ def install(
 
 def hide(monkeypatch: pytest.MonkeyPatch, *hidden: str) -> None:
     """Until the test ends, no installed package has these entry points, each written ``group:name``."""
-    read: Callable[[importlib.metadata.Distribution], Iterable[importlib.metadata.EntryPoint]]
-    read = importlib.metadata.Distribution.entry_points.fget  # type: ignore[attr-defined]
+    read = importlib.metadata.entry_points  # not `Distribution`, of which importlib_metadata has another once imported
 
-    def left(distribution: importlib.metadata.Distribution) -> object:
-        entries = [entry for entry in read(distribution) if f"{entry.group}:{entry.name}" not in hidden]
-        return importlib.metadata.EntryPoints(entries)
+    def left() -> importlib.metadata.EntryPoints:
+        installed = read()
+        entries = (each for group in installed.groups for each in installed.select(group=group))
+        return importlib.metadata.EntryPoints([each for each in entries if f"{each.group}:{each.name}" not in hidden])
 
-    monkeypatch.setattr(importlib.metadata.Distribution, "entry_points", property(left))
+    monkeypatch.setattr(importlib.metadata, "entry_points", left)
     _read_again(monkeypatch)
 
 

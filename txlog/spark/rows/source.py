@@ -26,10 +26,10 @@ from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.tasks.task_table import TaskTable
 from txlog.util.wording import argument, setting
-from txlog.writer.changelog.required_values import refuse_unavailable
 from txlog.writer.conform import completed, completer_for
 from txlog.writer.input import require_utf8
 from txlog.writer.keys import compared_as
+from txlog.writer.unavailable_values import refuse_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,11 +20,11 @@ from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
 from txlog.util.wording import argument, setting
 from txlog.writer.absent_columns import absent_columns
-from txlog.writer.changelog.required_values import refuse_unavailable
 from txlog.writer.conform import completed
 from txlog.writer.generated_columns import ComputedColumns
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, key_text
+from txlog.writer.unavailable_values import refuse_unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

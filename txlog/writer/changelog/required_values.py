@@ -2,37 +2,34 @@
 
 In: rows, which may lack columns, and which rows are new. Out: the same, or an error with the column and the row.
 Deleted rows need only their keys, so NOT NULL does not apply to all rows. A value that a change does not have is not
-null: a database leaves out what an update did not touch (PostgreSQL's TOAST), by leaving out the column or with
-Debezium's placeholder (``unavailable.value.placeholder``).
+null: a database leaves out what an update did not touch, by leaving out the column or with a placeholder
+(``unavailable_values``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.arrow.arrays import flags_of
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct
-from txlog.util.wording import setting
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.conform import conformer_for
 from txlog.writer.convert import has_required
 from txlog.writer.generated_columns import without_generated
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.unavailable_values import without_unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_columns", "check_members", "refuse_unavailable", "require_values"]
-
-_UNAVAILABLE: Final = "__debezium_unavailable_value"
+__all__ = ["check_columns", "check_members", "require_values"]
 
 
 def require_values(
@@ -79,57 +76,8 @@ def require_values(
                 f" columns of the sequence group of {', '.join(group.sequence)}, in which nulls count as values: write"
                 " all columns of a sequence group, or none"
             )
-    return _without_unavailable(rows, are_new, first_row, engine if leaves else None)
-
-
-def refuse_unavailable(rows: pa.RecordBatch, first_row: int) -> None:
-    """Refuse Debezium's placeholder in rows that replace others: the old value would be lost.
-
-    Raises ``InvalidInputError`` naming the column and the row.
-    """
-    _without_unavailable(rows, np.ones(rows.num_rows, dtype=bool), first_row, None)
-
-
-def _without_unavailable(
-    rows: pa.RecordBatch, are_new: NDArray[np.bool_], first_row: int, engine: MergeEngine | None
-) -> pa.RecordBatch:
-    for at, name in enumerate(rows.schema.names):
-        there = _are_unavailable(rows.column(at))
-        if there is None or not (there & are_new).any():
-            continue
-        if engine is None or engine.group_of(name) is not None:
-            row = first_row + int(np.argmax(there & are_new))
-            raise InvalidInputError(
-                f"column {name} has {_UNAVAILABLE} in row {row} (counting from 0): Debezium did not get the value,"
-                " since the update left it as it was, and the row would lose it. Let the database log whole rows"
-                " (PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL), or keep the old value with"
-                f" {setting('merge_engine', 'partial-update')}, outside of sequence groups"
-            )
-        kept = pc.if_else(pa.array(there & are_new), pa.scalar(None, rows.schema.types[at]), rows.column(at))
-        rows = rows.set_column(at, rows.schema.field(at).with_nullable(True), kept)
-    return rows
-
-
-def _are_unavailable(column: pa.Array) -> NDArray[np.bool_] | None:
-    """Which values are Debezium's placeholder; None: the type cannot hold it. Of a list, its only element is."""
-    kind: Any = column.type
-    if pa.types.is_dictionary(kind):
-        return _are_unavailable(column.cast(kind.value_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        is_single = flags_of(pc.equal(pc.list_value_length(column), 1))
-        if not is_single.any():
-            return None
-        inner = _are_unavailable(column.filter(pa.array(is_single)).flatten())
-        if inner is None:
-            return None
-        found = np.zeros(len(column), dtype=bool)
-        found[is_single] = inner
-        return found
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    if not (is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-        return None
-    wanted = _UNAVAILABLE if is_text else _UNAVAILABLE.encode()
-    return flags_of(pc.equal(column, pa.scalar(wanted, kind)))
+    keeps_old = None if engine is None or not leaves else lambda name: engine.group_of(name) is None
+    return without_unavailable(rows, are_new, first_row, keeps_old)
 
 
 def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_], first_row: int, reason: str) -> None:
