@@ -15,24 +15,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from txlog.catalogs.base import CatalogScheme, ChecksItself, FindsTable, OpensCatalog, TableCatalog, TablePlace
     from txlog.catalogs.open import require_no_token
+    from txlog.commands.upsert.row_changes import Engine, RowChanges
+    from txlog.maintenance.tombstone_files import TombstoneUpkeep
+    from txlog.writer.row_changes import Changelog, ChangeWriter, SinkModeOf
 
 _HOME = {
     "CatalogScheme": "txlog.catalogs.base",
+    "ChangeWriter": "txlog.writer.row_changes",
+    "Changelog": "txlog.writer.row_changes",
     "ChecksItself": "txlog.catalogs.base",
+    "Engine": "txlog.commands.upsert.row_changes",
     "FindsTable": "txlog.catalogs.base",
     "OpensCatalog": "txlog.catalogs.base",
+    "RowChanges": "txlog.commands.upsert.row_changes",
+    "SinkModeOf": "txlog.writer.row_changes",
     "TableCatalog": "txlog.catalogs.base",
     "TablePlace": "txlog.catalogs.base",
+    "TombstoneUpkeep": "txlog.maintenance.tombstone_files",
     "require_no_token": "txlog.catalogs.open",
 }
 
 __all__ = [
     "CatalogScheme",
+    "ChangeWriter",
+    "Changelog",
     "ChecksItself",
+    "Engine",
     "FindsTable",
     "OpensCatalog",
+    "RowChanges",
+    "SinkModeOf",
     "TableCatalog",
     "TablePlace",
+    "TombstoneUpkeep",
     "require_no_token",
 ]
 
