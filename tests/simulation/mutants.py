@@ -370,11 +370,6 @@ def cleans_what_is_about_to_be_sealed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Staging, "give_up", give_up)
 
 
-def seals_what_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
-    """What was read before the seal is taken to be there after it."""
-    patch.setattr(Staging, "check_sealed", lambda self, manifest, in_round=0: None)
-
-
 def numbers_rows_from_where_it_was_planned(patch: pytest.MonkeyPatch) -> None:
     """After a lost race the row ids are those of the first attempt: the winner has given them too."""
     real = attempt._numbered
@@ -439,7 +434,6 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
             (commits_again_what_is_still_staged, "sink-restarts"),
             (removes_the_staging_before_the_commit, "sink-restarts"),
             (cleans_what_is_about_to_be_sealed, "sink-and-cleaner-of-staging"),
-            (seals_what_was_removed_meanwhile, "sink-and-cleaner-of-staging"),
             (seals_what_rests_on_a_version_that_is_not_on_disk, "sink-and-appender-power-cut"),
             (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
             (acknowledges_before_the_directory_is_synced, "two-appenders"),

@@ -73,7 +73,6 @@ GROUP_SCENARIOS = tuple(
 """Two tables that one checkpoint feeds, with twins, deaths, discards, recoveries and what operators give up."""
 
 STREAM_SCENARIOS = (
-    Scenario("sink-without-rows-and-its-twin", actors_of(_nothing_then_rows, _nothing_then_rows), store="object"),
     Scenario("sink-whose-checkpoint-is-abandoned", actors_of(staging_sink, abandon)),
     Scenario("sink-that-died-and-is-abandoned", actors_of(staging_and_leaving, abandon), crashes=1),
     of_rows("change-sink-and-abandoner", staging_change_sink, partial(abandon, app_id="changes")),
@@ -90,6 +89,7 @@ STREAM_SCENARIOS = (
 
 LARGE_STREAM_SCENARIOS = (
     *GROUP_SCENARIOS,
+    Scenario("sink-without-rows-and-its-twin", actors_of(_nothing_then_rows, _nothing_then_rows), store="object"),
     Scenario("backlog-whose-first-is-abandoned", actors_of(staging_backlog, abandon), crashes=1),
     Scenario("abandoned-power-cut", actors_of(staging_sink, abandon, restarts=1), power_cuts=1, splits_sync=True),
     Scenario("abandoner-loses-answers", actors_of(staging_sink, abandon), faults=2, kinds=LOST_ANSWERS),
