@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Callable
@@ -10,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from maintained_tables import COMMANDS, left_by, random_table
 from pyspark.sql import SparkSession
 from rows import assert_sound
+from servers import S3Location
 
 import txlog
 import txlog.spark
@@ -56,6 +59,37 @@ def test_existing_files_are_added_by_spark_as_in_one_process(tmp_path: Path, spa
     expected = left_by(alone, txlog.Table.open(alone).add_files("day=a"))
     result = txlog.spark.add_files(spark, spread, "day=a")
     assert (left_by(spread, result), result.metrics.files) == (expected, 2)
+
+
+IN_A_BUCKET: dict[str, Callable[..., Any]] = {
+    "add_files": lambda door, *at, **options: door(*at, ["p=1/f.parquet"], **options).metrics.rows == 1,
+    "optimize": lambda door, *at, **options: door(*at, **options).files_removed == 3,
+    "purge": lambda door, *at, **options: door(*at, **options).files_removed == 1,
+    "add_constraint": lambda door, *at, **options: door(*at, "small", "id < 9", **options).version > 0,
+    "verify": lambda door, *at, **options: door(*at, ["id"], footers=True, **options).findings == (),
+    "vacuum": lambda door, *at, **options: door(*at, 0, force=True, **options).files > 0,
+}
+
+
+def test_maintenance_of_a_table_in_a_bucket_takes_storage_options_in_the_driver_and_in_tasks(
+    s3_location: S3Location, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else knows the bucket's keys: the session has none, or others."""
+    uri, options = s3_location.uri, s3_location.storage_options
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "wrong")
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = txlog.Table.create(uri, "id bigint, p int", ["p"], properties, storage_options=options)
+    for id in (1, 2):
+        table.append(pa.table({"id": [id, id + 2], "p": pa.array([1, 1], pa.int32())}))
+    table.delete("id = 3")
+    body = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array([5], pa.int64())}), body)
+    table._open_table.store.files.write("p=1/f.parquet", body.getvalue())
+    for name, is_done in IN_A_BUCKET.items():
+        assert is_done(getattr(txlog.spark, name), spark, uri, storage_options=options), name
+    found = txlog.Table.open(uri, storage_options=options)
+    assert sorted(found.to_arrow()["id"].to_pylist()) == [1, 2, 4, 5]
 
 
 def test_a_handle_opened_with_a_sessions_workers_uses_them(

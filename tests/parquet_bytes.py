@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["altered", "parquet_of", "short_chunk", "shorter_pages", "statistics_of", "written_by"]
+__all__ = ["altered", "chunk_of", "parquet_of", "short_chunk", "shorter_pages", "statistics_of", "written_by"]
 
 I64, BINARY, LIST, STRUCT = 6, 8, 9, 12
 CREATED_BY, NUM_ROWS, ROW_GROUPS, COLUMN_ORDERS = 6, 3, 4, 7
@@ -52,26 +52,27 @@ def written_by(body: bytes, created_by: str | None, *, has_orders: bool, old_bou
 
 def statistics_of(footer: dict[int, Any], column: int, group: int = 0) -> dict[int, Any]:
     """1 and 2 are the old maximum and minimum, 3 is the null count, 5 and 6 are the maximum and the minimum."""
-    found: dict[int, Any] = _chunk(footer, column, group)[12][1]
+    found: dict[int, Any] = chunk_of(footer, column, group)[12][1]
     return found
 
 
 def short_chunk(body: bytes, column: int, group: int = 0) -> bytes:
     """The file with a column chunk that ends before its first value, though the footer counts its rows."""
-    return altered(body, lambda footer: _chunk(footer, column, group).update({5: (I64, 0)}))
+    return altered(body, lambda footer: chunk_of(footer, column, group).update({5: (I64, 0)}))
 
 
 def shorter_pages(body: bytes, column: int, group: int, other: int) -> bytes:
     """The file with the pages of another row group in a column chunk, which the footer counts as before."""
 
     def change(footer: dict[int, Any]) -> None:
-        chunk = _chunk(footer, column, group)
-        chunk |= {field: value for field, value in _chunk(footer, column, other).items() if field in (6, 7, 9, 11)}
+        chunk = chunk_of(footer, column, group)
+        chunk |= {field: value for field, value in chunk_of(footer, column, other).items() if field in (6, 7, 9, 11)}
 
     return altered(body, change)
 
 
-def _chunk(footer: dict[int, Any], column: int, group: int) -> dict[int, Any]:
+def chunk_of(footer: dict[int, Any], column: int, group: int) -> dict[int, Any]:
+    """The ``ColumnMetaData`` of a column in a row group; field 12 has its statistics."""
     groups = footer[ROW_GROUPS][1][1]
     found: dict[int, Any] = groups[group][1][1][1][column][3][1]
     return found

@@ -734,6 +734,29 @@ def test_a_former_partition_column_that_only_removed_files_tell_of_is_known_to_a
     assert table.to_arrow()["id"].to_pylist() == [9]
 
 
+@pytest.mark.parametrize("has_commits", [True, False], ids=["commits", "only a checkpoint"])
+def test_a_former_partition_column_that_no_removed_file_tells_of_is_known_to_a_vacuum(
+    tmp_path: Path, has_commits: bool
+) -> None:
+    """Its only files are those of a writer that died before its commit."""
+    schema = pa.schema({"id": pa.int64(), "_p": pa.string()})
+    table = txlog.Table.create(tmp_path / "t", schema, ["_p"])
+    table.set_properties({"a": "b"})
+    if not has_commits:
+        table.create_checkpoint()
+        for version in range(table.version + 1):
+            Path(table.uri, "_delta_log", f"{version:020}.json").unlink()
+    orphan = put(table.uri, "_p=b/orphan.parquet")
+    foreign = put(table.uri, "_other=1/file.parquet")
+    table = txlog.Table.open(table.uri)
+    table.overwrite(pa.table({"id": [9]}), schema_mode="overwrite", partition_by=[])
+    table = txlog.Table.open(table.uri)
+    told = {each.path: each.until_ms is not None for each in table.check_deleted(table.version).remains}
+    assert (told[orphan], told[foreign]) == (True, False)
+    assert table.vacuum(0, force=True).paths == (orphan,)
+    assert Path(table.uri, foreign).exists()
+
+
 def test_what_no_vacuum_deletes_is_not_promised_away(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))

@@ -16,7 +16,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from tests.parquet_bytes import BINARY, I64, NUM_ROWS, altered, parquet_of, statistics_of, written_by
+from tests.parquet_bytes import (
+    BINARY,
+    I64,
+    NUM_ROWS,
+    STRUCT,
+    altered,
+    chunk_of,
+    parquet_of,
+    statistics_of,
+    written_by,
+)
 from txlog.arrow.footer_statistics import FooterStatistics
 from txlog.arrow.parquet_footer import check_opened
 
@@ -51,6 +61,21 @@ def nulls(count: int) -> Callable[[dict[int, Any]], None]:
     return change
 
 
+def nulls_and_bounds(count: int, bound: bytes) -> Callable[[dict[int, Any]], None]:
+    """In new statistics of both groups: Arrow writes none of timestamps in 96 bits."""
+
+    def change(footer: dict[int, Any]) -> None:
+        for group in (0, 1):
+            chunk_of(footer, 0, group)[12] = STRUCT, {3: (I64, count), 6: (BINARY, bound), 5: (BINARY, bound)}
+
+    return change
+
+
+def of_96_bits(body: bytes) -> bytes:
+    rows = pq.read_table(io.BytesIO(body))
+    return parquet_of(rows, row_group_size=2, use_deprecated_int96_timestamps=True, store_schema=False)
+
+
 def signed(value: int, width: int) -> bytes:
     return value.to_bytes(width, "big", signed=True)
 
@@ -64,6 +89,7 @@ TEXTS = pa.array(["a", "b", "é", "z"])
 MOMENTS = pa.array(
     [dt.datetime(2024, 1, day, tzinfo=dt.timezone.utc) for day in (1, 2, 3, 4)], pa.timestamp("us", "UTC")
 )
+LATE = bytes(8) + (2_470_000).to_bytes(4, "little")  # a day in 2050, as nanoseconds and a Julian day
 WITH_NULLS = pa.array(["a", None, "b", None]).dictionary_encode()
 NUMBERS = pa.array([1, 2, 3, 4], pa.int32())
 NEW_YEAR = pc.field("c") == pa.scalar(dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), pa.timestamp("us", "UTC"))
@@ -137,6 +163,13 @@ LIES = {
         "c = timestamp '2024-01-01 00:00:00'",
         1,
         NEW_YEAR,
+    ),
+    "nulls and bounds of timestamps in 96 bits, whose order is not defined": Lie(
+        pa.array([MOMENTS[0].as_py(), None, MOMENTS[1].as_py(), None], MOMENTS.type),
+        lambda body: altered(of_96_bits(body), nulls_and_bounds(0, LATE)),
+        "c is null",
+        2,
+        pc.field("c").is_null(),
     ),
     "bounds the wrong way round": Lie(
         NUMBERS,

@@ -94,7 +94,7 @@ def test_a_size_and_a_time_that_are_no_integers_are_the_numbers_that_they_say(
     assert txlog.Table.open(uri).to_arrow() == deltalake.DeltaTable(uri).to_pyarrow_table() == rows
 
 
-@pytest.mark.parametrize("written", [0.5, "many", -1, "-1", "--1", "+-1", "1_0", [], 2.0**64])
+@pytest.mark.parametrize("written", [0.5, "many", -1, "-1", "+1", "--1", "+-1", "1_0", [], 2.0**64])
 def test_a_size_that_is_no_number_is_refused(written: Any, tmp_path: Path) -> None:
     action = add(tmp_path / "t", pa.table({"id": [1]}), size=written)
     uri = made(tmp_path / "t", [protocol(), metadata(field("id")), action])

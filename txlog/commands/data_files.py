@@ -27,6 +27,7 @@ from txlog.arrow.parquet_rows import counted_batches, row_count
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted
+from txlog.tasks.footer_facts import with_moments
 from txlog.util.wording import advice, setting
 from txlog.writer.generated_columns import is_computed
 
@@ -256,6 +257,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")
         names, rows_total = parquet.schema_arrow.names, row_count(parquet.metadata)
         calendar = old_calendar(parquet.schema_arrow.metadata)
+        schema = with_moments(parquet)
 
         def batches() -> Iterator[tuple[pa.RecordBatch, int]]:
             rows_done = 0
@@ -267,9 +269,9 @@ class _DataFile(msgspec.Struct, frozen=True):
                         path=self.name,
                     )
                 rows_done += batch.num_rows
-                yield batch, self.size_bytes * rows_done // max(1, rows_total)
+                yield batch.cast(schema), self.size_bytes * rows_done // max(1, rows_total)
 
-        return parquet.schema_arrow.remove_metadata(), batches()
+        return schema, batches()
 
     def _late_column(self, names: Collection[str]) -> tuple[int, str] | None:
         """The first line of a JSON file with another column than these, and the column."""

@@ -30,7 +30,7 @@ from txlog.store.base import ObjectMeta
 from txlog.tasks.task_table import TaskStore
 from txlog.util.lazy import cached_property
 
-__all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet"]
+__all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet", "with_moments"]
 
 
 class FooterFacts(msgspec.Struct, frozen=True):
@@ -111,6 +111,11 @@ def as_spark_reads(parquet: Any) -> pa.Schema:
     """
     _check_names(parquet.schema_arrow)
     _check_leaves(parquet.schema)
+    return with_moments(parquet)
+
+
+def with_moments(parquet: Any) -> pa.Schema:
+    """The file's columns as Arrow reads them, but for old 96-bit timestamps (INT96), which are instants in UTC."""
     physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
     return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
 
