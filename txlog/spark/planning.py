@@ -426,7 +426,7 @@ def _require_columns(state: TableState, columns: Struct, changelog: ChangelogSpe
     """Refuse a DataFrame whose rows would replace values with nulls. If rows have kinds, a task may find that all of
     them are deletes."""
     absent = [name for name in without_generated(state.schema).names if columns.find(name) is None]
-    if absent and changelog.row_kind is None and (engine is None or engine.name != "partial-update"):
+    if absent and changelog.row_kind is None and (engine is None or not engine.leaves_absent_values):
         what = "a new row replaces the whole old one, and" if engine is None else f"merge-engine {engine.name}"
         partial = "; the option mergeEngine=partial-update leaves those that rows lack as they are"
         raise SchemaMismatchError(

@@ -25,24 +25,15 @@ from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = ["check_tombstones", "expired_before_ms", "tombstone_rows"]
 
-_NO_TOMBSTONES = {
-    "first-row": "first-row takes no deletes, so there is none to remember",
-    "partial-update": "in a partial-update, an older row could still fill nulls of a row that came after the delete;"
-    " a sequence group retracts values and keeps its sequence",
-    "aggregation": "in an aggregation, an older row could still be added to a row that came after the delete;"
-    " last_value retracts values and keeps the row with its sequence",
-}
-"""Why a tombstone is not enough if a new row is merged with older ones: it disappears once its key has a row again."""
-
 
 def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: MergeEngine | None) -> None:
     """Raises ``InvalidInputError`` if tombstones are requested but the table cannot keep them."""
     if TOMBSTONE_RETENTION not in configuration:
         return
     needed = None
-    if engine is not None and engine.name in _NO_TOMBSTONES:
-        needed = f"txlog.merge-engine = deduplicate: {_NO_TOMBSTONES[engine.name]}"
-    elif engine is None or engine.name != "deduplicate" or not engine.sequence:
+    if engine is not None and engine.why_no_tombstones is not None:
+        needed = f"txlog.merge-engine = deduplicate: {engine.why_no_tombstones}"
+    elif engine is None or not engine.sequence:
         needed = "txlog.merge-engine = deduplicate and txlog.sequence.field, which says when a row was deleted"
     elif not TableProperties.of(configuration).enable_deletion_vectors:
         needed = "delta.enableDeletionVectors = true, since readers must not see a tombstone"

@@ -180,8 +180,7 @@ class MergedRows(UpsertRows):
         more_parameters: Callable[[], dict[str, str]] = dict,
     ) -> None:
         known = known_keys(open_table.key_cache, source.keys.index, state)
-        is_first = engine.name == "first-row"
-        how = UpsertOptions(upsert.keys, when_matched="ignore" if is_first else "update")
+        how = UpsertOptions(upsert.keys, when_matched="update" if engine.replaces_rows else "ignore")
         super().__init__(source.keys, how, None, state, known)
         self.num_decisions = 0
         self._engine = engine
@@ -194,9 +193,9 @@ class MergedRows(UpsertRows):
         self._schema = state.schema
         configuration = state.metadata.configuration
         self._brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
-        self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and not is_first
+        self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and engine.replaces_rows
         is_open = np.zeros(self.num_source_rows, dtype=bool)
-        if engine.name == "deduplicate" and not engine.ignores_deletes:
+        if engine.takes_last_row and not engine.ignores_deletes:
             is_open = may_need_old(self._changes, self.num_source_rows, engine.sequence)
         self._reads_old = engine.reads_old_rows or self._leaves_same or bool(is_open.any())
         self._is_read = None if engine.reads_old_rows or self._leaves_same else is_open
@@ -210,13 +209,13 @@ class MergedRows(UpsertRows):
         if not self._reads_old:
             self._merged = merge(engine, self.num_source_rows, self._changes)
         is_plain = self._merged is not None and bool(self._merged.has_row.all())
-        self.writes_every_source_row = is_plain and not is_first and not self.is_empty
+        self.writes_every_source_row = is_plain and engine.replaces_rows and not self.is_empty
 
     def parameters(self) -> dict[str, str]:
         condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
         kinds = self._changes.kinds
         deletes = kinds is not None and (kinds == DELETE).any() and not self._engine.ignores_deletes
-        matched = [] if self._engine.name == "first-row" else [{"actionType": "update"}]
+        matched = [{"actionType": "update"}] if self._engine.replaces_rows else []
         return operation_parameters(
             predicate=[condition],
             matchedPredicates=[*matched, {"actionType": "delete"}] if deletes else matched,
@@ -227,7 +226,7 @@ class MergedRows(UpsertRows):
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
         """The rows of keys that the merge replaces or deletes; a key's tombstones count as its delete."""
-        if self._engine.name == "first-row":
+        if not self._engine.replaces_rows:
             return list(touched)
         touched = self._mismatches.judge(touched, self._retracted)
         merged = self._merged
@@ -301,7 +300,7 @@ class MergedRows(UpsertRows):
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         assert self._merged is not None
-        if self._engine.name == "first-row":
+        if not self._engine.replaces_rows:
             return self._merged.has_row & ~self.matched(touched)
         return self._merged.has_row
 

@@ -37,10 +37,10 @@ def check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
             f"{CHANGELOG_PRODUCER} = input records the rows of a changelog as they came: set txlog.merge-engine too, so"
             " that every upsert takes a changelog"
         )
-    if producer == "input" and engine is not None and engine.name == "first-row":
+    if producer == "input" and engine is not None and not engine.replaces_rows:
         raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = input records every row that arrives, and merge-engine first-row leaves out rows"
-            " of known keys, so whoever follows the feed would get rows that the table does not have: use lookup"
+            f"{CHANGELOG_PRODUCER} = input records every row that arrives, and merge-engine {engine.name} leaves out"
+            " rows of known keys, so whoever follows the feed would get rows that the table does not have: use lookup"
         )
     if configuration.get(ROW_DEDUPLICATE) == "true" and engine is None:
         raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")

@@ -74,7 +74,7 @@ def first_unclear(
             last_run = np.zeros(len(codes) and int(codes.max()) + 1, dtype=np.int64)
             last_run[codes[places]] = run
             found &= run[1:] == last_run[codes[after]]
-        if engine.name == "deduplicate":  # among several deletes, any may be the last
+        if engine.takes_last_row:  # among several deletes, any may be the last
             found &= (kinds[rows][before] != DELETE) | (kinds[rows][after] != DELETE)
         if found.any():
             at = int(np.argmax(found))
@@ -93,7 +93,7 @@ def _orders(
     if not engine.groups:
         deletes = bool(((kinds == DELETE) & is_wanted).any())
         if not engine.is_commutative(columns, retracts=retracts, deletes=deletes):
-            yield _Order(engine.sequence, is_wanted, engine.name == "deduplicate")
+            yield _Order(engine.sequence, is_wanted, engine.takes_last_row)
         return
     for group in engine.groups:
         if not all(engine.commutes(column, retracts=retracts) for column in group.columns):

@@ -253,7 +253,7 @@ class ChangelogWriter:
         rows = self._fitted(batch, kinds)
         self._check_keys(rows)
         self._check_required(engine, rows, kinds)
-        if self._spec.mode == "retract" and engine.name == "deduplicate":
+        if self._spec.mode == "retract" and engine.takes_last_row:
             kinds = kinds if given else np.where(kinds == DELETE, np.int8(TAKEN_BACK), kinds)
         if self._staged is None:
             self._staged = TaskWriter(self._files, self._staged_plan, self._task, encoders=1)

@@ -56,7 +56,7 @@ def require_values(
     """
     absent = absent_columns(without_generated(schema), rows.schema)
     of_key = [path for path in absent if any(f"{key.name}.".startswith(f"{path}.") for key in keys)]
-    leaves = engine is not None and engine.name == "partial-update"
+    leaves = engine is not None and engine.leaves_absent_values
     if of_key:
         raise SchemaMismatchError(f"the changes lack {', '.join(of_key)}, which identifies a row")
     if not are_new.any():

@@ -21,6 +21,14 @@ __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
 RETRACTABLE = frozenset(("sum", "product", "count", "last_value", "last_non_null_value", "collect"))
 """The functions that can retract a value."""
 
+_NO_TOMBSTONES = {
+    "first-row": "first-row takes no deletes, so there is none to remember",
+    "partial-update": "in a partial-update, an older row could still fill nulls of a row that came after the delete;"
+    " a sequence group retracts values and keeps its sequence",
+    "aggregation": "in an aggregation, an older row could still be added to a row that came after the delete;"
+    " last_value retracts values and keeps the row with its sequence",
+}
+
 _COMMUTATIVE = frozenset(("sum", "product", "count", "min", "max", "bool_and", "bool_or"))
 _WHOLE = frozenset(("byte", "short", "integer", "long"))
 _FLOATING = frozenset(("float", "double"))
@@ -145,9 +153,31 @@ class MergeEngine(msgspec.Struct, frozen=True):
         return self.name in ("deduplicate", "first-row")
 
     @property
+    def replaces_rows(self) -> bool:
+        """Whether a change may take the place of the table's row with its key."""
+        return self.name != "first-row"
+
+    @property
+    def takes_last_row(self) -> bool:
+        """Whether the last change of a key alone decides: its row, a delete, or a retraction of the row that it
+        carries."""
+        return self.name == "deduplicate"
+
+    @property
+    def leaves_absent_values(self) -> bool:
+        """Whether a null, or a column that the changes lack, leaves the value as it is."""
+        return self.name == "partial-update"
+
+    @property
+    def why_no_tombstones(self) -> str | None:
+        """Why a tombstone is not enough for it: new rows are merged with older ones, and it disappears once its key has
+        a row again. None if it is."""
+        return _NO_TOMBSTONES.get(self.name)
+
+    @property
     def reads_old_rows(self) -> bool:
         """Whether the result depends on the table's values for a key."""
-        return not self.takes_whole_rows or (self.name == "deduplicate" and bool(self.sequence))
+        return not self.takes_whole_rows or (self.takes_last_row and bool(self.sequence))
 
     def group_of(self, column: str) -> SequenceGroup | None:
         """A column's sequence group, whether the column is taken or compared."""

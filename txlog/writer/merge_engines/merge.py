@@ -73,7 +73,7 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
     Raises:
         InvalidInputError: There is such a row; the message names the options that allow it.
     """
-    if engine.ignores_deletes or engine.name == "deduplicate":
+    if engine.ignores_deletes or engine.takes_last_row:
         return
     retracted, deletes = kinds == UPDATE_BEFORE, kinds == DELETE
     if engine.name == "aggregation":
@@ -99,9 +99,7 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
         if not engine.functions[column].ignores_retracts
     ]
     if (retracted.any() or deletes.any()) and (refused or not engine.groups):
-        also = (
-            "" if engine.name == "first-row" else ", txlog.partial-update.remove-record-on-delete, or sequence groups"
-        )
+        also = "" if not engine.replaces_rows else ", txlog.partial-update.remove-record-on-delete, or sequence groups"
         of = f" of {', '.join(refused)}" if refused else ""
         raise InvalidInputError(
             f"the changelog has rows of the kinds -U and -D, which merge-engine {engine.name} cannot retract{of}: set"
@@ -124,7 +122,7 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     """
     if new.kinds is not None:
         check_kinds(engine, new.kinds)
-    if engine.name == "deduplicate":
+    if engine.takes_last_row:
         return _last_rows(engine, num_keys, new, old)
     num_old = 0 if old is None else len(old.keys)
     keys = new.keys if old is None else np.concatenate([old.keys, new.keys])
@@ -140,7 +138,7 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     runs = runs_of(keys, retracts, num_keys=num_keys, num_old=num_old, order_by=order_by, is_wanted=is_wanted)
     if engine.takes_whole_rows:
         return _first_rows(runs, columns)
-    if engine.name == "partial-update" and engine.removes_on_delete:
+    if engine.leaves_absent_values and engine.removes_on_delete:
         _refuse_unpaired(keys, kinds, np.lexsort((*reversed(order_by), keys)), num_keys)
     left = runs
     if engine.removes_on_delete:
@@ -203,7 +201,7 @@ def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool
     if engine.ignores_deletes:
         stays: NDArray[np.bool_] = (kinds != UPDATE_BEFORE) & (kinds != DELETE)
         return stays
-    return kinds != UPDATE_BEFORE if engine.name == "partial-update" and engine.removes_on_delete else None
+    return kinds != UPDATE_BEFORE if engine.leaves_absent_values and engine.removes_on_delete else None
 
 
 def _refuse_unpaired(keys: NDArray[np.int64], kinds: NDArray[np.int8], order: NDArray[np.int64], num_keys: int) -> None:
@@ -269,7 +267,7 @@ class _Merging:
     ) -> None:
         self._engine = engine
         self._runs = runs
-        self._adds = runs.filter(~runs.retracts) if engine.name == "partial-update" else runs
+        self._adds = runs.filter(~runs.retracts) if engine.leaves_absent_values else runs
         self._columns = columns
         self._keys = keys
         self._retracts = retracts
