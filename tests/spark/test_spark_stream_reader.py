@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import txlog
 import txlog.spark
+from tests.beside import Beside
 from txlog.protocol.actions import action_to_json
 from txlog.spark import stream_reader
 from txlog.spark.errors import TxlogErrorInSpark
@@ -447,3 +449,52 @@ def test_pyspark_that_asks_for_the_newest_offset_alone_gets_every_row_once(
     assert sorted(seen) == [0, 1, 3, 4, 5, 6, 7, 8, 9]
     limited = Query(table, maxFilesPerTrigger=1)
     assert isinstance(refused(limited), txlog.UnsupportedFeatureError)
+
+
+SEEDS = [*range(6), *(pytest.param(seed, marks=pytest.mark.hunt(part="spark")) for seed in range(6, 100))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_streams_beside_restores_compactions_and_vacuums_are_exact_or_stop_with_a_typed_error(
+    seed: int, tmp_path: Path
+) -> None:
+    """A stream of added rows, which runs batches again and restarts, and one of changes: what a model has."""
+    beside = Beside(tmp_path / "t", seed)
+    beside.step()
+    added, changed = Query(beside.table), Query(beside.table, readChangeFeed=True, startingVersion=1)
+    rows: list[int] | None = []
+    copy: Counter[int] | None = Counter()
+    last_read = 0
+    for _ in range(12):
+        beside.step()
+        if beside.random.random() < 0.4:
+            continue
+        for query in (added, changed):
+            if beside.random.random() < 0.3:
+                query.restart()
+        if rows is not None:
+            try:
+                for batch in iter(added.batch, None):
+                    rows += [row["id"] for row in batch]
+            except TxlogErrorInSpark as error:
+                beside.check_stop(given_back(error), last_read)
+                rows = None
+            else:
+                assert sorted(rows) == sorted(beside.rows)
+        if copy is not None:
+            try:
+                for batch in iter(changed.batch, None):
+                    copy.update(row["id"] for row in batch if row["_change_type"] in ("insert", "update_postimage"))
+                    copy.subtract(row["id"] for row in batch if row["_change_type"] in ("delete", "update_preimage"))
+            except TxlogErrorInSpark as error:
+                beside.check_loss(given_back(error), last_read + 1)
+                copy = None
+            else:
+                assert +copy == Counter(beside.rows)
+        last_read = beside.table.version
+
+
+def given_back(error: TxlogErrorInSpark) -> txlog.TxlogError:
+    found = txlog.spark.error_from(error)
+    assert found is not None
+    return found
