@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.errors import InvalidInputError
+from txlog.expressions.build import assigned, literal
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.functions import ALIASES, FUNCTIONS
@@ -784,3 +785,23 @@ def test_size_counts_the_entries_of_a_map_as_those_of_an_array() -> None:
 def test_a_cast_to_a_nested_type_is_refused_with_its_name(kind: str) -> None:
     with pytest.raises(InvalidInputError, match=f"a CAST to (?i:{kind[:5]}).* is not supported"):
         parse(f"cast(l as {kind})", from_arrow(pa.schema({"l": pa.list_(pa.int32())})))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([1, 2], r'"array\(1, 2\)"'),
+        (pa.scalar([1, 2]), r'"array\(1, 2\)"'),
+        ({"x": 1}, r"\"named_struct\('x', 1\)\""),
+        (pa.scalar({"x": 1}), r"\"named_struct\('x', 1\)\""),
+    ],
+)
+def test_values_of_several_values_are_told_what_to_write(value: object, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        literal(value)
+
+
+def test_a_float_for_a_decimal_column_is_told_what_to_pass() -> None:
+    with pytest.raises(ValueError, match=r"pass a decimal\.Decimal, or in SQL a number with a point, such as 1\.50"):
+        assigned(literal(1.5), delta.Decimal(10, 2))
+    assert assigned(literal(Decimal("1.50")), delta.Decimal(10, 2)).type == delta.Decimal(10, 2)

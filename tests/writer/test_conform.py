@@ -598,3 +598,10 @@ def _loosened(arrow: pa.DataType) -> pa.DataType:
         pa.int32(): pa.int64(),
     }
     return swaps.get(arrow, arrow)
+
+
+def test_floats_for_a_decimal_column_are_told_what_to_become() -> None:
+    with pytest.raises(
+        SchemaMismatchError, match=r"decimal\.Decimal, or round them and cast them to decimal128\(8, 2\)"
+    ):
+        Conformer(table_of(Field("price", Decimal(8, 2))), pa.schema({"price": pa.float64()}), table="t", version=0)

@@ -15,11 +15,22 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-__all__ = ["SpillError", "held", "temporary_folder"]
+from txlog.errors import StorageError
+
+__all__ = ["SpillError", "held", "no_room", "temporary_folder"]
 
 
 class SpillError(Exception):
     """The temporary file could not be made or written; the text says why, and ``__cause__`` is the ``OSError``."""
+
+
+def no_room(what: str, error: Exception, table: str | None = None, consequence: str = "") -> StorageError:
+    """The error for ``what`` (many of it) that could not be written to a temporary file, and what follows from that."""
+    return StorageError(
+        f"{what} could not be written to a temporary file: {error}. {consequence}Make room in the folder for temporary"
+        " files, or name another one in the environment variable TMPDIR, then run it again",
+        table=table,
+    )
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:

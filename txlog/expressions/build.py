@@ -123,7 +123,16 @@ def literal(value: Any) -> Value:
     for kind, data_type in _KINDS.items():
         if isinstance(value, kind):
             return Value(fit(value, data_type, current_zone()).value, data_type, value)
-    raise ValueError(f"{type(value).__name__} is not a literal type")
+    raise ValueError(f"{type(value).__name__} is not a literal type{_instead_of(value)}")
+
+
+def _instead_of(value: Any) -> str:
+    """What to write for a value of several values; "" for every other kind."""
+    if isinstance(value, dict):
+        return ": write a struct in SQL, such as \"named_struct('x', 1)\"; a map comes from a column, as of the rows of an upsert"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ': write SQL, such as "array(1, 2)"'
+    return ""
 
 
 def lit(value: Any) -> Expression:
@@ -212,6 +221,8 @@ def assigned(expression: Expression, data_type: DataType) -> Expression:
     if not can_assign(expression.type, data_type):
         given, wanted = type_name(expression.type), type_name(data_type)
         hint = ": write CAST" if can_cast(expression.type, data_type) else ""
+        if expression.type in (FLOAT, DOUBLE) and isinstance(data_type, Decimal):
+            hint = ": pass a decimal.Decimal, or in SQL a number with a point, such as 1.50"
         raise ValueError(
             f"a value of type {given} cannot be stored as {wanted}{hint or _differing(expression.type, data_type)}"
         )

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.arrow.buckets import Buckets
+from txlog.arrow.spill import no_room
 from txlog.arrow.wide_years import python_value
-from txlog.errors import InvalidInputError, StorageError, TxlogError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.schema import type_to_arrow
@@ -119,11 +120,7 @@ def check_keys(
             found += groups.largest(EXAMPLES_MAX)
             found = sorted(found, key=lambda group: (-group.rows, min(group.by_file)))[:EXAMPLES_MAX]
     except OSError as error:
-        raise StorageError(
-            f"keys that did not fit into memory could not be written to a temporary file: {error}. Free space in the"
-            " temporary folder (TMPDIR)",
-            table=store.uri,
-        ) from error
+        raise no_room("keys that did not fit into memory", error, store.uri) from error
     return KeyCheck(
         tuple(key.name for key in keys),
         state.version,

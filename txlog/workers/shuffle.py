@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from txlog.errors import StorageError
+from txlog.arrow.spill import no_room
 from txlog.util import ambient
 from txlog.workers.base import Workers
 
@@ -86,10 +86,7 @@ class _Spill(msgspec.Struct, frozen=True):
                     places.append(_Place(group, order, str(path), start, len(body)))
                     start += len(body)
         except OSError as error:
-            raise StorageError(
-                f"rows on their way to new files could not be written to a temporary file: {error}. Free space in the"
-                " temporary folder (TMPDIR)"
-            ) from error
+            raise no_room("rows on their way to new files", error) from error
         return places
 
 

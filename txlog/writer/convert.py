@@ -295,6 +295,11 @@ def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
         return "cast it to timestamp('us'), without a zone"
     if pa.types.is_decimal(source) and isinstance(target, Decimal):
         return f"cast it to decimal128({target.precision}, {target.scale})"
+    if pa.types.is_floating(source) and isinstance(target, Decimal):
+        return (
+            "make the values decimal.Decimal, or round them and cast them to"
+            f" decimal128({target.precision}, {target.scale})"
+        )
     if pa.types.is_floating(source) and target in _WHOLE_NUMBERS:  # pandas turns integers with a gap into floats
         return 'cast it to whole numbers, in pandas with .astype("Int64")'
     return "cast it"

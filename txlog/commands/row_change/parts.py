@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.spill import temporary_folder
+from txlog.arrow.spill import no_room, temporary_folder
 from txlog.commands.row_change.change import RowChange, RowsReplaced
 from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions, uses_vectors
@@ -30,7 +30,7 @@ from txlog.commands.row_change.target import Extent, Target
 from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, StorageError, TxlogError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, union, unpack
@@ -308,8 +308,7 @@ class TasksInParts:
                     folder = until_done.enter_context(temporary_folder())
                     source = SourceFile.written(few.rows, f"{folder}/source.arrow")
                 except OSError as error:
-                    message = f"the source could not be written to a temporary file: {error}"
-                    raise StorageError(message, table=self._store.uri) from error
+                    raise no_room("the rows of the source", error, self._store.uri) from error
                 yield source
         elif few.rows.nbytes <= _SENT_MAX_BYTES:
             yield few

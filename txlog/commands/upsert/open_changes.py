@@ -14,13 +14,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.spill import SpillError
+from txlog.arrow.spill import SpillError, no_room
 from txlog.arrow.spill import held as held_rows
 from txlog.arrow.taken import taken_rows
 from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commands.upsert.staged_rows_reader import read_staged_rows
 from txlog.commit.open_table import OpenTable
-from txlog.errors import StorageError
 from txlog.log.state import TableState
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import to_arrow
@@ -131,9 +130,7 @@ def read_open_changes(
     try:
         rows = held_rows(iter(parts()), pa.schema([*wanted, *own]), memory_max_bytes=MEMORY_MAX_BYTES)
     except SpillError as error:
-        raise StorageError(
-            f"changes could not be written to a temporary file: {error}", table=open_table.uri
-        ) from error
+        raise no_room("the changes", error, open_table.uri) from error
     if not rows.num_rows:
         return None
     beside = [field.name for field in state.schema.fields if physical_name(field) in told]

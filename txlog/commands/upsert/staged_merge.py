@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.spill import SpillError
+from txlog.arrow.spill import SpillError, no_room
 from txlog.arrow.spill import held as held_rows
 from txlog.arrow.taken import taken_rows
 from txlog.arrow.wide_years import python_value
@@ -26,7 +26,7 @@ from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound
 from txlog.commands.upsert.staged_rows_reader import read_staged_rows
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, StorageError
+from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteResult
@@ -121,9 +121,7 @@ def _source(
     try:
         found = held_rows(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
     except SpillError as error:
-        raise StorageError(
-            f"the changes could not be written to a temporary file: {error}", table=open_table.uri
-        ) from error
+        raise no_room("the changes", error, open_table.uri) from error
     width = len(wanted) - 3
     tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()
     is_of_feed = bool(len(places)) and int(places.min()) >= FEED_PLACES

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.spill import SpillError, held
-from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
+from txlog.arrow.spill import SpillError, held, no_room
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
 from txlog.util.wording import argument, setting
@@ -207,7 +207,7 @@ def stored_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, table: str
     try:
         return held(batches, schema, memory_max_bytes=MEMORY_MAX_BYTES)
     except SpillError as error:
-        raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
+        raise no_room("the rows of the source", error, table) from error
 
 
 def require_columns(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.buckets import Buckets
+from txlog.arrow.spill import no_room
 from txlog.errors import StorageError
 from txlog.writer.changelog.collapse import Changes, MergeFunction, collapse, joined
 from txlog.writer.changelog.key_hash import key_hashes
@@ -123,11 +124,7 @@ class ChangeBuffer:
         return found
 
     def _no_room(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"changes that did not fit into memory could not be written to a temporary file: {error}. Nothing was"
-            " staged; run the task again with more space in its temporary folder (TMPDIR)",
-            table=self._table,
-        )
+        return no_room("changes that did not fit into memory", error, self._table, "Nothing was staged. ")
 
 
 def _rows_of(changes: Changes) -> pa.Table:
