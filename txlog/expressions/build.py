@@ -129,7 +129,7 @@ def literal(value: Any) -> Value:
 def _instead_of(value: Any) -> str:
     """What to write for a value of several values; "" for every other kind."""
     if isinstance(value, dict):
-        return ": write a struct in SQL, such as \"named_struct('x', 1)\"; a map comes from a column, as of the rows of an upsert"
+        return ": write SQL for a struct, such as \"named_struct('x', 1)\"; maps come with rows, as by upsert"
     if isinstance(value, list | tuple | set | frozenset):
         return ': write SQL, such as "array(1, 2)"'
     return ""
