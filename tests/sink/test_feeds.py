@@ -121,6 +121,15 @@ def test_the_deletes_and_creates_of_a_shift_in_debeziums_words_lose_no_row(
 
 
 @Doors
+def test_a_delete_that_comes_late_removes_the_row_that_it_carries_and_not_the_one_that_replaced_it(
+    tmp_path: Path, mode: str | None
+) -> None:
+    table = two_rows(tmp_path)
+    write(table, mode, changes(("c", 5, "old"), ("c", 5, "new"), ("d", 5, "old"), ("c", 6, "x"), ("d", 6, "x")))
+    assert found(table) == {1: "one", 2: "two", 5: "new"}
+
+
+@Doors
 def test_a_row_that_is_inserted_and_deleted_in_one_commit_is_gone_whatever_else_its_delete_tells(
     tmp_path: Path, mode: str | None
 ) -> None:

@@ -14,7 +14,8 @@ is about
 - otherwise whatever row its key has.
 
 A retraction whose columns are null but for its key is of that last kind too, since it tells no row. A ``-D`` that
-deletes by key spares a new row only if it carries just the row that the table has, which differs from the new one.
+deletes by key spares a new row only if it carries just the row that the table has, or one that came before in the same
+changes, and this row differs from the new one.
 Flink's SinkUpsertMaterializer keeps the rows of each key for the same purpose; here the table has them.
 """
 
@@ -189,7 +190,7 @@ def _outcome(events: Sequence[_Event], before: Collection[int]) -> tuple[int, bo
                 is_there = False
         elif is_tables and (by_row or (event.tells and event.value != current.value)):
             is_there = False
-        elif by_row and event.value in replaced:
+        elif event.value in replaced and (by_row or (event.tells and event.value != current.value)):
             replaced.remove(event.value)
         elif by_row and event.tells and is_there and event.value != current.value:
             is_odd = True
