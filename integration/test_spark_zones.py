@@ -20,7 +20,7 @@ from spark_helpers import refused, save
 
 import txlog
 import txlog.spark
-from txlog.errors import UnsupportedFeatureError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.schema import from_arrow
@@ -136,6 +136,72 @@ def test_expressions_have_the_values_of_spark_in_the_zone_of_the_session(spark: 
     for zone in ZONES:
         changes = changes_of(spark, zone)
         found += differing(spark, zone, rows_around(changes[:: max(1, len(changes) // 8)]), VALUES)
+    assert not found, "\n".join(found)
+
+
+NOT_IN_QUERIES = (
+    "datediff(",
+    "date_format(tn",
+    "date_format(dt",
+    "date_trunc('HOUR', dt)",
+    "date_trunc('DAY', tn)",
+    "(dt, ts)",
+    "trunc(ts",
+    "THEN dt",
+)
+"""Of which duckdb makes another type, or shows a time that clocks skip, or refuses dates among times."""
+ONLY_IN_QUERIES = [
+    *("try_cast(clock AS TIMESTAMP)", "from_utc_timestamp(ts, 'Europe/Berlin')"),
+    *("to_utc_timestamp(ts, 'Europe/Berlin')", "CAST(dt AS TIMESTAMP) - INTERVAL 1 WEEK + INTERVAL 25 HOURS"),
+    *("coalesce(nullif(ts, ts), '2024-11-03 01:30:00')", "timestampadd(HOUR, 30, ts)", "timestampadd(MONTH, 1, ts)"),
+]
+
+
+def query_values() -> list[str]:
+    texts = [text for text in VALUES if not any(part in text for part in NOT_IN_QUERIES)]
+    return [*(text for text in texts if "EXTRACT(SECOND" not in text and "unix_" not in text), *ONLY_IN_QUERIES]
+
+
+def differing_in_queries(spark: SparkSession, zone: str, rows: pa.Table, texts: Sequence[str], at: Path) -> list[str]:
+    """The texts whose values in a query of duckdb are neither Spark's nor refused, each with the first row."""
+    txlog.write(at, rows, mode="overwrite")
+    frame = in_zone(spark, zone).createDataFrame(rows, struct_type(ROWS))
+    theirs = frame.orderBy("id").selectExpr("id", *texts).toArrow()
+    found = []
+    for number, text in enumerate(texts, 1):
+        try:
+            result = txlog.sql(f"SELECT {text} AS x FROM delta.`{at}` ORDER BY id", time_zone=zone).read_all()
+        except InvalidInputError as error:
+            if "of which duckdb and Spark take other instants" not in str(error):
+                found.append(f"{zone}: {text}: {error}")
+            continue
+        expected = theirs.column(number).combine_chunks()
+        ours = result.column(0).combine_chunks().cast(expected.type)
+        if not ours.equals(expected):
+            row = next(row for row in range(len(ours)) if ours[row] != expected[row])
+            shown = rows.slice(row, 1).select(["ts", "tn"]).to_pylist()[0]
+            found.append(f"{zone}: {text} at {shown} is {ours[row]}, and {expected[row]} in Spark")
+    return found
+
+
+def test_queries_in_duckdb_have_the_values_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for zone in ["America/New_York", "Australia/Lord_Howe"]:
+        changes = changes_of(spark, zone, 1970)
+        rows = rows_around(changes[:: max(1, len(changes) // 4)])
+        found += differing_in_queries(spark, zone, rows, query_values(), tmp_path / "t")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.hunt(part="zones")
+def test_queries_in_duckdb_have_the_values_of_spark_in_zones_of_each_kind(spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for zone in [*ZONES[:-1], "America/Havana", "Africa/Casablanca", "Antarctica/Troll", "Asia/Kathmandu", "Etc/GMT-9"]:
+        for at in range(0, max(1, len(changes := changes_of(spark, zone, 1950, 2027))), 40):
+            rows = rows_around(changes[at : at + 40])
+            found += differing_in_queries(
+                spark, zone, rows, query_values(), tmp_path / f"{zone} {at}".replace("/", "-")
+            )
     assert not found, "\n".join(found)
 
 

@@ -39,6 +39,11 @@ class QueryDialect(Databricks):
     class Tokenizer(Databricks.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
+    class Parser(Databricks.Parser):  # type: ignore[misc, valid-type]
+        FUNCTIONS = {  # noqa: RUF012  # without those of which it makes AT TIME ZONE
+            name: build for name, build in Databricks.Parser.FUNCTIONS.items() if not name.endswith("_UTC_TIMESTAMP")
+        }
+
 
 class _Dialect(QueryDialect):
     """Spark's tokens. Each word is one, and none begins a command whose rest is one."""

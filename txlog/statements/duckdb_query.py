@@ -18,11 +18,12 @@ from sqlglot import exp
 from txlog.errors import InvalidInputError
 from txlog.reading.dataset import may_hold_nan
 from txlog.statements.cursor import QueryDialect
+from txlog.statements.duckdb_times import add_macros, in_zone, replaced
 from txlog.statements.query import FAULTS, Query
 from txlog.util import ambient
 from txlog.util.arguments import UTC
 from txlog.util.parallel import Threads
-from txlog.util.time_zones import offset_of
+from txlog.util.time_zones import full_name, offset_of, zone_name
 
 __all__ = ["Duckdb"]
 
@@ -31,7 +32,11 @@ _SETTINGS = ("enable_external_access = false", "python_enable_replacements = fal
 _BATCH_ROWS = 1 << 16
 _AGAIN_S = 0.05
 _DATES = (exp.TsOrDsAdd, exp.AddMonths, exp.DateTrunc)
-"""``date_add`` and ``date_sub``, ``add_months``, ``trunc``."""
+"""``date_add`` and ``date_sub``, ``add_months``, ``trunc``: duckdb's sum of a date and an interval is a timestamp."""
+_TIMES = (exp.StrToTime, exp.TimestampFromParts)
+"""``to_timestamp`` with a format, ``make_timestamp``: duckdb's have no zone."""
+_SHIFTS = {"from_utc_timestamp": "txlog_from_utc", "to_utc_timestamp": "txlog_to_utc"}
+_OTHERS = (*_DATES, *_TIMES, exp.Anonymous, exp.AtTimeZone, exp.Cast, exp.DayOfWeek, exp.In, exp.LastDay, exp.Substring)
 
 
 class Duckdb:
@@ -41,6 +46,7 @@ class Duckdb:
     def __init__(self, time_zone: str) -> None:
         self._instance = duckdb.connect()
         self._time_zone = time_zone
+        add_macros(self._instance, duckdb_zone(time_zone), changes=offset_of(time_zone) is None)
 
     def run(self, query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         """The rows of a query. Raises InvalidInputError, also in the stream."""
@@ -112,8 +118,8 @@ def _begun(
     names = [f"txlog_{number}" for number in range(len(tables))]
     for name, rows in zip(names, tables, strict=True):
         _register(connection, name, rows)
-    parsed = sqlglot.parse_one(query.text(*names), read=QueryDialect)
-    text = parsed.transform(_as_in_spark).sql("duckdb")
+    parsed = replaced(sqlglot.parse_one(query.text(*names), read=QueryDialect), _as_in_spark, *_OTHERS)
+    text = in_zone(connection, parsed, time_zone) if offset_of(time_zone) is None else parsed.sql("duckdb")
     found = connection.sql(text)
     if found is None:
         raise ValueError("it has no rows")
@@ -139,7 +145,7 @@ def duckdb_zone(name: str) -> str:
     """A zone by duckdb's name for it. Raises InvalidInputError for an offset that duckdb would round to whole hours."""
     offset_s = offset_of(name)
     if offset_s is None or offset_s == 0:
-        return name if offset_s is None else UTC
+        return full_name(name) if offset_s is None else UTC
     hours, rest = divmod(offset_s, 3600)
     if rest or not -12 <= hours <= 14:
         raise InvalidInputError(
@@ -170,23 +176,59 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _as_in_spark(node: exp.Expression) -> exp.Expression:
+def _as_in_spark(node: Any) -> Any:
     """A function as one of duckdb's with Spark's value, where sqlglot leaves one of the same name with another.
 
     Raises InvalidInputError for one that duckdb has only with other values.
     """
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "hash":
-        raise InvalidInputError("hash() has other values in duckdb than in Spark: use md5() or sha2()")
-    if isinstance(node, _DATES):  # duckdb's sum of a date and an interval is a timestamp
+    if isinstance(node, exp.AtTimeZone):
+        raise InvalidInputError(
+            "AT TIME ZONE is no part of Spark's SQL: write from_utc_timestamp(ts, 'Europe/Berlin'), or"
+            " to_utc_timestamp(ts, 'Europe/Berlin')"
+        )
+    if isinstance(node, exp.In) and isinstance(node.this, exp.Column) and any(map(_is_time, node.expressions)):
+        # duckdb hands no filter to Arrow then, for which it would need pytz
+        column = node.this
+        node.set("this", exp.Case(ifs=[exp.If(this=column.is_(exp.null()), true=exp.null())], default=column.copy()))
+        return node
+    if isinstance(node, exp.Anonymous):
+        return _function_as_in_spark(node)
+    if isinstance(node, exp.Cast):  # sqlglot's to_timestamp
+        return _instant(node.this) if node.to.is_type(exp.DataType.Type.TIMESTAMP) else node
+    if isinstance(node, _TIMES):
+        return _instant(node)
+    if isinstance(node, (exp.AddMonths, exp.LastDay)):  # of a timestamp, duckdb takes another day near a gap
+        node.set("this", exp.cast(node.this, "date"))
+    if isinstance(node, _DATES):
         return exp.cast(node, "date")
     if isinstance(node, exp.DayOfWeek):  # Sunday is 1
         return exp.paren(exp.func("isodow", node.this) % 7 + 1)
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "weekday" and len(node.expressions) == 1:  # Monday is 0
-        return exp.paren(exp.func("isodow", exp.cast(node.expressions[0], "date")) - 1)
     start = node.args.get("start")
     if isinstance(node, exp.Substring) and isinstance(start, exp.Literal) and start.this == "0":  # as from 1
         start.replace(exp.Literal.number(1))
     return node
+
+
+def _function_as_in_spark(node: exp.Anonymous) -> exp.Expr:
+    name, given = node.name.lower(), node.expressions
+    if name == "hash":
+        raise InvalidInputError("hash() has other values in duckdb than in Spark: use md5() or sha2()")
+    if name == "weekday" and len(given) == 1:  # Monday is 0
+        return exp.paren(exp.func("isodow", exp.cast(given[0], "date")) - 1)
+    if name in _SHIFTS and len(given) == 2:
+        if not isinstance(given[1], exp.Literal):
+            raise InvalidInputError(f"{name}() needs the name of a time zone as a text, such as 'Europe/Berlin'")
+        zone = exp.Literal.string(duckdb_zone(zone_name(given[1].name, what=name)))
+        return exp.func(_SHIFTS[name], _instant(given[0]), zone)
+    return node
+
+
+def _is_time(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Cast) or (isinstance(value, exp.Literal) and value.this.lstrip()[4:5] == "-")
+
+
+def _instant(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.TIMESTAMPTZ)
 
 
 def _columns(found: duckdb.DuckDBPyRelation) -> str:

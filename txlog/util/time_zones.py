@@ -22,7 +22,7 @@ from txlog.util.wording import argument
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FARTHEST", "clock_times", "instant", "instants", "offset_of", "zone_name"]
+__all__ = ["FARTHEST", "clock_times", "full_name", "instant", "instants", "offset_of", "offset_of_first", "zone_name"]
 
 _HOURS_MAX = 18
 FARTHEST = ("-18:00", "+18:00")
@@ -135,6 +135,20 @@ def instants(
         for at in doubtful[~holds_before & ~holds_after]:
             moved[at] = _change_of(zone, int(shown[at] - after[at]), int(shown[at] - before[at])) * _MICROSECONDS
     return moved
+
+
+def offset_of_first(clock: datetime.datetime, zone: str) -> int | None:
+    """How many seconds clocks in the zone are ahead of UTC at the first of two instants at which they show this time;
+    None for a time that they do not show twice."""
+    shown = np.array([(clock - _EPOCH.replace(tzinfo=None)) // datetime.timedelta(seconds=1)])
+    before, after = (int(_offsets(shown + near, zone)[0]) for near in (-_NEAR_S, _NEAR_S))
+    is_twice = before > after and all(int(_offsets(shown - offset, zone)[0]) == offset for offset in (before, after))
+    return before if is_twice else None
+
+
+def full_name(zone: str) -> str:
+    """What a name of three letters stands for, and any other name itself."""
+    return _SHORT.get(zone, zone)
 
 
 def _moved(moments_us: NDArray[np.int64], seconds: NDArray[np.int64]) -> NDArray[np.int64]:
