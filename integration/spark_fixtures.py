@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 DELTA_SPARK = "4.2"
 """The Spark that this Delta is for. There is none for a newer one."""
+_SAIL_SPARK = "4.2"
+needs_sail = pytest.mark.skipif(
+    not importlib.metadata.version("pyspark").startswith(f"{_SAIL_SPARK}."),
+    reason=f"NOT TESTED: on Sail, which starts no session for a PySpark other than {_SAIL_SPARK}",
+)
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM: code that runs once is not worth optimizing. Much less CPU for short jobs."""
 OF_MANY_QUERIES = f"{SHORT_LIVED} -XX:ReservedCodeCacheSize=256m -XX:NewSize=400m"

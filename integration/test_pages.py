@@ -15,6 +15,7 @@ from pathlib import Path
 import notebook
 import pytest
 from pages import PAGES, ROOT, blocks, pages_that_run, run_page
+from spark_fixtures import needs_sail
 
 import txlog
 
@@ -69,6 +70,7 @@ def test_the_blocks_of_a_page_run_from_the_first_to_the_last(
         assert names["saved"] == [46], "its loop stored the next position once"
 
 
+@needs_sail
 def test_the_page_on_sail_runs_in_a_process_without_java(tmp_path: Path) -> None:
     program = "\n".join(["import txlog, txlog.spark", *blocks("docs/sail.md")]).replace("/tmp/", f"{tmp_path}/")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "JAVA_"))}

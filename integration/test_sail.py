@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from spark_fixtures import needs_sail
 
 
+@needs_sail
 @pytest.mark.parametrize("mode", ["local", pytest.param("local-cluster", marks=pytest.mark.hunt(part="spark"))])
 def test_everything_that_the_documentation_says_of_sail_works(mode: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYTEST_"))}

@@ -25,7 +25,7 @@ SAYS_OTHERWISE = {
 }
 
 
-def typed(texts: list[Any], parsed: pa.StructArray | None, kind: pa.StructType = KIND) -> list[Any]:
+def typed(texts: list[Any], parsed: pa.Array | None, kind: pa.StructType = KIND) -> list[Any]:
     files = [
         AddFile(f"f{n}", {}, 1, 2, True, None if text is None else orjson.dumps(text).decode())
         for n, text in enumerate(texts)
@@ -48,6 +48,10 @@ def test_what_is_typed_already_is_carried_and_its_text_not_looked_at() -> None:
 
 def test_what_is_not_typed_is_parsed() -> None:
     assert typed([TEXT, None], None) == [(9, 1), None]
+
+
+def test_what_another_writer_typed_as_no_struct_is_parsed_from_the_text() -> None:
+    assert typed([TEXT, None], pa.array(["", "x"])) == [(9, 1), None]
 
 
 def test_of_some_files_without_typed_statistics_the_text_is_parsed_and_the_others_keep_theirs() -> None:

@@ -19,7 +19,7 @@ __all__ = ["STATS_PARSED", "with_typed_statistics"]
 STATS_PARSED = "stats_parsed"
 
 
-def with_typed_statistics(files: pa.RecordBatch, parsed: pa.StructArray | None, kind: pa.StructType) -> pa.RecordBatch:
+def with_typed_statistics(files: pa.RecordBatch, parsed: pa.Array | None, kind: pa.StructType) -> pa.RecordBatch:
     """``files`` (``FILES_SCHEMA``) with a last column ``stats_parsed`` of type ``kind``.
 
     Args:
@@ -34,10 +34,13 @@ def with_typed_statistics(files: pa.RecordBatch, parsed: pa.StructArray | None, 
     return pa.RecordBatch.from_arrays([*files.columns, typed], schema=schema)
 
 
-def _carried(parsed: pa.StructArray, kind: pa.StructType) -> pa.StructArray | None:
-    """The same values as type ``kind``, with its field order; None if a field is missing or has another type."""
+def _carried(parsed: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
+    """The same values as type ``kind``, with its field order; None if they are no struct, or a field is missing or has
+    another type."""
     if parsed.type == kind:
         return parsed
+    if not pa.types.is_struct(parsed.type):
+        return None
     members = []
     for field in kind:
         at = parsed.type.get_field_index(field.name)

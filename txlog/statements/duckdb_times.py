@@ -125,7 +125,7 @@ def in_zone(connection: duckdb.DuckDBPyConnection, tree: exp.Expr, zone: str) ->
     tree = replaced(tree, _truncated, exp.TimestampTrunc)
     tree = replaced(tree, _sum, exp.Add, exp.Sub, exp.TimestampAdd)
     tree = replaced(tree, _framed, exp.WindowSpec)
-    return _with_offsets(connection, tree.sql("duckdb"), zone)
+    return _with_offsets(connection, tree.sql("duckdb", identify=True), zone)
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
