@@ -119,7 +119,9 @@ def _begun(
     for name, rows in zip(names, tables, strict=True):
         _register(connection, name, rows)
     parsed = replaced(sqlglot.parse_one(query.text(*names), read=QueryDialect), _as_in_spark, *_OTHERS)
-    text = in_zone(connection, parsed, time_zone) if offset_of(time_zone) is None else parsed.sql("duckdb", identify=True)
+    text = (
+        in_zone(connection, parsed, time_zone) if offset_of(time_zone) is None else parsed.sql("duckdb", identify=True)
+    )
     found = connection.sql(text)
     if found is None:
         raise ValueError("it has no rows")
