@@ -185,6 +185,57 @@ def test_a_partial_update_refuses_a_retraction_that_no_new_row_follows_but_takes
     assert found(table) == {2: "two", 9: "one"}
 
 
+COLUMN_BY_COLUMN = {
+    "aggregation": {
+        "txlog.merge-engine": "aggregation",
+        "txlog.fields.default-aggregate-function": "last_value",
+        "txlog.aggregation.remove-record-on-delete": "true",
+    },
+    "partial-update": {
+        "txlog.merge-engine": "partial-update",
+        "txlog.partial-update.remove-record-on-delete": "true",
+    },
+}
+ByColumn = pytest.mark.parametrize("engine", COLUMN_BY_COLUMN)
+Upserts = pytest.mark.parametrize("mode", [None, "upsert"], ids=["Table.upsert", "Sink"])
+
+
+@Upserts
+@ByColumn
+@pytest.mark.parametrize("words", [("delete", "insert"), ("update_preimage", "update_postimage")])
+def test_a_row_that_goes_and_comes_in_one_version_stays_if_it_was_there(
+    tmp_path: Path, mode: str | None, engine: str, words: tuple[str, str]
+) -> None:
+    table = two_rows(tmp_path, COLUMN_BY_COLUMN[engine])
+    for number, kinds in enumerate((words, words[::-1])):
+        both = [(kind, key, value) for kind in kinds for key, value in ((1, "one"), (5, None))]
+        feed = changes(*both).rename_columns(["_change_type", "id", "v"])
+        write(table, mode, feed.append_column("_commit_version", pa.array([number] * 4)), row_kind="_change_type")
+        assert found(table) == {1: "one", 2: "two"}, kinds
+
+
+@given(seed=st.integers(0, 1 << 32), engine=st.sampled_from([*COLUMN_BY_COLUMN]), cuts=st.data())
+def test_a_copy_that_merges_column_by_column_has_the_keys_of_the_table_at_every_version(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, engine: str, cuts: st.DataObject
+) -> None:
+    """A partial update keeps a value where the table has a null since, and an aggregation takes nulls too."""
+    folder = tmp_path_factory.mktemp("feed")
+    program = Program(str(folder / "table"), seed)
+    program.run(5)
+    for number, mode in enumerate((None, "upsert")):
+        uri = str(folder / f"copy-{number}")
+        copy = txlog.Table.create(uri, COLUMNS, properties=COLUMN_BY_COLUMN[engine])
+        way, last = Way(mode), program.table.version
+        ends = sorted({*cuts.draw(st.lists(st.integers(1, last), max_size=3)), 0, last}) if last else [0]
+        for checkpoint_id, (start, end) in enumerate(itertools.pairwise(ends)):
+            way.write(copy, program.table.changes(start + 1, end).read_all(), checkpoint_id)
+            copied, expected = rows_of(read_by_deltalake(copy)), program.versions[end]
+            assert copied.keys() == expected.keys(), (mode, start + 1, end)
+            for key, row in expected.items():
+                pairs = zip(copied[key], row, strict=True)
+                assert all(a == b or (b is None and engine == "partial-update") for a, b in pairs), (key, mode)
+
+
 # --- values that a change does not have -------------------------------------------------------------------------------
 
 

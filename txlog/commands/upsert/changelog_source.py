@@ -18,7 +18,14 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.upsert_source import Source, joined_sequence, refuse_null_keys, stored_rows
 from txlog.util.wording import argument
-from txlog.writer.changelog.change_order import feed_columns, feed_order, in_versions, orders_feed
+from txlog.writer.changelog.change_order import (
+    feed_columns,
+    feed_order,
+    in_versions,
+    net_changes,
+    of_moved_keys,
+    orders_feed,
+)
 from txlog.writer.changelog.change_order import of_feed as kinds_of_feed
 from txlog.writer.changelog.required_values import check_members, require_values
 from txlog.writer.changelog.retractions import compared_columns
@@ -85,12 +92,18 @@ def read_changelog(
 
 def ordered_changes(changes: KeyedRows, order: NDArray[np.int64], engine: MergeEngine, *, of_feed: bool) -> KeyedRows:
     """The changes by ``order``, then by arrival; in a feed, whose order is `feed_order`, with the kinds that merge."""
-    kinds, merged_as = changes.kinds, changes.kinds
+    kinds = changes.kinds
     if of_feed and kinds is not None:
         came_as = kinds if changes.came_as is None else changes.came_as
-        order, both = in_versions(changes.rows, kinds, changes.keys, order, changes.compared)
-        merged_as = kinds_of_feed(kinds, changes.keys, order, both, whole=engine.takes_whole_rows)
-        changes = replace(changes, kinds=merged_as, came_as=came_as)
+        if engine.takes_whole_rows:
+            order, both = in_versions(changes.rows, kinds, changes.keys, order, changes.compared)
+            merged_as = kinds_of_feed(kinds, both)
+            changes = replace(changes, kinds=merged_as, came_as=came_as)
+        else:
+            columns = (*changes.compared, *engine.sequence)
+            is_left = net_changes(changes.rows, kinds, changes.keys, order, columns, engine.cancelling_kinds)
+            changes, order = replace(changes, came_as=came_as).taken(np.flatnonzero(is_left)), order[is_left]
+            changes = replace(changes, kinds=of_moved_keys(kinds[is_left], changes.keys, order))
     return changes.taken(np.argsort(order, kind="stable"))
 
 

@@ -4,7 +4,7 @@ In: batches of a changelog. Out: for each row a value that orders the changes of
 kinds in ``_change_type`` (PROTOCOL.md, "Change Data Files"), and the version of each change in ``_commit_version``. The
 rows of one version have no order: of each key, those that go come before those that come. But if the same row goes and
 comes, either both happened to one row in this version (a feed of changes as they came), or another row with these
-values took the key: then the table's row tells.
+values took the key: then the table's row tells, and a merge column by column takes neither of the two (`net_changes`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["feed_columns", "feed_order", "in_versions", "is_feed", "of_feed", "orders_feed"]
+__all__ = [
+    "feed_columns",
+    "feed_order",
+    "in_versions",
+    "is_feed",
+    "net_changes",
+    "of_feed",
+    "of_moved_keys",
+    "orders_feed",
+]
 
 _MAX = 1 << 58
 _PLACES = 4
@@ -90,42 +99,95 @@ def in_versions(
     """The order of a feed's changes, also within a version: rows that go, then rows that come and go, then rows that
     come. And which changes are of the second kind. ``order`` is `feed_order`, ``compared`` as in `retractions`."""
     goes = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
-    version = order // _PLACES
-    group = np.unique(np.stack([keys, version], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    at, same = _equal_rows(rows, goes, keys, order, compared)
+    both = np.zeros(len(kinds), dtype=bool)
+    both[at] = ((np.bincount(same[goes[at]], minlength=len(at)) > 0) & (_num_coming(same, goes[at]) > 0))[same]
+    place = np.where(both, np.where(goes, _GOES_AGAIN, _COMES_FIRST), np.where(goes, _GOES, _COMES))
+    return _PLACES * (order // _PLACES) + place, both
+
+
+def net_changes(
+    rows: pa.Table,
+    kinds: NDArray[np.int8],
+    keys: NDArray[np.int64],
+    order: NDArray[np.int64],
+    compared: Sequence[str],
+    cancelling: Sequence[int],
+) -> NDArray[np.bool_]:
+    """Which of a feed's changes are left if, in each version, a row that goes and an equal one that comes cancel out.
+
+    A key has one row before a version and one after it, or none: both are the same if each row that goes comes too,
+    whatever happened in between. So an overwrite that keeps a row changes nothing, and neither does a row that comes
+    and goes in one version, and the table's row is not needed to tell the two apart.
+
+    Args:
+        rows: At least the columns ``compared``.
+        kinds: As they came.
+        keys: The key number of each change.
+        order: `feed_order`.
+        compared: The columns in which rows are equal.
+        cancelling: The kinds of rows that go and cancel an equal one.
+    """
+    goes = np.isin(kinds, cancelling)
+    counts = goes | ~np.isin(kinds, (DELETE, UPDATE_BEFORE))
+    places = np.flatnonzero(counts)
+    at, same = _equal_rows(
+        taken_rows(rows.select(compared), places), goes[places], keys[places], order[places], compared
+    )
+    is_left = np.ones(len(kinds), dtype=bool)
+    here = goes[places][at]
+    num_pairs = np.minimum(np.bincount(same[here], minlength=len(at)), _num_coming(same, here))
+    for side in (here, ~here):
+        of_side = same[side]
+        by_row = np.argsort(of_side, kind="stable")
+        ranked = of_side[by_row]
+        rank = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+        is_left[places[at[side][by_row[rank < num_pairs[ranked]]]]] = False
+    return is_left
+
+
+def _num_coming(same: NDArray[np.int64], goes: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.bincount(same[~goes], minlength=len(same))
+
+
+def _equal_rows(
+    rows: pa.Table,
+    goes: NDArray[np.bool_],
+    keys: NDArray[np.int64],
+    order: NDArray[np.int64],
+    compared: Sequence[str],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The changes of keys of which rows go and come in one version, and a number for each that equal rows of a key and
+    a version share, less than the number of these changes."""
+    group = _by_version(keys, order)
     num_groups = int(group.max(initial=-1)) + 1
     has_both = (np.bincount(group[goes], minlength=num_groups) > 0) & (
         np.bincount(group[~goes], minlength=num_groups) > 0
     )
     at = np.flatnonzero(has_both[group])
-    both = np.zeros(len(kinds), dtype=bool)
-    if len(at):
-        values = row_numbers(taken_rows(rows.select(compared), at), len(at))[0]
-        same = np.unique(np.stack([group[at], values], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-        num_same = int(same.max()) + 1
-        is_both = np.bincount(same[goes[at]], minlength=num_same) > 0
-        is_both &= np.bincount(same[~goes[at]], minlength=num_same) > 0
-        both[at] = is_both[same]
-    place = np.where(both, np.where(goes, _GOES_AGAIN, _COMES_FIRST), np.where(goes, _GOES, _COMES))
-    return _PLACES * version + place, both
+    if not len(at):
+        return at, at
+    values = row_numbers(taken_rows(rows.select(compared), at), len(at))[0]
+    return at, np.unique(np.stack([group[at], values], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def of_feed(
-    kinds: NDArray[np.int8], keys: NDArray[np.int64], order: NDArray[np.int64], both: NDArray[np.bool_], *, whole: bool
-) -> NDArray[np.int8]:
-    """The kinds of a feed's changes: an update that changes the key deletes the row of the old key.
+def _by_version(keys: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each change, which the changes of a key in one version share."""
+    pairs = np.stack([keys, order // _PLACES], axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
 
-    Args:
-        kinds: As they came.
-        keys: The key number of each change.
-        order: What `in_versions` returns, with ``both``.
-        both: Which rows come and go in one version.
-        whole: Only whole rows count: then every row that goes is deleted, as the new row of its key comes later.
-            Otherwise only a preimage whose key has no row that comes in its version is.
-    """
+
+def of_feed(kinds: NDArray[np.int8], both: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """The kinds of a feed's changes where only whole rows count: every row that goes is deleted, as the new row of its
+    key comes later, but not the rows ``both`` that come and go in one version (`in_versions`)."""
     goes = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
-    if whole:
-        return np.where(goes, np.where(both, np.int8(UPDATE_BEFORE), np.int8(DELETE)), kinds)
-    version = order // _PLACES
-    group = np.unique(np.stack([keys, version], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    return np.where(goes, np.where(both, np.int8(UPDATE_BEFORE), np.int8(DELETE)), kinds)
+
+
+def of_moved_keys(kinds: NDArray[np.int8], keys: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int8]:
+    """The kinds of a feed's changes where columns count one by one: an update that changes the key deletes the row of
+    the old key, so a preimage whose key has no row that comes in its version is a delete. ``order`` is `feed_order`."""
+    goes = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
+    group = _by_version(keys, order)
     comes = np.bincount(group[~goes], minlength=int(group.max(initial=-1)) + 1) > 0
     return np.where((kinds == UPDATE_BEFORE) & ~comes[group], np.int8(DELETE), kinds)

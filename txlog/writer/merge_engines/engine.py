@@ -14,6 +14,7 @@ from txlog.protocol.identity import is_identity
 from txlog.protocol.properties import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
 from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 from txlog.util.arguments import invalid, one_of
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.generated_columns import is_computed
 
 __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
@@ -178,6 +179,16 @@ class MergeEngine(msgspec.Struct, frozen=True):
     def reads_old_rows(self) -> bool:
         """Whether the result depends on the table's values for a key."""
         return not self.takes_whole_rows or (self.takes_last_row and bool(self.sequence))
+
+    @property
+    def cancelling_kinds(self) -> tuple[int, ...]:
+        """The kinds of rows that cancel an equal row that comes in the same version of a feed: none whose retraction is
+        left out, as the row that comes counts then."""
+        if self.ignores_deletes:
+            return ()
+        if not any(function.ignores_retracts for function in self.functions.values()):
+            return (DELETE, UPDATE_BEFORE)
+        return (DELETE,) if self.removes_on_delete else ()
 
     def group_of(self, column: str) -> SequenceGroup | None:
         """A column's sequence group, whether the column is taken or compared."""
