@@ -101,6 +101,9 @@ def test_a_query_reads_versions_times_and_changes(catalog: txlog.Catalog) -> Non
         (1, "insert"),
         (2, "insert"),
     ]
+    path = catalog.table("t").uri
+    for name in (path, f"delta.`{path}`"):
+        assert rows(catalog, f"select count(*) from table_changes('{name}', 2)") == [(2,)]
 
 
 def test_a_query_that_is_all_of_a_table_needs_no_duckdb(

@@ -362,6 +362,7 @@ def test_a_value_that_is_not_a_location_is_refused(location: object) -> None:
         ("dbfs:/Volumes/c/s/v/t", "use the path /Volumes/c/s/v/t;"),
         ("s3n://bucket/t", "s3://bucket/t"),
         ("s3n://key:hidden@bucket/t", "s3://bucket/path"),
+        ("minio://key:hidden@localhost:9000/bucket/t", "endpoint_url"),
         ("s3:bucket/t", "s3://bucket/path"),
         ("s3:/bucket/t", "s3://bucket/path"),
         (" s3://key:hidden@bucket/t", "s3://bucket/path"),

@@ -26,6 +26,11 @@ def test_all_names_of_utc_are_one(name: str) -> None:
     assert zone_name(name) == "UTC"
 
 
+def test_a_zone_of_python_is_its_name() -> None:
+    assert zone_name(zoneinfo.ZoneInfo("Europe/Berlin")) == "Europe/Berlin"
+    assert zone_name(zoneinfo.ZoneInfo("UTC")) == "UTC"
+
+
 @pytest.mark.parametrize(
     ("name", "hours"),
     [

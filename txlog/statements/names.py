@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.protocol.properties import column_paths
 from txlog.statements.cursor import Cursor
 
-__all__ = ["AsOf", "TableName", "read_as_of", "read_table_name"]
+__all__ = ["AsOf", "TableName", "read_as_of", "read_table_name", "table_in_string"]
 
 
 class TableName(msgspec.Struct, frozen=True):
@@ -47,6 +48,21 @@ def read_table_name(cursor: Cursor) -> TableName:
     if cursor.is_at_string():
         return TableName(("delta", cursor.string()), at)
     return TableName(cursor.names("the name of a table"), at)
+
+
+def table_in_string(cursor: Cursor, at: str) -> TableName:
+    """The table that a string names: ``sales.orders``, ``delta.`/data/orders```, or a location, which has a slash or a
+    colon. Moves behind the string."""
+    text = cursor.copy().string()
+    if "`" not in text:
+        parts = ("delta", text) if set("/:") & set(text) else tuple(text.split("."))
+    else:
+        try:
+            (parts,) = column_paths(text)
+        except ValueError:
+            raise cursor.refused("expected the name of a table, such as 'sales.orders' or 'delta.`path`'") from None
+    cursor.string()
+    return TableName(parts, at)
 
 
 def read_as_of(cursor: Cursor) -> AsOf:

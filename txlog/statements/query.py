@@ -18,7 +18,7 @@ from sqlglot import exp
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
 from txlog.statements.cursor import Cursor, QueryDialect
-from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
+from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string
 from txlog.util.lazy import pattern
 
 __all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "read_query", "read_whole"]
@@ -143,7 +143,7 @@ def _without_versions(cursor: Cursor) -> tuple[str, dict[int, Reading], dict[int
 
 def _changes(cursor: Cursor) -> Reading:
     at = cursor.place()
-    name = TableName(tuple(cursor.string().split(".")), at) if cursor.is_at_string() else read_table_name(cursor)
+    name = table_in_string(cursor, at) if cursor.is_at_string() else read_table_name(cursor)
     if cursor.take(","):
         first = _version_or_time(cursor)
         last = _version_or_time(cursor) if cursor.take(",") else None

@@ -96,6 +96,10 @@ def _other_form(text: str) -> tuple[str, str] | None:
         return f"{scheme}:// is an older address of Azure", f"use {_of_wasb(rest)}"
     if scheme in ("http", "https"):
         return f"{scheme}: is not an address that a table is written at", _of_web(rest)
+    if scheme == "minio":
+        return "minio:// is not an address of a store", (
+            "use s3://bucket/path, and the server's address as the storage option endpoint_url"
+        )
     if scheme == "s3n":
         return "s3n:// is an older address of S3", f"use s3:{rest}" if "@" not in rest else "use s3://bucket/path"
     slashes = "/" if scheme == "file" else "//"

@@ -75,13 +75,16 @@ def zone_name(name: object, *, what: str = "time_zone") -> str:
     """The checked name of a zone; "UTC" for each name of it, so that callers can compare.
 
     Args:
-        name: An offset as in "+02:00" or "GMT+2", the name of a region as in "Europe/Berlin", "UTC" or "Z".
+        name: An offset as in "+02:00" or "GMT+2", the name of a region as in "Europe/Berlin", "UTC" or "Z";
+            or a ``ZoneInfo`` of one.
         what: The argument that has the name.
 
     Raises:
         InvalidInputError: There is no such zone.
         UnsupportedFeatureError: This machine has no database of time zones.
     """
+    if isinstance(name, datetime.tzinfo):
+        name = getattr(name, "key", name)
     if not isinstance(name, str):
         raise invalid(what, name, "the name of a time zone, such as 'Europe/Berlin' or '+02:00'")
     found = _zone(name, what)
