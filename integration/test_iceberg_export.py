@@ -78,7 +78,7 @@ def test_concurrent_appends_and_exports_leave_one_snapshot_for_each_version(tmp_
     for writer in writers:
         assert "not all Iceberg readers see" not in writer.communicate(timeout=120)[1]
         assert writer.returncode == 0
-    exported = table._open_table.post_commit.iceberg.exporter().exported()
+    exported = table._open_table.post_commit.follower("txlog.iceberg").exporter().exported()
     assert exported is not None
     assert exported.version == 24, "a process that ends waits for its export"
     done = table.export_iceberg()

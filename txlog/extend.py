@@ -16,37 +16,57 @@ if TYPE_CHECKING:
     from txlog.catalogs.base import CatalogScheme, ChecksItself, FindsTable, OpensCatalog, TableCatalog, TablePlace
     from txlog.catalogs.open import require_no_token
     from txlog.commands.upsert.row_changes import Engine, RowChanges
+    from txlog.commit.open_table import OpenTable
+    from txlog.log.state import TableState
     from txlog.maintenance.tombstone_files import TombstoneUpkeep
+    from txlog.protocol.properties import PropertyRule
+    from txlog.upkeep.post_commit import FollowsCommits, MakesFollower
+    from txlog.util.background import Background
+    from txlog.util.points import Point
     from txlog.writer.row_changes import Changelog, ChangeWriter, SinkModeOf
 
 _HOME = {
+    "Background": "txlog.util.background",
     "CatalogScheme": "txlog.catalogs.base",
     "ChangeWriter": "txlog.writer.row_changes",
     "Changelog": "txlog.writer.row_changes",
     "ChecksItself": "txlog.catalogs.base",
     "Engine": "txlog.commands.upsert.row_changes",
     "FindsTable": "txlog.catalogs.base",
+    "FollowsCommits": "txlog.upkeep.post_commit",
+    "MakesFollower": "txlog.upkeep.post_commit",
+    "OpenTable": "txlog.commit.open_table",
     "OpensCatalog": "txlog.catalogs.base",
+    "Point": "txlog.util.points",
+    "PropertyRule": "txlog.protocol.properties",
     "RowChanges": "txlog.commands.upsert.row_changes",
     "SinkModeOf": "txlog.writer.row_changes",
     "TableCatalog": "txlog.catalogs.base",
     "TablePlace": "txlog.catalogs.base",
+    "TableState": "txlog.log.state",
     "TombstoneUpkeep": "txlog.maintenance.tombstone_files",
     "require_no_token": "txlog.catalogs.open",
 }
 
 __all__ = [
+    "Background",
     "CatalogScheme",
     "ChangeWriter",
     "Changelog",
     "ChecksItself",
     "Engine",
     "FindsTable",
+    "FollowsCommits",
+    "MakesFollower",
+    "OpenTable",
     "OpensCatalog",
+    "Point",
+    "PropertyRule",
     "RowChanges",
     "SinkModeOf",
     "TableCatalog",
     "TablePlace",
+    "TableState",
     "TombstoneUpkeep",
     "require_no_token",
 ]

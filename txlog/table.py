@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
-from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
 from txlog.store.open import foreign_scheme, open_store
@@ -35,13 +35,10 @@ if TYPE_CHECKING:
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
     from txlog.expressions.predicates import Predicate
-    from txlog.iceberg_files.exporter import IcebergExport
     from txlog.log.state import TableState
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
-    from txlog.maintenance.remains import DeletionCheck
-    from txlog.maintenance.version_diff import VersionDiff
-    from txlog.report.report import Report
+    from txlog.result.audits import DeletionCheck, IcebergExport, Report, Verification, VersionDiff
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
-    from txlog.verify.findings import Verification
     from txlog.workers.given import GivenWorkers
 
 __all__ = ["Table", "write"]
@@ -421,16 +417,24 @@ class Table(Readable, metaclass=Hinted):
             NotFoundError: A file was deleted meanwhile.
             StorageError: The store failed.
         """
-        from txlog.commands.convert import ConvertOptions, convert
-
         if _named(uri, storage_options, credential_provider) is not None:
             raise InvalidInputError(
                 f"{uri} is a name, and a conversion takes the location of files, which stay where they are: convert"
                 " that, and clone the table into the name"
             )
         open_table = _open_table(uri, storage_options, retry, credential_provider)
-        options = ConvertOptions(partition_by, properties or {}, iceberg_metadata, user_metadata)
-        return convert(open_table, options, on_progress, workers)
+        from txlog.commands.operations import operation
+
+        done: ConvertResult = operation("convert")(
+            open_table,
+            partition_by=partition_by,
+            properties=properties or {},
+            iceberg_metadata=iceberg_metadata,
+            user_metadata=user_metadata,
+            on_progress=on_progress,
+            workers=workers,
+        )
+        return done
 
     @staticmethod
     def exists(
@@ -1049,10 +1053,10 @@ class Table(Readable, metaclass=Hinted):
                 Parquet file or one that a txlog write has not committed.
             NotFoundError: There is no file at a path.
         """
-        from txlog.commands.add_files import adds_of
-
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
-            adds = adds_of(self._open_table, transaction._state, paths, on_progress, workers)
+            adds = self._operation("add_files")(
+                state=transaction._state, paths=paths, on_progress=on_progress, workers=workers
+            )
             transaction._take_over(adds, are_looked_at=True)
         return transaction.result
 
@@ -1110,12 +1114,21 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Other commits came first, a hundred times.
             StorageError: A store failed.
         """
-        from txlog.commands.copy_into import CopyOptions, copy_into
-
         place = self._options_of_another_place(storage_options, credential_provider)
-        nulls = (null_values,) if isinstance(null_values, str) else tuple(null_values)
-        options = CopyOptions(format, pattern, schema_mode, delimiter, header, nulls, force, dry_run, user_metadata)
-        return copy_into(self._open_table, open_store(source, *place), options, on_progress)
+        done: CopyResult = self._operation("copy_into")(
+            source=open_store(source, *place),
+            format=format,
+            pattern=pattern,
+            schema_mode=schema_mode,
+            delimiter=delimiter,
+            header=header,
+            null_values=(null_values,) if isinstance(null_values, str) else tuple(null_values),
+            force=force,
+            dry_run=dry_run,
+            user_metadata=user_metadata,
+            on_progress=on_progress,
+        )
+        return done
 
     def transaction(
         self,
@@ -1577,9 +1590,9 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        from txlog.maintenance.remains import check_deleted
-
-        return check_deleted(self._open_table, None if version is None else whole_number("version", version))
+        wanted = None if version is None else whole_number("version", version)
+        found: DeletionCheck = self._operation("check_deleted")(version=wanted)
+        return found
 
     def restore(
         self,
@@ -1716,15 +1729,22 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Another writer changed the clone meanwhile; nothing landed.
             StorageError: A store failed; run it again.
         """
-        from txlog.commands.clone import CloneOptions, clone
-
         given = self._options_of_another_place(storage_options, credential_provider)
-        options = CloneOptions(shallow, mode, properties or {}, user_metadata)
         state = self.snapshot(version, timestamp)._version.state
 
         def clone_at(place: str | os.PathLike[str]) -> CloneResult:
             target = _open_table(place, given[0], self._open_table.retry, given[1])
-            return clone(self._open_table, state, target, options, on_progress, workers)
+            done: CloneResult = self._operation("clone")(
+                state=state,
+                target=target,
+                is_shallow=shallow,
+                mode=mode,
+                properties=properties or {},
+                user_metadata=user_metadata,
+                on_progress=on_progress,
+                workers=workers,
+            )
+            return done
 
         if (named := _named(uri, *given)) is None:
             return clone_at(uri)
@@ -1894,14 +1914,8 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The catalog is not configured, or the entry's name has another form.
             StorageError: The store or the catalog does not answer.
         """
-        exporter = self._open_table.post_commit.iceberg.exporter()
-        state = self._open_table.log.newest_state()
-        done = exporter.export(state, rebuild=rebuild, is_on_disk=self._open_table.is_on_disk(state.version))
-        if register is None or register == state.properties.iceberg_catalog:
-            return done
-        exporter.move_entry(register, done)
-        self.set_properties({ICEBERG_CATALOG: register})
-        return exporter.export(self._open_table.log.newest_state())
+        done: IcebergExport = self._operation("export_iceberg")(rebuild=rebuild, register=register)
+        return done
 
     def generate(self, mode: Literal["symlink_format_manifest"] = "symlink_format_manifest") -> int:
         """Write the manifests by which Presto, Athena, Redshift Spectrum and others read the newest version without
@@ -2011,18 +2025,11 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A column cannot be a key.
             StorageError: The log cannot be read.
         """
-        from txlog.verify.verify import verify_table
-
         wanted = None if keys is None else names_in("keys", keys)
-        return verify_table(
-            self._open_table.store,
-            data_files=data_files,
-            footers=footers,
-            keys=wanted,
-            on_progress=on_progress,
-            tasks=self._open_table.task_store(),
-            workers=self._open_table.given_workers(workers),
+        found: Verification = self._operation("verify")(
+            data_files=data_files, footers=footers, keys=wanted, on_progress=on_progress, workers=workers
         )
+        return found
 
     def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
         """What changed between two versions: columns, properties, files, and rows if the change data feed has them.
@@ -2040,11 +2047,10 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        from txlog.maintenance.version_diff import diff_versions
-
         first = whole_number("from_version", from_version, table=self.uri)
         last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
-        return diff_versions(self._open_table, first, last)
+        found: VersionDiff = self._operation("diff")(from_version=first, to_version=last)
+        return found
 
     def report(
         self,
@@ -2071,9 +2077,8 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        from txlog.report.report import make_report
-
-        return make_report(self._open_table, limit=limit, orphans=orphans, on_progress=on_progress)
+        made: Report = self._operation("report")(limit=limit, orphans=orphans, on_progress=on_progress)
+        return made
 
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.
@@ -2106,6 +2111,12 @@ class Table(Readable, metaclass=Hinted):
         """Shows the newest version that the handle knows, without reading the log."""
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
+
+    def _operation(self, name: str) -> Callable[..., Any]:
+        """An operation that a package brings, on this table."""
+        from txlog.commands.operations import operation
+
+        return partial(operation(name), self._open_table)
 
     def _options_of_another_place(
         self, storage_options: Mapping[str, str] | None, credential_provider: Callable[[], object] | None

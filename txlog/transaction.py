@@ -554,11 +554,12 @@ class Transaction:
         self._take_over(files)
 
     def _take_over(self, files: Sequence[AddFile], *, are_looked_at: bool = False) -> None:
-        from txlog.commands.taken_over_files import take_over
+        from txlog.commands.operations import operation
         from txlog.protocol.statistics_read import num_records
 
         self._require_open()
-        for file in take_over(self._open_table.log, self._state, files, are_looked_at=are_looked_at):
+        take_over = operation("take_over")
+        for file in take_over(self._open_table, state=self._state, files=files, are_looked_at=are_looked_at):
             self._builder.add(file, are_new=False)
             self._rows += num_records(file.stats) or 0
 

@@ -279,7 +279,7 @@ def test_a_file_of_an_object_store_is_downloaded_once_even_if_a_race_is_lost(
     (tmp_path / "other").mkdir()
     monkeypatch.setattr(command, "plan_write", lose_once)
     source = TableStore("memory:///incoming", CountingBucket(), files)
-    done = command.copy_into(table._open_table, source, command.CopyOptions())
+    done = command.copy_into(table._open_table, source=source)
     assert (done.rows, len(ids(table))) == (100_004, 100_005)
     once = {name: len(body) for name, (body, _) in files.objects.items()}
     if is_small:
@@ -298,7 +298,7 @@ def test_what_neither_memory_nor_disk_may_keep_is_loaded_through_one_temporary_f
     for name in ("_IN_MEMORY_BYTES_MAX", "_ON_DISK_BYTES_MAX"):
         monkeypatch.setattr(command, name, 0)
     source = TableStore("memory:///incoming", CountingBucket(), files)
-    assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == len(ids(table)) == 4
+    assert command.copy_into(table._open_table, source=source).rows == len(ids(table)) == 4
     assert not [*temporary.iterdir()]
 
 
@@ -317,7 +317,7 @@ def test_more_files_than_a_process_may_have_open_are_kept_on_disk(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, limits[1]))
     try:
-        assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == 200
+        assert command.copy_into(table._open_table, source=source).rows == 200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert not [*temporary.iterdir()]
@@ -333,7 +333,7 @@ def test_a_full_disk_of_temporary_files_is_reported_and_nothing_is_left_while_th
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:
         with pytest.raises(StorageError, match=r"temporary file.*TMPDIR") as held:
-            command.copy_into(table._open_table, source, command.CopyOptions())
+            command.copy_into(table._open_table, source=source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert held.value.__traceback__ is not None
@@ -347,7 +347,7 @@ def test_a_load_keeps_what_fits_into_memory_and_half_of_a_small_disk(
     source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2), c=csv(3))
     monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", size)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * size))
-    assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == 3
+    assert command.copy_into(table._open_table, source=source).rows == 3
     read = files.read_bytes
     assert read["a.csv"] == read["b.csv"] == size < read["c.csv"]
 
@@ -375,7 +375,7 @@ def test_a_load_that_is_stopped_while_it_downloads_leaves_no_copies(
 
     source = on_disk_alone(monkeypatch, ChangingFiles(stop), a=csv(1), b=csv(2))
     with pytest.raises(type(error)) as held:
-        command.copy_into(table._open_table, source, command.CopyOptions())
+        command.copy_into(table._open_table, source=source)
     assert held.value is error
     assert (table.version, [*temporary.iterdir()]) == (0, [])
 
@@ -404,7 +404,7 @@ def test_a_lost_race_looks_again_at_what_is_in_a_bucket(
         return real(*arguments)
 
     monkeypatch.setattr(command, "plan_write", lose_once)
-    done = command.copy_into(table._open_table, source, command.CopyOptions())
+    done = command.copy_into(table._open_table, source=source)
     assert ids(table) == ([1, 5, 7, 8] if change == "written again" else [1, 5])
     assert done.files == (("a.csv", "b.csv") if change == "written again" else ("a.csv",))
     assert not [*temporary.iterdir()]

@@ -58,7 +58,7 @@ def test_a_catalog_that_never_answers_stops_neither_exports_nor_the_end_of_the_p
     for _ in range(3):
         table.append(ROW)
         table._open_table.post_commit.drain()
-        exported = table._open_table.post_commit.iceberg.exporter().exported()
+        exported = table._open_table.post_commit.follower("txlog.iceberg").exporter().exported()
         assert exported is not None
         assert exported.version == table.version
     catalog = silent.partition(".")[0]

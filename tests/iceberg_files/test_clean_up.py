@@ -48,7 +48,7 @@ def age_content(table: Table) -> None:
 
 
 def clean_up(table: Table) -> list[str]:
-    exporter = table._open_table.post_commit.iceberg.exporter()
+    exporter = table._open_table.post_commit.follower("txlog.iceberg").exporter()
     newest = exporter.exported()
     assert newest is not None
     return clean_up_metadata(exporter._folder, newest).names

@@ -18,10 +18,11 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
-from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
+from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.log_names import commit_name
+from txlog.result.audits import IcebergExport
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store

@@ -24,8 +24,8 @@ from txlog.errors import NotFoundError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import remains
-from txlog.maintenance.remains import DeletionCheck
 from txlog.protocol.log_names import commit_name
+from txlog.result.audits import DeletionCheck
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store
 from txlog.util import ambient
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
-from txlog.maintenance.version_diff import Change, RowChanges
+from txlog.result.audits import Change, RowChanges
 
 
 def _rows(*ids: int) -> pa.Table:

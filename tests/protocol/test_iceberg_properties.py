@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import ICEBERG_CATALOG, TableProperties, validate
+from txlog.iceberg.properties import ICEBERG_CATALOG, catalog_entry
+from txlog.protocol.properties import validate
 
 
 @pytest.mark.parametrize("name", ["prod.sales.orders", "prod.eu.sales.orders"])
 def test_a_name_has_a_catalog_one_namespace_or_more_and_a_table(name: str) -> None:
     assert validate({ICEBERG_CATALOG: name}) == {ICEBERG_CATALOG: name}
-    assert TableProperties.of({ICEBERG_CATALOG: name}).iceberg_catalog == name
+    assert catalog_entry({ICEBERG_CATALOG: name}) == name
 
 
 @pytest.mark.parametrize(

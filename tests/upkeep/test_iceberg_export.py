@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
+from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.log.state import TableState
+from txlog.result.audits import IcebergExport
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -22,7 +23,7 @@ def test_the_newest_version_is_exported_whichever_thread_reports_its_commit_firs
     table = txlog.Table.create(tmp_path / "t", ROW.schema)
     table.set_properties({"txlog.iceberg": "v2"})
     table._open_table.post_commit.drain()
-    upkeep = table._open_table.post_commit.iceberg
+    upkeep = table._open_table.post_commit.follower("txlog.iceberg")
     with monkeypatch.context() as patched:
         patched.setattr(upkeep, "after", lambda state: None)
         states: list[TableState] = []

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
+from txlog.result.audits import KeyCheck
 from txlog.verify import keys as keys_module
-from txlog.verify.findings import KeyCheck
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int32())])
 

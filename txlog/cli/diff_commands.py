@@ -16,7 +16,7 @@ from txlog.cli.tables import table_of
 from txlog.result import counted, human_size
 
 if TYPE_CHECKING:
-    from txlog.maintenance.version_diff import Change, VersionDiff
+    from txlog.result.audits import Change, VersionDiff
 
 __all__ = ["diff"]
 

@@ -11,8 +11,8 @@ from rich.text import Text
 import txlog
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
+from txlog.commands.operations import OPERATIONS
 from txlog.errors import TxlogError
-from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import counted
 
 __all__ = ["generate", "iceberg", "iceberg_facts", "iceberg_shown"]
@@ -48,7 +48,7 @@ def iceberg(
             "metadata_location": done.metadata_location,
             "snapshots": done.snapshots,
             "attempts": done.attempts,
-            "catalog_entry": table.properties.get(ICEBERG_CATALOG),
+            "catalog_entry": table.properties.get("txlog.iceberg.catalog"),
         }
         new = f"{counted(done.snapshots, 'new snapshot')}" if done.snapshots else "nothing new"
         out.result(facts, Text(f"Iceberg readers see version {done.version}: {new}\n{done.metadata_location}"))
@@ -69,7 +69,8 @@ def generate(uri: Uri, storage_options: Storage = None, as_json: Json = False) -
 def iceberg_facts(table: txlog.Table, newest: int) -> dict[str, Any] | None:
     """The exported version and its lag, without exporting; None if the table was never exported."""
     try:
-        found = table._open_table.post_commit.iceberg.exporter().lag(newest)
+        lag = OPERATIONS.get("iceberg_lag")
+        found = None if lag is None else lag(table._open_table, newest=newest)
     except TxlogError as error:
         return {"version": None, "lag": None, "problem": error.message}
     return None if found is None else asdict(found)

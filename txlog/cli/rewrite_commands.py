@@ -15,7 +15,7 @@ from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
 if TYPE_CHECKING:
-    from txlog.maintenance.remains import DeletionCheck, Remnant
+    from txlog.result.audits import DeletionCheck, Remnant
 
 __all__ = ["check_deleted", "optimize", "purge"]
 

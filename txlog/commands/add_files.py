@@ -32,6 +32,7 @@ _SUFFIX = ".parquet"
 
 def adds_of(
     open_table: OpenTable,
+    *,
     state: TableState,
     paths: str | Sequence[str],
     on_progress: Callable[[int], None] | None = None,

@@ -68,13 +68,18 @@ class CloneOptions(msgspec.Struct, frozen=True):
 
 def clone(
     source: OpenTable,
-    version: TableState,
+    *,
+    state: TableState,
     target: OpenTable,
-    options: CloneOptions,
-    on_files: OnFiles | None = None,
+    on_progress: OnFiles | None = None,
     workers: GivenWorkers | None = None,
+    **given: Any,
 ) -> CloneResult:
-    """Clone a version of ``source``. Raises what `Table.clone` raises."""
+    """Clone the version ``state`` of ``source``; the other arguments are those of `CloneOptions`.
+
+    Raises what `Table.clone` raises.
+    """
+    options, version = CloneOptions(**given), state
     if options.mode not in _MODES:
         raise invalid("mode", options.mode, one_of(_MODES))
     _check_places(source, target, is_shallow=options.is_shallow)
@@ -90,7 +95,7 @@ def clone(
     else:
         target.check_writable(there)
     target.given_workers(workers)  # they must be able to open both tables
-    return _Clone(source, version, target, there, options, on_files, source.workers(workers, _COPIES_AT_ONCE)).run()
+    return _Clone(source, version, target, there, options, on_progress, source.workers(workers, _COPIES_AT_ONCE)).run()
 
 
 class _Plan(msgspec.Struct, frozen=True):

@@ -58,11 +58,13 @@ class ConvertOptions(msgspec.Struct, frozen=True):
 
 def convert(
     open_table: OpenTable,
-    options: ConvertOptions,
-    on_files: OnFiles | None = None,
+    *,
+    on_progress: OnFiles | None = None,
     workers: GivenWorkers | None = None,
+    **given: Any,
 ) -> ConvertResult:
-    """Convert the folder. Raises what `Table.convert` raises."""
+    """Convert the folder; the other arguments are those of `ConvertOptions`. Raises what `Table.convert` raises."""
+    options = ConvertOptions(**given)
     there = open_table.state_if_exists()
     if there is not None:
         return ConvertResult(open_table.uri, there.version, "already_a_table")
@@ -79,7 +81,7 @@ def convert(
             )
         with UnsentFiles(store.files) as unsent:
             work = ReadFooter(open_table.task_store(), options.properties, ())
-            found = from_iceberg(store, options.iceberg_metadata, work, unsent, on_files, running)
+            found = from_iceberg(store, options.iceberg_metadata, work, unsent, on_progress, running)
             return _committed(open_table, *found, options, "iceberg", unsent)
     _check_finds_by_name(options.properties, open_table.uri)
     files = _files_below(open_table, options.partition_by)
@@ -87,7 +89,7 @@ def convert(
     with TxlogError.located(open_table.uri):
         partition = partition_fields(paths, options.partition_by, open_table.uri)
     read = ReadFooter(open_table.task_store(), options.properties, tuple(field.name for field in partition))
-    facts = footer_facts(read, files, running, on_files)
+    facts = footer_facts(read, files, running, on_progress)
     with TxlogError.located(open_table.uri):
         schema = merged_schema({path: each.schema for path, each in facts.items()}, partition, open_table.uri)
         names = [field.name for field in partition]

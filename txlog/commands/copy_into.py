@@ -76,12 +76,13 @@ class CopyOptions(msgspec.Struct, frozen=True):
 
 
 def copy_into(
-    open_table: OpenTable, source: TableStore, options: CopyOptions, on_bytes: OnBytes | None = None
+    open_table: OpenTable, *, source: TableStore, on_progress: OnBytes | None = None, **given: Any
 ) -> CopyResult:
-    """Load the files. Raises what `Table.copy_into` raises."""
+    """Load the files; the other arguments are those of `CopyOptions`. Raises what `Table.copy_into` raises."""
+    options = CopyOptions(**given)
     _check(options)
     with contextlib.ExitStack() as until_the_end:
-        load = _Load(open_table, source, options, on_bytes, until_the_end)
+        load = _Load(open_table, source, options, on_progress, until_the_end)
         for attempt in range(_ATTEMPTS_MAX):
             try:
                 return load.run()

@@ -60,13 +60,12 @@ from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
     DAY_MS,
     FEATURE_PREFIX,
-    ICEBERG,
-    ICEBERG_CATALOG,
     OTHER_FORMATS,
     SHORT_LOG_RETENTION,
     ColumnPath,
     TableProperties,
     means_same,
+    of_packages,
     path_text,
     stored,
     validate,
@@ -240,18 +239,13 @@ def is_wider(state: TableState, column: pa.Field) -> bool:
 
 def check_retyped(state: TableState, path: ColumnPath, wider: DataType) -> None:
     """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type, or if
-    its Iceberg readers could not read it."""
+    a property of the table forbids it."""
     from txlog.commands.column_references import references_to
-    from txlog.iceberg.schema import can_follow_widening
 
-    old = type_at(state.schema, path)
-    if state.properties.iceberg and not can_follow_widening(old, wider):
-        raise InvalidInputError(
-            f"{path_text(path)} cannot become {type_name(wider)}: Iceberg readers of the table ({ICEBERG} ="
-            f" {state.properties.iceberg}) could not read files that have it as {type_name(old)}. Unset the property"
-            " first, or write the rows to another column"
-        )
-
+    configuration = state.metadata.configuration
+    for key, rule in of_packages(configuration).items():
+        if rule is not None and rule.retyped is not None:
+            rule.retyped(configuration[key], path, type_at(state.schema, path), wider)
     rules = [each.text for each in references_to(state, path) if each.place in ("rule", "generated column")]
     if rules:
         raise InvalidInputError(
@@ -371,7 +365,8 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     Raises ``InvalidInputError`` for properties that a clone cannot have, and ``UnsupportedFeatureError``.
     """
     overrides = validate(properties)
-    configuration = {key: value for key, value in source.metadata.configuration.items() if key not in _OF_ITS_OWN}
+    of_its_own = {*_OF_ITS_OWN, *_of_one_table(source.metadata.configuration)}
+    configuration = {key: value for key, value in source.metadata.configuration.items() if key not in of_its_own}
     configuration.update(overrides)
     check_promises(configuration)
     _check_log_retention(source.metadata.configuration, configuration)
@@ -387,7 +382,8 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
                 f"{MODE_KEY} cannot change from {mapping_mode(before)} to {mapping_mode(configuration)} in a clone: the"
                 " files of the two tables name their columns in different ways"
             )
-    configuration.update({key: own[key] for key in _OF_ITS_OWN if key in own and key not in overrides})
+    kept = (*_OF_ITS_OWN, *_of_one_table(own))
+    configuration.update({key: own[key] for key in kept if key in own and key not in overrides})
     if MAX_COLUMN_ID_KEY in configuration:
         marks = (TableProperties.of(each).max_column_id for each in (configuration, own))
         configuration[MAX_COLUMN_ID_KEY] = str(max(*marks, *ids_of(source.schema)))
@@ -418,6 +414,10 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
         created_ms = created_again_ms(there.metadata, metadata, ambient.now_ms())
         metadata = with_later_marks(replace(metadata, created_time=created_ms), there.metadata)
     return Definition(metadata, protocol, tuple(domains.values()))
+
+
+def _of_one_table(configuration: Mapping[str, str]) -> list[str]:
+    return [key for key, rule in of_packages(configuration).items() if rule is not None and rule.is_of_one_table]
 
 
 def _is_taken_over(domain: str) -> bool:
@@ -656,7 +656,6 @@ _ROW_TRACKING_COLUMNS = {
 _OF_ITS_OWN = (
     *_ROW_TRACKING_COLUMNS,
     *ENABLEMENT_KEYS,
-    ICEBERG_CATALOG,
     OTHER_FORMATS,
     "delta.requireCheckpointProtectionBeforeVersion",
     "io.unitycatalog.tableId",

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -39,7 +40,7 @@ _IDENTITY = ("path", "size", "modificationTime", "deletionTimestamp")
 
 
 def take_over(
-    log: DeltaLog, state: TableState, files: Iterable[object], *, are_looked_at: bool = False
+    open_table: OpenTable, *, state: TableState, files: Iterable[object], are_looked_at: bool = False
 ) -> list[AddFile]:
     """The files as actions that can be committed, each file durable.
 
@@ -49,7 +50,7 @@ def take_over(
     version that the log still has; ``NotFoundError``, ``StorageError``. It does not look for names that txlog made in
     the log, so adding such files costs the same however many the table has.
     """
-    store = log.store
+    log, store = open_table.log, open_table.store
     refuse_unread_rules(store, state)
     taken: list[AddFile] = []
     modified_ms: dict[str, int] = {}

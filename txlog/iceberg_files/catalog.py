@@ -13,7 +13,8 @@ from typing import Any
 
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
 from txlog.iceberg.names import metadata_number
-from txlog.protocol.properties import ICEBERG_CATALOG, validate
+from txlog.iceberg.properties import ICEBERG_CATALOG
+from txlog.protocol.properties import validate
 from txlog.util.extras import how_to_install
 from txlog.util.whole_import import import_whole
 

@@ -23,6 +23,7 @@ from txlog.errors import (
 from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name, table_uuid
+from txlog.iceberg.properties import ICEBERG, catalog_entry, format_name
 from txlog.iceberg.schema import ColumnPath
 from txlog.iceberg.table_metadata import Exported, Place, columns_of_files, parsed
 from txlog.iceberg.whole_table import FileBatches, in_manifests
@@ -41,9 +42,9 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.properties import ICEBERG
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
+from txlog.result.audits import IcebergExport
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.parallel import new_lock, parallel_map
@@ -56,28 +57,6 @@ _DEFAULT_FORMAT = 2
 _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, UnsupportedFeatureError)
 """Errors that only an older version may cause, such as a deletion vector that a vacuum has deleted since."""
 _EXPORTS_PER_CLEAN_UP = 50
-
-
-class IcebergExport(msgspec.Struct, frozen=True):
-    """The result of an export.
-
-    Attributes:
-        version: The newest Delta version that Iceberg readers see now.
-        metadata_location: The URI of the newest metadata file, for readers and catalogs.
-        snapshots: The number of snapshots that this call added: one for each version with file actions.
-        attempts: The number of attempts; more than one if other exporters were first.
-    """
-
-    version: int
-    metadata_location: str
-    snapshots: int
-    attempts: int
-
-    def __str__(self) -> str:
-        new = counted(self.snapshots, "new snapshot") if self.snapshots else "nothing new to export"
-        return f"IcebergExport(version={self.version}, {new}, {self.metadata_location})"
-
-    __repr__ = __str__
 
 
 class IcebergLag(msgspec.Struct, frozen=True):
@@ -149,8 +128,9 @@ class IcebergExporter:
                 raise StorageError(
                     f"{_ATTEMPTS} times, another exporter published Iceberg metadata first: export again"
                 )
-        if state.properties.iceberg_catalog is not None:
-            self.move_entry(state.properties.iceberg_catalog, done)
+        entry = catalog_entry(state.metadata.configuration)
+        if entry is not None:
+            self.move_entry(entry, done)
         return done
 
     def move_entry(self, entry: str, done: IcebergExport) -> None:
@@ -303,7 +283,7 @@ def _known_columns(newest: MetadataFile | None, state: TableState) -> set[Column
 
 def _format_version(state: TableState, before: Exported | None) -> int:
     """The format that the table's property requests, otherwise the last export's format."""
-    wanted = state.properties.iceberg
+    wanted = format_name(state.metadata.configuration)
     if wanted is not None:
         return 3 if wanted == "v3" else 2
     return before.format_version if before else _DEFAULT_FORMAT

@@ -16,11 +16,10 @@ from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.features import features_of
 from txlog.protocol.properties import (
     GROUP_COMMIT,
-    ICEBERG,
-    ICEBERG_CATALOG,
     PREFIX,
     SHORT_LOG_RETENTION,
     is_parquet_setting,
+    of_packages,
 )
 from txlog.protocol.schema import Field, Struct
 
@@ -58,8 +57,6 @@ _UPKEEP = frozenset(
         "delta.targetFileSize",
         "delta.tuneFileSizesForRewrites",
         GROUP_COMMIT,
-        ICEBERG,
-        ICEBERG_CATALOG,
         SHORT_LOG_RETENTION,
     )
 )
@@ -151,4 +148,7 @@ def _rules(metadata: Metadata) -> Metadata:
         for key, value in metadata.configuration.items()
         if key.startswith(("delta.", PREFIX)) and key not in _UPKEEP and not is_parquet_setting(key)
     }
+    for key, rule in of_packages(configuration).items():
+        if rule is not None and not rule.is_rule_of_rows:
+            del configuration[key]
     return replace(metadata, configuration=configuration, name=None, description=None)

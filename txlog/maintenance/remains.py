@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import asdict
 
 from txlog.arrow.arrays import are_among, array_of
 from txlog.commit.open_table import OpenTable
@@ -60,25 +58,13 @@ from txlog.protocol.paths import (
     resolve_data_path,
 )
 from txlog.protocol.properties import DAY_MS
-from txlog.result import counted, human_size
+from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 from txlog.sink.staging import Staging
 from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.tasks.list_files import Folders
-from txlog.util.values import repr_without
 
-__all__ = ["DeletionCheck", "Remnant", "check_deleted"]
+__all__ = ["check_deleted"]
 
-KeptBy: TypeAlias = Literal[
-    "the newest version",
-    "older versions",
-    "a named version",
-    "change data",
-    "staging",
-    "quarantine",
-    "no version",
-    "the log",
-    "Iceberg metadata",
-]
 _VECTOR = re.compile(r"(^|/)deletion_vector_[0-9a-fA-F-]{36}\.bin")
 _HADOOP_CHECKSUM = re.compile(r"(^|/)\.[^/]+\.crc$")
 _MANIFEST = rf"^{FOLDER}/(.*/)?{NAME}$"
@@ -90,82 +76,7 @@ _ICEBERG = ICEBERG.partition("/")[0]
 _HIDDEN_FOLDERS: dict[str, KeptBy] = {LOG_DIRECTORY: "the log", _TXLOG: "no version", _ICEBERG: "Iceberg metadata"}
 
 
-class Remnant(msgspec.Struct, frozen=True):
-    """A file that may hold deleted data.
-
-    Args:
-        path: The file, relative to the table's root.
-        size_bytes: Its size.
-        kept_by: Why it is still there. "the newest version": run ``purge``, or delete again and check that version. "a
-            named version": ``untag`` it. "staging": a sink has not committed or discarded it. "quarantine": changes
-            that a sink held back; delete the file once they are dealt with. "no version": no commit names it; vacuum
-            deletes it once it is old enough. "the log": the log cleanup deletes it once it is old enough. "Iceberg
-            metadata": `Table.export_iceberg` with ``rebuild`` deletes it once it is older than an hour. Another
-            program's hidden file has no ``until_ms``, since nothing deletes it: delete it yourself.
-        name: The named version that keeps it.
-        until_ms: The earliest time at which a vacuum or the log cleanup may delete it, ms since the epoch; None if no
-            time limit keeps it.
-    """
-
-    path: str
-    size_bytes: int
-    kept_by: KeptBy
-    name: str | None = None
-    until_ms: int | None = None
-
-
-class DeletionCheck(msgspec.Struct, frozen=True):
-    """What `Table.check_deleted` found.
-
-    Args:
-        version: The check covers what was deleted up to this version. It is later than requested if the log was cleaned
-            up.
-        files: The number of files that were checked.
-        remains: The files that may hold deleted data.
-    """
-
-    version: int
-    files: int
-    remains: tuple[Remnant, ...]
-
-    __repr__ = repr_without("remains")
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether no file of the table holds anything deleted up to ``version``."""
-        return not self.remains
-
-    @property
-    def rows_are_gone(self) -> bool:
-        """Whether no data file holds any of it. The log may still hold column bounds."""
-        return all(each.kept_by in ("the log", "Iceberg metadata") for each in self.remains)
-
-    @property
-    def until_ms(self) -> int | None:
-        """When the last time limit ends, ms since the epoch; None if other reasons keep some of it, or if nothing is
-        left."""
-        times = [each.until_ms for each in self.remains]
-        return max((time for time in times if time is not None), default=None) if None not in times else None
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain data for logs and JSON.
-
-        Returns:
-            The fields by name.
-        """
-        remains = [asdict(each) for each in self.remains]
-        return {"version": self.version, "files": self.files, "is_gone": self.is_gone, "remains": remains}
-
-    def __str__(self) -> str:
-        if self.is_gone:
-            return f"DeletionCheck(version {self.version}, {counted(self.files, 'file')}: nothing is left)"
-        kept = dict.fromkeys(each.kept_by for each in self.remains)
-        size = human_size(sum(each.size_bytes for each in self.remains))
-        left = f"{counted(len(self.remains), 'file')} left, {size}, kept by {', '.join(kept)}"
-        return f"DeletionCheck(version {self.version}: {left})"
-
-
-def check_deleted(open_table: OpenTable, version: int | None) -> DeletionCheck:
+def check_deleted(open_table: OpenTable, *, version: int | None) -> DeletionCheck:
     """Check every file of the table. Raises what `Table.check_deleted` raises."""
     newest = open_table.log.newest_state()
     state = newest if version is None else _first_readable(open_table, version, newest)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-import msgspec
 import pyarrow as pa
 
 from txlog.commands.changes import Span, read_changes
@@ -25,84 +24,12 @@ from txlog.protocol.paths import canonical_path
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Field, type_name
 from txlog.protocol.stats_struct import recorded_rows
+from txlog.result.audits import Change, RowChanges, VersionDiff
 
-__all__ = ["Change", "RowChanges", "VersionDiff", "diff_versions"]
-
-
-class Change(msgspec.Struct, frozen=True):
-    """One thing that differs.
-
-    Args:
-        what: A column, a property, or a part of the definition.
-        before: What it was; None if there was none.
-        after: What it is; None if there is none.
-    """
-
-    what: str
-    before: str | None
-    after: str | None
+__all__ = ["diff_versions"]
 
 
-class RowChanges(msgspec.Struct, frozen=True):
-    """How many rows the versions changed, by the change data feed. A row that two versions changed counts twice.
-
-    Args:
-        inserted: Rows inserted.
-        updated: Rows updated.
-        deleted: Rows deleted.
-    """
-
-    inserted: int
-    updated: int
-    deleted: int
-
-
-class VersionDiff(msgspec.Struct, frozen=True):
-    """What `Table.diff` found.
-
-    Args:
-        from_version: The version before.
-        to_version: The version after.
-        columns: The columns that are new, gone, renamed or of another type.
-        definition: Partitioning, clustering, protocol, name and description, where they differ.
-        properties: The table properties that differ.
-        files_added: Live files that only the version after has.
-        bytes_added: Their total size.
-        files_removed: Live files that only the version before has.
-        bytes_removed: Their total size.
-        files_marked: Files that both have, with different deletion vectors.
-        rows_before: The rows of the version before; None if a file does not count its rows.
-        rows_after: The rows of the version after.
-        rows: What the change data feed has of the versions in between; None if it cannot tell.
-        rows_unknown: Why it cannot.
-    """
-
-    from_version: int
-    to_version: int
-    columns: tuple[Change, ...]
-    definition: tuple[Change, ...]
-    properties: tuple[Change, ...]
-    files_added: int
-    bytes_added: int
-    files_removed: int
-    bytes_removed: int
-    files_marked: int
-    rows_before: int | None
-    rows_after: int | None
-    rows: RowChanges | None
-    rows_unknown: str | None
-
-    def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON.
-
-        Returns:
-            The fields by name.
-        """
-        found: Mapping[str, object] = msgspec.to_builtins(self)
-        return found
-
-
-def diff_versions(open_table: OpenTable, from_version: int, to_version: int) -> VersionDiff:
+def diff_versions(open_table: OpenTable, *, from_version: int, to_version: int) -> VersionDiff:
     """Compare two versions. Raises what `Table.diff` raises."""
     log = open_table.log
     before, after = log.state_at(from_version), log.state_at(to_version)

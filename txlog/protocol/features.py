@@ -19,10 +19,10 @@ from txlog.protocol.column_mapping import MODE_KEY, mapping_mode, schema_of, wit
 from txlog.protocol.properties import (
     CONSTRAINT_PREFIX,
     FEATURE_PREFIX,
-    ICEBERG,
     OTHER_FORMATS,
     SYMLINK_MANIFESTS,
     TableProperties,
+    check_known,
 )
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
 from txlog.util.arguments import invalid
@@ -140,6 +140,7 @@ def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: S
     if refused:
         raise _feature_error(what, refused, usage)
     _check_properties(metadata.configuration)
+    check_known(metadata.configuration)
     if what == "write":
         check_promises(metadata.configuration)
 
@@ -149,7 +150,7 @@ def check_promises(configuration: Mapping[str, str]) -> None:
     not keep up to date: they would miss its rows."""
     formats = configuration.get(OTHER_FORMATS, "").strip()
     if formats:
-        to_do = f", and set {ICEBERG} = v2, which keeps Iceberg metadata up to date" if "iceberg" in formats else ""
+        to_do = ", and set txlog.iceberg = v2, which keeps Iceberg metadata up to date" if "iceberg" in formats else ""
         raise UnsupportedFeatureError(
             f"{OTHER_FORMATS} = {formats} is not supported by this release: no write of txlog updates that metadata,"
             f" and programs that read it would miss its rows. Unset the property{to_do}",

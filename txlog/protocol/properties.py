@@ -18,9 +18,10 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import backquoted
+from txlog.protocol.schema import DataType, backquoted
 from txlog.util.arguments import invalid, one_of
 from txlog.util.lazy import pattern
+from txlog.util.points import Point
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",
@@ -37,8 +38,6 @@ __all__ = [
     "FIELDS",
     "FIELD_OPTIONS",
     "GROUP_COMMIT",
-    "ICEBERG",
-    "ICEBERG_CATALOG",
     "KNOWN_KEYS",
     "MERGE_ENGINE",
     "MERGE_ENGINES",
@@ -47,11 +46,15 @@ __all__ = [
     "OWN_KEYS",
     "PARQUET",
     "PREFIX",
+    "PROPERTIES",
     "ROW_DEDUPLICATE",
     "SHORT_LOG_RETENTION",
     "SYMLINK_MANIFESTS",
     "TOMBSTONE_RETENTION",
+    "PropertyRule",
     "TableProperties",
+    "check_known",
+    "choice",
     "column_list",
     "column_paths",
     "field_option",
@@ -59,6 +62,7 @@ __all__ = [
     "is_parquet_setting",
     "means_same",
     "merge_options",
+    "of_packages",
     "parquet_values",
     "parse_interval_ms",
     "path_text",
@@ -141,10 +145,6 @@ SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
 GROUP_COMMIT = "txlog.groupCommit"
 """If true, appends of several machines may become one version: see `log.intents`."""
-ICEBERG = "txlog.iceberg"
-"""The format of the Iceberg metadata that txlog keeps next to the log: v2 or v3."""
-ICEBERG_CATALOG = "txlog.iceberg.catalog"
-"""The entry of an Iceberg catalog that follows the table: ``catalog.namespace.table``, as PyIceberg configures it."""
 
 COLUMN_MARK = "#"
 """Between the name of a setting for data files and a column: ``parquet.enable.dictionary#id``, as in parquet-java."""
@@ -190,8 +190,6 @@ class TableProperties(msgspec.Struct, frozen=True):
     in_commit_timestamp_enablement_timestamp: int | None = None
     column_mapping_mode: str = "none"
     max_column_id: int = 0
-    iceberg: str | None = None
-    iceberg_catalog: str | None = None
     group_commit: bool = False
     symlink_manifests: bool = False
     unreadable: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -333,6 +331,27 @@ class _Form(msgspec.Struct, frozen=True):
     """The text to store for a text of this form: one that Spark's Delta parses too, which is stricter than `parse`."""
 
 
+class PropertyRule(_Form, frozen=True):
+    """A table property of a package: an entry of the group ``txlog.properties`` that has the property's name.
+
+    Its name begins with ``txlog.``, and whoever commits to a table that has it needs the package. ``parse``,
+    ``expected`` and ``spell`` are the form of its values: ``parse`` raises ValueError for other texts, ``expected``
+    says to users what is right, and ``spell`` is the text to store.
+
+    ``retyped``: called with the property's value, a column, its type and the wider one that it is to have; raises
+    InvalidInputError if that cannot be. ``is_of_one_table``: it is about one table's place or files, so a clone does
+    not take it over. ``is_rule_of_rows``: a change of it changes what may be appended or how, so that an append which
+    began before it is planned again.
+    """
+
+    retyped: Callable[[str, ColumnPath, DataType, DataType], None] | None = None
+    is_of_one_table: bool = False
+    is_rule_of_rows: bool = True
+
+
+PROPERTIES: Final[Point[PropertyRule]] = Point("txlog.properties", "the table property")
+
+
 def _boolean(text: str) -> bool:
     folded = text.strip().lower()
     if folded not in ("true", "false"):
@@ -358,8 +377,8 @@ def _integer(low: int, high: int = INT64_MAX) -> _Form:
     return _Form(parse, expected, lambda text: str(int(text)))
 
 
-def _choice(*names: str, **also: str) -> _Form:
-    """``also`` are other words for some of the names."""
+def choice(*names: str, **also: str) -> _Form:
+    """The form of one of these names, whatever its case. ``also`` are other words for some of them."""
     by_fold = {**{name.lower(): name for name in names}, **also}
 
     def parse(text: str) -> str:
@@ -421,12 +440,6 @@ def _probability(text: str) -> float:
     return value
 
 
-def _catalog_entry(text: str) -> str:
-    if _CATALOG_ENTRY.fullmatch(text) is None:
-        raise ValueError("not an entry of a catalog")
-    return text
-
-
 def _spelled_list(text: str) -> str:
     """The list as it is given, as Spark keeps it, unless Spark would not read a name without backticks."""
     unquoted = _QUOTED_NAME.sub("", text)
@@ -455,7 +468,6 @@ def _not_empty(text: str) -> str:
 _INTEGER = pattern(r"[+-]?\d{1,19}", re.ASCII)
 _SIZE = pattern(r"(\d{1,19})\s*(?:([kmgt])b?|b)?", re.ASCII)
 _NAME_PART = pattern(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]*[^`.,\s]))\s*([.,]|$)")
-_CATALOG_ENTRY = pattern(r"[^.\s]+(?:\.[^.\s]+){2,}")
 _UNIT_US = {
     "week": 7 * DAY_MS * 1_000,
     "day": DAY_MS * 1_000,
@@ -476,7 +488,7 @@ _INTERVAL_FORM = _Form(
     parse_interval_ms, "an interval of weeks, days, hours, minutes, seconds, as in 'interval 30 days'", _spaced
 )
 _TEXT = _Form(_not_empty, "text that is not empty")
-_CODECS = _choice(*CODECS)
+_CODECS = choice(*CODECS)
 
 # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -489,9 +501,9 @@ _FORMS: dict[str, _Form] = {
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
     "delta.checkpointInterval": _integer(1, INT32_MAX),
-    "delta.checkpointPolicy": _choice("classic", "v2"),
+    "delta.checkpointPolicy": choice("classic", "v2"),
     "delta.columnMapping.maxColumnId": _integer(0),
-    "delta.columnMapping.mode": _choice("none", "name", "id"),
+    "delta.columnMapping.mode": choice("none", "name", "id"),
     SYMLINK_MANIFESTS: _BOOLEAN,
     "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
     "delta.dataSkippingStatsColumns": _Form(
@@ -513,7 +525,7 @@ _FORMS: dict[str, _Form] = {
     "delta.enableVariantShredding": _BOOLEAN,
     "delta.inCommitTimestampEnablementTimestamp": _integer(0),
     "delta.inCommitTimestampEnablementVersion": _integer(0),
-    "delta.isolationLevel": _choice("WriteSerializable", "Serializable"),
+    "delta.isolationLevel": choice("WriteSerializable", "Serializable"),
     "delta.logRetentionDuration": _INTERVAL_FORM,
     "delta.minReaderVersion": _integer(1, 3),
     "delta.minWriterVersion": _integer(1, 7),
@@ -556,22 +568,20 @@ _BY_COLUMN: dict[str, _Form] = {
     "parquet.bloom.filter.enabled": _BOOLEAN,
     "parquet.bloom.filter.expected.ndv": _integer(1, INT32_MAX),
     "parquet.bloom.filter.fpp": _Form(_probability, "a number between 0 and 1", lambda text: str(float(text))),
-    f"{PREFIX}parquet.encoding": _choice(*ENCODINGS),
+    f"{PREFIX}parquet.encoding": choice(*ENCODINGS),
 }
 """The settings that one column can have. parquet-java has no setting for an encoding, so that one is txlog's own."""
 
 _PROTOCOL_ONLY = frozenset({"delta.minReaderVersion", "delta.minWriterVersion"})
-_FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "enabled")}
-_FUNCTIONS = _choice(*AGGREGATE_FUNCTIONS)
+_FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: choice("supported", "enabled")}
+_FUNCTIONS = choice(*AGGREGATE_FUNCTIONS)
 _OWN = {
     SHORT_LOG_RETENTION: _BOOLEAN,
     GROUP_COMMIT: _BOOLEAN,
-    ICEBERG: _choice("v2", "v3"),
-    ICEBERG_CATALOG: _Form(_catalog_entry, "catalog.namespace.table"),
-    CHANGELOG_PRODUCER: _choice(*CHANGELOG_PRODUCERS),
+    CHANGELOG_PRODUCER: choice(*CHANGELOG_PRODUCERS),
     ROW_DEDUPLICATE: _BOOLEAN,
     TOMBSTONE_RETENTION: _INTERVAL_FORM,
-    f"{PREFIX}merge-engine": _choice(*MERGE_ENGINES, aggregate="aggregation"),
+    f"{PREFIX}merge-engine": choice(*MERGE_ENGINES, aggregate="aggregation"),
     f"{PREFIX}sequence.field": _TEXT,
     f"{PREFIX}{DEFAULT_FUNCTION}": _FUNCTIONS,
     **{PREFIX + flag: _BOOLEAN for flag in MERGE_FLAGS},
@@ -586,7 +596,8 @@ _FIELD_FORMS = {
 OWN_KEYS: frozenset[str] = frozenset(_OWN)
 """The ``txlog.`` keys with a fixed name; ``txlog.fields.*`` is a family."""
 
-_BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN, *_PARQUET, *_BY_COLUMN)}
+_KNOWN = frozenset((*_FORMS, *_OWN, *_PARQUET, *_BY_COLUMN))
+_BY_FOLD = {key.lower(): key for key in _KNOWN}
 
 _ATTRIBUTES = {
     "append_only": "delta.appendOnly",
@@ -615,8 +626,6 @@ _ATTRIBUTES = {
     "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",
     "column_mapping_mode": "delta.columnMapping.mode",
     "max_column_id": "delta.columnMapping.maxColumnId",
-    "iceberg": ICEBERG,
-    "iceberg_catalog": ICEBERG_CATALOG,
     "group_commit": GROUP_COMMIT,
     "symlink_manifests": SYMLINK_MANIFESTS,
 }
@@ -633,7 +642,7 @@ def _known_spelling(given: str) -> str:
     if folded.startswith(PREFIX + FIELDS):
         return _field_spelling(given)
     if folded.startswith(PREFIX):
-        raise _unknown(given, PREFIX)
+        return _spelling_of_packages(given, folded)
     if not folded.startswith("delta."):
         meant = _BY_FOLD.get(f"delta.{folded}") or _BY_FOLD.get(f"{PREFIX}{folded}")
         if meant is not None:  # otherwise the property would silently have no effect
@@ -643,6 +652,13 @@ def _known_spelling(given: str) -> str:
         if folded.startswith(prefix) and len(given) > len(prefix):
             return prefix + given[len(prefix) :]
     raise _unknown(given, "delta.")
+
+
+def _spelling_of_packages(given: str, folded: str) -> str:
+    known = next((name for name in PROPERTIES.names() if name.lower() == folded), None)
+    if known is None:
+        raise _unknown(given, PREFIX)
+    return known
 
 
 def _unknown(given: str, prefix: str) -> InvalidInputError:
@@ -719,7 +735,31 @@ def _form_of(key: str) -> _Form | None:
         form = _FIELD_FORMS[option[1]]
     if form is None:
         form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
-    return form
+    return PROPERTIES.get(key) if form is None and _is_of_a_package(key) else form
+
+
+def _is_of_a_package(key: str) -> bool:
+    """Whether a key is of txlog, and this module does not know it."""
+    if not key.startswith(PREFIX) or key in _KNOWN:
+        return False
+    return field_option(key[len(PREFIX) :]) is None and key.partition(COLUMN_MARK)[0] not in _BY_COLUMN
+
+
+def of_packages(configuration: Mapping[str, str]) -> dict[str, PropertyRule | None]:
+    """The rules of a table's properties that packages offer; None for a property of txlog that nobody offers here.
+
+    A table without such properties asks for no package. Raises UnsupportedFeatureError if a package that offers one
+    cannot be loaded.
+    """
+    return {key: PROPERTIES.get(key) for key in configuration if _is_of_a_package(key)}
+
+
+def check_known(configuration: Mapping[str, str]) -> None:
+    """Raise UnsupportedFeatureError if a property of the table needs a package that is not installed: a commit without
+    it could leave undone what the property promises."""
+    for key, rule in of_packages(configuration).items():
+        if rule is None:
+            PROPERTIES.load(key, "a commit to this table")
 
 
 # --- merging --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 import txlog
+from txlog.commands.operations import OPERATIONS
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
@@ -187,7 +188,8 @@ def _tagged(state: TableState, live: pa.Table) -> list[Path]:
 def _upkeep(open_table: OpenTable, state: TableState, vacuum_ms: int | None) -> Upkeep:
     store = open_table.store
     staged = [each for each in staged_states(open_table) if each.state == "sealed"]
-    lag = None if store.iceberg is None else open_table.post_commit.iceberg.exporter().lag(state.version)
+    ask = None if store.iceberg is None else OPERATIONS.get("iceberg_lag")
+    lag = None if ask is None else ask(open_table, newest=state.version)
     return Upkeep(
         log=_log(open_table, state),
         vacuum_ms=vacuum_ms,
@@ -241,7 +243,7 @@ def _if_possible(plan: Callable[[], Any]) -> Any:
 
 def _deletion(open_table: OpenTable, on_step: OnStep) -> Deletion:
     on_step("looking at the table's folder", 0, 2)
-    found = check_deleted(open_table, None)
+    found = check_deleted(open_table, version=None)
     on_step("looking at the table's folder", 1, 2)
     doomed = _if_possible(lambda: vacuum(open_table, VacuumOptions(dry_run=True)))
     on_step("looking at the table's folder", 2, 2)

@@ -16,23 +16,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from txlog.hooks import CommitHooks, timed
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.properties import of_packages
 from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.util.parallel import new_lock
+from txlog.util.points import Point
 
 if TYPE_CHECKING:
-    from txlog.upkeep.iceberg_export import IcebergUpkeep
     from txlog.upkeep.symlink_manifests import SymlinkManifests
     from txlog.util.background import Background
 
-__all__ = ["PostCommit"]
+__all__ = ["AFTER_COMMIT", "FollowsCommits", "MakesFollower", "PostCommit"]
 
 Step = Callable[[TableState], bool]
 
@@ -41,6 +42,30 @@ _CHECKSUM_SPACING_S = 1.0  # if commits are at least this far apart, each of the
 _OVERDUE_WAIT_S = 30.0  # a job that is killed or frozen right after each commit writes no checkpoint in the background
 _CLEANED_UP_AT_ONCE = 1000  # an ending process waits for the cleanup; the next checkpoint deletes the rest
 _CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search before the (long) log is listed again
+
+
+class FollowsCommits(Protocol):
+    """What keeps something up to date with a table, for one handle. Thread-safe."""
+
+    @property
+    def background(self) -> Background:
+        """Its own thread: a process that ends waits for what it has begun there."""
+
+    def after(self, state: TableState) -> None:
+        """The table has a new version, which is acknowledged. Threads may report versions in any order.
+
+        Do what takes long in the background, and let that include the versions that come meanwhile: a commit waits for
+        this call. Import here what the background needs, never there. What this raises is logged as a warning.
+        """
+
+
+class MakesFollower(Protocol):
+    def __call__(self, log: DeltaLog) -> FollowsCommits:
+        """What follows the commits of one handle: an entry of the group ``txlog.after_commit`` that has the name of the
+        property which switches it on. Makes no request. The package offers the property too (``txlog.properties``)."""
+
+
+AFTER_COMMIT: Final[Point[MakesFollower]] = Point("txlog.after_commit", "what follows the commits of tables with")
 
 
 class PostCommit:
@@ -57,6 +82,7 @@ class PostCommit:
         self._checksum_begun_s = ambient.monotonic_s()
         self._clean_up_from_s = -math.inf
         self._last_version: int | None = None
+        self._followers: dict[str, FollowsCommits] = {}
 
     @cached_property
     def _background(self) -> Background:
@@ -64,11 +90,16 @@ class PostCommit:
 
         return Background("txlog-post-commit")
 
-    @cached_property
-    def iceberg(self) -> IcebergUpkeep:
-        from txlog.upkeep.iceberg_export import IcebergUpkeep
+    def follower(self, key: str) -> FollowsCommits:
+        """What follows the commits of this handle if the table has the property ``key``, whether it has it or not.
 
-        return IcebergUpkeep(self._log)
+        Raises UnsupportedFeatureError if no package offers it.
+        """
+        with self._lock:
+            found = self._followers.get(key)
+            if found is None:
+                found = self._followers[key] = AFTER_COMMIT.load(key)(self._log)
+        return found
 
     @cached_property
     def manifests(self) -> SymlinkManifests:
@@ -100,13 +131,18 @@ class PostCommit:
         """
         if state.properties.symlink_manifests:
             self._write_manifests(state)
-        try:
-            if state.properties.iceberg is not None:
-                self.iceberg.after(state)
-        except Exception as error:
-            logger.warning(
-                "%s: the Iceberg export of v%d failed, the commit is safe: %s", self._log.uri, state.version, error
-            )
+        for key in of_packages(state.metadata.configuration):
+            try:
+                if AFTER_COMMIT.get(key) is not None:
+                    self.follower(key).after(state)
+            except Exception as error:
+                logger.warning(
+                    "%s: what follows the commit of v%d for %s failed, the commit is safe: %s",
+                    self._log.uri,
+                    state.version,
+                    key,
+                    error,
+                )
         try:
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
@@ -142,8 +178,7 @@ class PostCommit:
         """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
         workers."""
         begun = [self._background] if "_background" in vars(self) else []
-        if "iceberg" in vars(self):
-            begun.append(self.iceberg.background)
+        begun += [each.background for each in self._followers.values()]
         if begun:
             from txlog.util.background import wait_for
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
 
 from txlog.errors import TxlogError, UnsupportedFeatureError
-from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -28,12 +27,11 @@ PREFIX = "txlog."
 _DISTRIBUTION = "txlog-delta"
 
 _Offers = Mapping[str, Mapping[str, tuple["EntryPoint", ...]]]
-_lock = new_lock()
 _offers: _Offers | None = None
 
 
 class Point(Generic[T]):
-    """One place where packages plug in. Thread-safe.
+    """One place where packages plug in. Thread-safe: two threads may read the same twice.
 
     Args:
         group: The group of entry points.
@@ -118,16 +116,15 @@ class Point(Generic[T]):
 def forget() -> None:
     """Read what the installed packages offer again when a point is next asked: packages came or went."""
     global _offers
-    with _lock:
-        _offers = None
+    _offers = None
 
 
 def _installed() -> _Offers:
     global _offers
-    with _lock:
-        if _offers is None:
-            _offers = _read()
-        return _offers
+    found = _offers
+    if found is None:
+        found = _offers = _read()
+    return found
 
 
 def _read() -> _Offers:

@@ -32,10 +32,10 @@ from txlog.reading.row_count import count_rows
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.result import counted
+from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile
 from txlog.store.table_store import TableStore
 from txlog.tasks.read_keys import ReadKeys
 from txlog.util import ambient
-from txlog.verify.findings import Finding, KeyCheck, RepeatedKey, RowsByFile
 from txlog.verify.places import Places
 from txlog.writer.keys import KeyColumn, key_columns
 

@@ -42,13 +42,13 @@ from txlog.protocol.log_names import (
 from txlog.protocol.paths import canonical_paths, resolve_data_path
 from txlog.protocol.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.result import counted
+from txlog.result.audits import Finding, KeyCheck, Verification
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile
 from txlog.tasks.list_files import ListFiles, ranges_of
 from txlog.tasks.task_table import TaskStore
 from txlog.util.logs import logger
-from txlog.verify.findings import Finding, KeyCheck, Verification
 from txlog.verify.live_files import LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
 from txlog.verify.places import Places

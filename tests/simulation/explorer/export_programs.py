@@ -14,6 +14,7 @@ from explorer.row_programs import delete_where
 from explorer.session import Session
 from txlog.errors import IcebergExportError
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
+from txlog.iceberg_files.after_commit import IcebergUpkeep
 from txlog.iceberg_files.clean_up import clean_up_metadata
 from txlog.store.base import PutOutcome
 from txlog.table import Table
@@ -61,7 +62,9 @@ def delete_and_export(session: Session) -> None:
 def clean_up_exports(session: Session) -> None:
     """Two hours later, delete what no reader needs, as every fiftieth export does."""
     session.let_pass(2 * _HOUR_MS)
-    exporter = session.table(fresh=True)._open_table.post_commit.iceberg.exporter()
+    upkeep = session.table(fresh=True)._open_table.post_commit.follower("txlog.iceberg")
+    assert isinstance(upkeep, IcebergUpkeep)
+    exporter = upkeep.exporter()
     newest = exporter._folder.newest()
     if newest is not None:
         clean_up_metadata(exporter._folder, exporter._folder.exported(newest))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from txlog.iceberg.properties import catalog_entry, format_name
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.util.background import Background
@@ -44,11 +45,14 @@ class IcebergUpkeep:
 
     def after(self, state: TableState) -> None:
         """Export ``state`` soon: the table's property requests it. May raise; the caller, who has committed, warns."""
+        if format_name(state.metadata.configuration) is None:
+            return
         exporter = self.exporter()  # imports here, never on the other thread
-        if state.properties.iceberg_catalog is not None:
+        entry = catalog_entry(state.metadata.configuration)
+        if entry is not None:
             from txlog.iceberg_files.catalog import import_client
 
-            import_client(state.properties.iceberg_catalog)
+            import_client(entry)
         with self._lock:
             if self._wanted is None or self._wanted.version < state.version:  # threads may report in any order
                 self._wanted = state
