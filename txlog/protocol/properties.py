@@ -13,7 +13,7 @@ import contextlib
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -21,7 +21,9 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, backquoted
 from txlog.util.arguments import invalid, one_of
 from txlog.util.lazy import pattern
-from txlog.util.points import Point
+
+if TYPE_CHECKING:
+    from txlog.util.points import Point
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",
@@ -46,7 +48,6 @@ __all__ = [
     "OWN_KEYS",
     "PARQUET",
     "PREFIX",
-    "PROPERTIES",
     "ROW_DEDUPLICATE",
     "SHORT_LOG_RETENTION",
     "SYMLINK_MANIFESTS",
@@ -349,7 +350,10 @@ class PropertyRule(_Form, frozen=True):
     is_rule_of_rows: bool = True
 
 
-PROPERTIES: Final[Point[PropertyRule]] = Point("txlog.properties", "the table property")
+def _packages() -> Point[PropertyRule]:
+    from txlog.util.points import Point  # most tables ask no package
+
+    return Point("txlog.properties", "the table property")
 
 
 def _boolean(text: str) -> bool:
@@ -655,7 +659,7 @@ def _known_spelling(given: str) -> str:
 
 
 def _spelling_of_packages(given: str, folded: str) -> str:
-    known = next((name for name in PROPERTIES.names() if name.lower() == folded), None)
+    known = next((name for name in _packages().names() if name.lower() == folded), None)
     if known is None:
         raise _unknown(given, PREFIX)
     return known
@@ -705,8 +709,9 @@ def _field_spelling(given: str) -> str:
 def _nearest(folded: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(folded, _BY_FOLD, n=1, cutoff=0.7)
-    return f": did you mean {_BY_FOLD[near[0]]!r}?" if near else ""
+    known = _BY_FOLD | {name.lower(): name for name in _packages().names()}
+    near = difflib.get_close_matches(folded, known, n=1, cutoff=0.7)
+    return f": did you mean {known[near[0]]!r}?" if near else ""
 
 
 def _checked_value(key: str, value: object) -> str:
@@ -735,7 +740,7 @@ def _form_of(key: str) -> _Form | None:
         form = _FIELD_FORMS[option[1]]
     if form is None:
         form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
-    return PROPERTIES.get(key) if form is None and _is_of_a_package(key) else form
+    return _packages().get(key) if form is None and _is_of_a_package(key) else form
 
 
 def _is_of_a_package(key: str) -> bool:
@@ -751,7 +756,7 @@ def of_packages(configuration: Mapping[str, str]) -> dict[str, PropertyRule | No
     A table without such properties asks for no package. Raises UnsupportedFeatureError if a package that offers one
     cannot be loaded.
     """
-    return {key: PROPERTIES.get(key) for key in configuration if _is_of_a_package(key)}
+    return {key: _packages().get(key) for key in configuration if _is_of_a_package(key)}
 
 
 def check_known(configuration: Mapping[str, str]) -> None:
@@ -759,7 +764,7 @@ def check_known(configuration: Mapping[str, str]) -> None:
     it could leave undone what the property promises."""
     for key, rule in of_packages(configuration).items():
         if rule is None:
-            PROPERTIES.load(key, "a commit to this table")
+            _packages().load(key, "a commit to this table")
 
 
 # --- merging --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from txlog.hooks import CommitHooks, timed
 from txlog.log.state import TableState
@@ -27,13 +27,13 @@ from txlog.util import ambient
 from txlog.util.lazy import cached_property
 from txlog.util.logs import logger
 from txlog.util.parallel import new_lock
-from txlog.util.points import Point
 
 if TYPE_CHECKING:
     from txlog.upkeep.symlink_manifests import SymlinkManifests
     from txlog.util.background import Background
+    from txlog.util.points import Point
 
-__all__ = ["AFTER_COMMIT", "FollowsCommits", "MakesFollower", "PostCommit"]
+__all__ = ["FollowsCommits", "MakesFollower", "PostCommit"]
 
 Step = Callable[[TableState], bool]
 
@@ -65,7 +65,10 @@ class MakesFollower(Protocol):
         property which switches it on. Makes no request. The package offers the property too (``txlog.properties``)."""
 
 
-AFTER_COMMIT: Final[Point[MakesFollower]] = Point("txlog.after_commit", "what follows the commits of tables with")
+def _offered() -> Point[MakesFollower]:
+    from txlog.util.points import Point  # most tables ask no package
+
+    return Point("txlog.after_commit", "what follows the commits of tables with")
 
 
 class PostCommit:
@@ -98,7 +101,7 @@ class PostCommit:
         with self._lock:
             found = self._followers.get(key)
             if found is None:
-                found = self._followers[key] = AFTER_COMMIT.load(key)(self._log)
+                found = self._followers[key] = _offered().load(key)(self._log)
         return found
 
     @cached_property
@@ -133,7 +136,7 @@ class PostCommit:
             self._write_manifests(state)
         for key in of_packages(state.metadata.configuration):
             try:
-                if AFTER_COMMIT.get(key) is not None:
+                if _offered().get(key) is not None:
                     self.follower(key).after(state)
             except Exception as error:
                 logger.warning(
