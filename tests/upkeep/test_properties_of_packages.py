@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 from pathlib import Path
 
 import deltalake
@@ -13,6 +15,7 @@ import txlog
 from tests.packages import hide, install
 from txlog.cli.app import app
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.properties import require_extensions
 
 ROWS = pa.table({"id": [1, 2]})
 ICEBERG = ("txlog.after_commit:txlog.iceberg", "txlog.properties:txlog.iceberg")
@@ -102,15 +105,77 @@ def test_without_iceberg_a_table_that_exports_is_read_and_nothing_is_written(
         lambda: txlog.write(place, ROWS),
         lambda: txlog.Sink(table, "job").once("1", ROWS),
     ):
-        with pytest.raises(UnsupportedFeatureError, match=r"'txlog\.iceberg', which no installed package offers"):
+        with pytest.raises(
+            UnsupportedFeatureError, match=r"extension iceberg .* 'txlog\.iceberg', which no installed package offers"
+        ):
             change()
     (tmp_path / "more.jsonl").write_text('{"id": 3}\n')
     done = CliRunner().invoke(app, ["append", str(place), str(tmp_path / "more.jsonl")])
     assert done.exit_code == 1
     assert "txlog.iceberg" in done.output
     assert sorted(place.rglob("*")) == files
-    with pytest.raises(InvalidInputError, match="unknown table property"):
+    with pytest.raises(UnsupportedFeatureError, match=r"extension iceberg .*'txlog\.iceberg', which no installed"):
         txlog.Table.create(tmp_path / "new", ROWS.schema, properties={"txlog.iceberg": "v2"})
+    (finding,) = table.verify().findings
+    assert (finding.rule, finding.severity) == ("unknown-property", "warning")
+    assert "extension iceberg" in finding.message
+    assert "does nothing" not in finding.message
+
+
+def test_the_properties_that_need_an_extension_are_those_that_txlog_itself_declares() -> None:
+    declared = importlib.metadata.distribution("txlog-delta").entry_points.select(group="txlog.properties")
+    assert len(declared) > 0
+    for entry in declared:
+        with pytest.MonkeyPatch.context() as patch:
+            hide(patch, f"txlog.properties:{entry.name}")
+            with pytest.raises(UnsupportedFeatureError, match=re.escape(entry.name)):
+                require_extensions({entry.name: "v2"})
+        require_extensions({entry.name: "v2"})
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_property_of_an_absent_package_stops_no_writer_and_is_warned_of_once_for_each_handle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "t"
+    txlog.Table.create(place, "id bigint", properties={"txlog.acme.count": "daily"})
+    hide(monkeypatch, "txlog.after_commit:txlog.acme.count", "txlog.properties:txlog.acme.count")
+    (tmp_path / "more.jsonl").write_text('{"id": 9}\n')
+
+    def warnings() -> list[str]:
+        found = [each.message for each in caplog.records if "txlog.acme.count" in each.message]
+        caplog.clear()
+        return found
+
+    table = txlog.Table.open(place)
+    assert table.to_arrow().num_rows == 0
+    assert warnings() == [], "reading is not concerned"
+    table.append(ROWS)
+    table.delete("id = 1")
+    table.upsert(ROWS, keys="id")
+    table.optimize()
+    table.vacuum()
+    table.add_columns("x int")
+    table.set_properties({"delta.appendOnly": "false"})
+    (warning,) = warnings()
+    assert "'txlog.acme.count'" in warning
+    for change in (
+        lambda: txlog.write(place, ROWS),
+        lambda: txlog.Sink(txlog.Table.open(place), "job").once("1", ROWS),
+        lambda: txlog.Table.open(place).vacuum(),
+        lambda: txlog.sql(f"INSERT INTO delta.`{place}` (id) VALUES (7)"),
+    ):
+        change()
+        assert len(warnings()) == 1
+    assert CliRunner().invoke(app, ["append", str(place), str(tmp_path / "more.jsonl")]).exit_code == 0
+    assert sorted(deltalake.DeltaTable(str(place)).to_pyarrow_table()["id"].to_pylist()) == [1, 1, 1, 2, 2, 2, 7, 9]
+    assert table.properties["txlog.acme.count"] == "daily", "no writer takes it away"
+    with pytest.raises(InvalidInputError, match="unknown table property"):
+        table.set_properties({"txlog.acme.count": "hourly"})
+    table.unset_properties(["txlog.acme.count"])
+    warnings()
+    txlog.Table.open(place).append(ROWS)
+    assert warnings() == []
 
 
 def test_an_operation_that_no_package_brings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

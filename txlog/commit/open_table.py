@@ -26,6 +26,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_tend, check_can_write, check_owner
+from txlog.protocol.properties import unknown_keys
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
@@ -87,6 +88,7 @@ class OpenTable:
         """Called with this table and the state after each commit; must not raise. For background work that commits."""
         self.warned_of_dead_rows_ms: int | None = None
         """When this handle last warned of files of mostly dead rows."""
+        self._warned_of_properties: set[str] = set()
         self.has_noted_copies = False
         """Whether a result of this handle said that a change copied many rows."""
         engine_info = f"txlog/{__version__}"
@@ -179,11 +181,27 @@ class OpenTable:
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
             _check_clustering(state)
+            self._warn_of_unknown_properties(state)
 
     def check_maintainable(self, state: TableState) -> None:
         """The same for a commit without new data files, which needs fewer writer features."""
         with TxlogError.located(self.uri, state.version):
             check_can_tend(state.protocol, state.metadata)
+            self._warn_of_unknown_properties(state)
+
+    def _warn_of_unknown_properties(self, state: TableState) -> None:
+        """Say once for this handle which properties its commits do not heed."""
+        unknown = [key for key in unknown_keys(state.metadata.configuration) if key not in self._warned_of_properties]
+        if unknown:
+            self._warned_of_properties.update(unknown)
+            logger.warning(
+                "%s: neither txlog nor an installed package knows %s of the table: commits from here do not do what it"
+                " may promise. Install the package that it is of, or unset it",
+                self.uri,
+                f"the property {unknown[0]!r}"
+                if len(unknown) == 1
+                else f"the properties {', '.join(map(repr, unknown))}",
+            )
 
     def look_ahead(self, known: TableState) -> TableState:
         """The newest version, and what a commit checks first: requests that can run while data files are written.

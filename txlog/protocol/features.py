@@ -22,7 +22,7 @@ from txlog.protocol.properties import (
     OTHER_FORMATS,
     SYMLINK_MANIFESTS,
     TableProperties,
-    check_known,
+    require_extensions,
 )
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
 from txlog.util.arguments import invalid
@@ -140,7 +140,7 @@ def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: S
     if refused:
         raise _feature_error(what, refused, usage)
     _check_properties(metadata.configuration)
-    check_known(metadata.configuration)
+    require_extensions(metadata.configuration)
     if what == "write":
         check_promises(metadata.configuration)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.schema import DataType, backquoted
 from txlog.util.arguments import invalid, one_of
 from txlog.util.lazy import pattern
@@ -54,7 +54,6 @@ __all__ = [
     "TOMBSTONE_RETENTION",
     "PropertyRule",
     "TableProperties",
-    "check_known",
     "choice",
     "column_list",
     "column_paths",
@@ -67,8 +66,10 @@ __all__ = [
     "parquet_values",
     "parse_interval_ms",
     "path_text",
+    "require_extensions",
     "size_bytes",
     "stored",
+    "unknown_keys",
     "unknown_own_keys",
     "validate",
     "with_parquet_settings",
@@ -220,7 +221,7 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
 
     Keys under ``delta.`` and ``txlog.`` are matched whatever their case (Spark lower-cases options) and must be known;
     all other keys are the user's own. Values may be strings, booleans or integers. Raises InvalidInputError naming the
-    key, the value and what was expected.
+    key, the value and what was expected, and UnsupportedFeatureError for a key of an extension that is not installed.
     """
     if not isinstance(properties, Mapping):
         raise invalid("properties", properties, "a mapping of strings")
@@ -234,17 +235,19 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def unknown_own_keys(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The ``txlog.`` keys of a table that do nothing in this release, each with what is wrong with it."""
+    """The ``txlog.`` keys of a table that do nothing here, each with what is wrong with it and what to do."""
     found: dict[str, str] = {}
     for key in configuration:
         if key.startswith(PREFIX):
             try:
                 known = _known_spelling(key)
-            except InvalidInputError as error:
+            except UnsupportedFeatureError as error:
                 found[key] = error.message
+            except InvalidInputError as error:
+                found[key] = f"{error.message}: {_DOES_NOTHING}"
             else:
                 if known != key:
-                    found[key] = f"the table property {key!r} is called {known!r}"
+                    found[key] = f"the table property {key!r} is called {known!r}: {_DOES_NOTHING}"
     return found
 
 
@@ -335,7 +338,7 @@ class _Form(msgspec.Struct, frozen=True):
 class PropertyRule(_Form, frozen=True):
     """A table property of a package: an entry of the group ``txlog.properties`` that has the property's name.
 
-    Its name begins with ``txlog.``, and whoever commits to a table that has it needs the package. ``parse``,
+    Its name begins with ``txlog.``. Whoever commits to a table that has it without the package is warned. ``parse``,
     ``expected`` and ``spell`` are the form of its values: ``parse`` raises ValueError for other texts, ``expected``
     says to users what is right, and ``spell`` is the text to store.
 
@@ -600,6 +603,11 @@ _FIELD_FORMS = {
 OWN_KEYS: frozenset[str] = frozenset(_OWN)
 """The ``txlog.`` keys with a fixed name; ``txlog.fields.*`` is a family."""
 
+_EXTENSIONS = {f"{PREFIX}iceberg": "iceberg", f"{PREFIX}iceberg.catalog": "iceberg"}
+"""The properties of txlog's own extensions, with the extension that a commit to a table with the property needs."""
+
+_DOES_NOTHING = "this one does nothing here, so unset it or install the package that it is of"
+
 _KNOWN = frozenset((*_FORMS, *_OWN, *_PARQUET, *_BY_COLUMN))
 _BY_FOLD = {key.lower(): key for key in _KNOWN}
 
@@ -660,6 +668,9 @@ def _known_spelling(given: str) -> str:
 
 def _spelling_of_packages(given: str, folded: str) -> str:
     known = next((name for name in _packages().names() if name.lower() == folded), None)
+    if known is None and folded in _EXTENSIONS:
+        _require_extension(folded, "a table with it")
+        return folded  # installed meanwhile
     if known is None:
         raise _unknown(given, PREFIX)
     return known
@@ -759,12 +770,25 @@ def of_packages(configuration: Mapping[str, str]) -> dict[str, PropertyRule | No
     return {key: _packages().get(key) for key in configuration if _is_of_a_package(key)}
 
 
-def check_known(configuration: Mapping[str, str]) -> None:
-    """Raise UnsupportedFeatureError if a property of the table needs a package that is not installed: a commit without
-    it could leave undone what the property promises."""
+def require_extensions(configuration: Mapping[str, str]) -> None:
+    """Raise UnsupportedFeatureError if a property of the table is one of an extension of txlog that is not installed: a
+    commit without it would leave undone what the property promises."""
     for key, rule in of_packages(configuration).items():
-        if rule is None:
-            _packages().load(key, "a commit to this table")
+        if rule is None and key in _EXTENSIONS:
+            _require_extension(key, "a commit to this table")
+
+
+def unknown_keys(configuration: Mapping[str, str]) -> list[str]:
+    """The table's properties of txlog that neither txlog nor an installed package knows: a commit heeds none of
+    them. Raises as `of_packages` does."""
+    return [key for key, rule in of_packages(configuration).items() if rule is None and key not in _EXTENSIONS]
+
+
+def _require_extension(key: str, needed_for: str) -> None:
+    from txlog.util.points import Point
+
+    kind = f"txlog's extension {_EXTENSIONS[key]} for the table property"
+    Point[PropertyRule]("txlog.properties", kind).load(key, needed_for)
 
 
 # --- merging --------------------------------------------------------------------------------------------------------

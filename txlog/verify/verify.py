@@ -275,7 +275,6 @@ class _Verifier:
         """Warn about properties of txlog that do nothing: whoever set them may rely on them."""
         if self.state.metadata is not None:
             for message in unknown_own_keys(self.state.metadata.configuration).values():
-                message = f"{message}: this one does nothing in this release, so unset it"
                 self._found("unknown-property", message, version=self.newest, severity="warning")
 
     # --- checkpoints ----------------------------------------------------------------------------------------
