@@ -59,6 +59,7 @@ __all__ = [
     "column_paths",
     "field_option",
     "interval_ms",
+    "is_of_a_package",
     "is_parquet_setting",
     "means_same",
     "merge_options",
@@ -751,10 +752,10 @@ def _form_of(key: str) -> _Form | None:
         form = _FIELD_FORMS[option[1]]
     if form is None:
         form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
-    return _packages().get(key) if form is None and _is_of_a_package(key) else form
+    return _packages().get(key) if form is None and is_of_a_package(key) else form
 
 
-def _is_of_a_package(key: str) -> bool:
+def is_of_a_package(key: str) -> bool:
     """Whether a key is of txlog, and this module does not know it."""
     if not key.startswith(PREFIX) or key in _KNOWN:
         return False
@@ -767,7 +768,7 @@ def of_packages(configuration: Mapping[str, str]) -> dict[str, PropertyRule | No
     A table without such properties asks for no package. Raises UnsupportedFeatureError if a package that offers one
     cannot be loaded.
     """
-    return {key: _packages().get(key) for key in configuration if _is_of_a_package(key)}
+    return {key: _packages().get(key) for key in configuration if is_of_a_package(key)}
 
 
 def require_extensions(configuration: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from txlog.hooks import CommitHooks, timed
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.properties import of_packages
+from txlog.protocol.properties import is_of_a_package
 from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.lazy import cached_property
@@ -134,7 +134,7 @@ class PostCommit:
         """
         if state.properties.symlink_manifests:
             self._write_manifests(state)
-        for key in of_packages(state.metadata.configuration):
+        for key in filter(is_of_a_package, state.metadata.configuration):
             try:
                 if _offered().get(key) is not None:
                     self.follower(key).after(state)
