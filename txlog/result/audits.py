@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import asdict
@@ -17,6 +17,9 @@ from txlog.errors import InvalidInputError
 from txlog.result import counted, human_size
 from txlog.util.html import element
 from txlog.util.values import repr_without
+
+if TYPE_CHECKING:
+    from txlog.report.facts import Facts
 
 __all__ = [
     "Change",
@@ -230,7 +233,7 @@ class Report(msgspec.Struct, frozen=True):
     table: str
     version: int
     html: str
-    facts: Any
+    facts: Facts
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file, which it replaces.
