@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from txlog.log.state import TableState
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
-    from txlog.result.audits import DeletionCheck, IcebergExport, Report, Verification, VersionDiff
+    from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RewriteResult,
         VacuumResult,
     )
+    from txlog.result.report import Report
     from txlog.store.retry import RetryPolicy
     from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
