@@ -85,7 +85,10 @@ PARTS: dict[str, Part] = {
     "properties": Part(
         "an example against a property, from a new seed",
         900,
-        [pytest("tests", "-m", "hypothesis", is_parallel=True)],
+        [
+            pytest("tests", "-m", "hypothesis", is_parallel=True),
+            pytest("-m", "hunt(part='properties')", "{files}", is_parallel=True),
+        ],
         {"TXLOG_FUZZ_SEED": "random", "TXLOG_EXAMPLES": "{seconds}"},
         is_search=True,
         is_parallel=True,

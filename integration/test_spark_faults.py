@@ -43,7 +43,9 @@ def base(tmp_path: Path) -> Path:
 
 def done_alone(base: Path, work: str) -> Left:
     """What one process leaves of a copy."""
-    folder = Path(shutil.copytree(base, base.with_name(f"{work} alone")))
+    folder = base.with_name(f"{work} alone")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(base, folder)
     COMMANDS[work.split()[-1]](txlog.Table.open(folder))
     return left(folder)
 

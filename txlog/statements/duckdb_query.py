@@ -113,15 +113,17 @@ class _Running:
 def _begun(
     connection: duckdb.DuckDBPyConnection, query: Query, tables: Sequence[Any], time_zone: str
 ) -> pa.RecordBatchReader:
-    for setting in (*_SETTINGS, f"TimeZone = '{duckdb_zone(time_zone)}'"):
+    settings = (*_SETTINGS, f"TimeZone = '{duckdb_zone(time_zone)}'")
+    for setting in settings:
         connection.execute(f"SET {setting}")
     names = [f"txlog_{number}" for number in range(len(tables))]
     for name, rows in zip(names, tables, strict=True):
         _register(connection, name, rows)
     parsed = replaced(sqlglot.parse_one(query.text(*names), read=QueryDialect), _as_in_spark, *_OTHERS)
-    text = (
-        in_zone(connection, parsed, time_zone) if offset_of(time_zone) is None else parsed.sql("duckdb", identify=True)
-    )
+    if offset_of(time_zone) is None:
+        text = in_zone(connection, parsed, time_zone, names, settings)
+    else:
+        text = parsed.sql("duckdb", identify=True)
     found = connection.sql(text)
     if found is None:
         raise ValueError("it has no rows")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -119,13 +119,32 @@ def _quoted(text: str) -> str:
 # --- what the query says itself -------------------------------------------------------------------------------
 
 
-def in_zone(connection: duckdb.DuckDBPyConnection, tree: exp.Expr, zone: str) -> str:
-    """The text for duckdb, whose tables the connection has. Raises InvalidInputError."""
+def in_zone(
+    connection: duckdb.DuckDBPyConnection, tree: exp.Expr, zone: str, tables: Sequence[str], settings: Sequence[str]
+) -> str:
+    """The text for duckdb, whose ``tables`` and ``settings`` the connection has. Raises InvalidInputError."""
     tree = replaced(tree, _cast, exp.Cast)
     tree = replaced(tree, _truncated, exp.TimestampTrunc)
     tree = replaced(tree, _sum, exp.Add, exp.Sub, exp.TimestampAdd)
     tree = replaced(tree, _framed, exp.WindowSpec)
-    return _with_offsets(connection, tree.sql("duckdb", identify=True), zone)
+    planner = connection.cursor()
+    try:
+        for setting in settings:
+            planner.execute(f"SET {setting}")
+        for table in tables:
+            _make_empty(planner, table, connection.view(table))
+        return _with_offsets(planner, tree.sql("duckdb", identify=True), zone)
+    finally:
+        planner.close()
+
+
+def _make_empty(planner: duckdb.DuckDBPyConnection, table: str, rows: duckdb.DuckDBPyRelation) -> None:
+    """A table of the same columns: duckdb from 2.0 on cannot show a plan that reads Arrow's memory."""
+    columns = (
+        f"{exp.to_identifier(name, quoted=True).sql('duckdb')} {kind}"
+        for name, kind in zip(rows.columns, rows.types, strict=True)
+    )
+    planner.execute(f"CREATE TEMP TABLE {table} ({', '.join(columns)})")
 
 
 def _cast(node: exp.Cast) -> exp.Expr:

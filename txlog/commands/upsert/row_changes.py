@@ -7,17 +7,19 @@ the package that is found as ``txlog.row_changes`` makes of it. Without it, all 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txlog.commit.open_table import OpenTable
 from txlog.log.state import TableState
 from txlog.protocol.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TOMBSTONE_RETENTION, merge_options
 from txlog.protocol.schema import Struct
 from txlog.result import WriteResult
-from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.util.points import Point
 from txlog.writer.committable import Committable
 from txlog.writer.write_plan import WriteJob
+
+if TYPE_CHECKING:
+    from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows  # loads pandas, which an append has no use for
 
 __all__ = ["ROW_CHANGES", "Engine", "RowChanges", "check_definition", "is_merged", "row_changes"]
 
