@@ -226,9 +226,28 @@ def _with_offsets(connection: duckdb.DuckDBPyConnection, text: str, zone: str) -
         connection.sql(text)  # raises what is wrong with the text
         raise _refused(zone, f"cannot say what it does ({plan['error_message']})", "write the query in another way")
     places: dict[int, str] = {}
-    for node in _nodes(plan["plans"]):
+    for node in _nodes(_in_older_words(plan["plans"])):
         _check(node, zone, places)
     return _rewritten(text, places, zone)
+
+
+def _in_older_words(value: Any) -> Any:
+    """A plan of duckdb 2 as duckdb 1 shows it: there a cast is no function, a text that is cast to an instant is its
+    value, and a function has a plain name."""
+    if isinstance(value, list):
+        return [_in_older_words(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    node = {key: _in_older_words(each) for key, each in value.items()}
+    if node.get("expression_class") != "BOUND_FUNCTION" or "qname" not in node:
+        return node
+    if node["type"] != "OPERATOR_CAST":
+        return {**node, "name": node["qname"]["path"][-1]}
+    (child,) = node.pop("children")
+    is_text = child["expression_class"] == "BOUND_CONSTANT" and child["value"]["type"]["id"] == "VARCHAR"
+    if is_text and node["return_type"]["id"] == _ZONED:
+        return {**child, "value": {**child["value"], "type": node["return_type"]}}
+    return {**node, "expression_class": "BOUND_CAST", "child": child}
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
