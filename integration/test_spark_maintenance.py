@@ -63,8 +63,8 @@ def test_existing_files_are_added_by_spark_as_in_one_process(tmp_path: Path, spa
 
 IN_A_BUCKET: dict[str, Callable[..., Any]] = {
     "add_files": lambda door, *at, **options: door(*at, ["p=1/f.parquet"], **options).metrics.rows == 1,
-    "optimize": lambda door, *at, **options: door(*at, **options).files_removed == 3,
     "purge": lambda door, *at, **options: door(*at, **options).files_removed == 1,
+    "optimize": lambda door, *at, **options: door(*at, **options).files_removed == 3,
     "add_constraint": lambda door, *at, **options: door(*at, "small", "id < 9", **options).version > 0,
     "verify": lambda door, *at, **options: door(*at, ["id"], footers=True, **options).findings == (),
     "vacuum": lambda door, *at, **options: door(*at, 0, force=True, **options).files > 0,
