@@ -67,7 +67,7 @@ IN_A_BUCKET: dict[str, Callable[..., Any]] = {
     "optimize": lambda door, *at, **options: door(*at, **options).files_removed == 3,
     "add_constraint": lambda door, *at, **options: door(*at, "small", "id < 9", **options).version > 0,
     "verify": lambda door, *at, **options: door(*at, ["id"], footers=True, **options).findings == (),
-    "vacuum": lambda door, *at, **options: door(*at, 0, force=True, **options).files > 0,
+    "vacuum": lambda door, *at, **options: len(door(*at, 0, force=True, **options).paths) > 0,
 }
 
 
