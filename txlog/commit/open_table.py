@@ -191,7 +191,8 @@ class OpenTable:
 
     def _warn_of_unknown_properties(self, state: TableState) -> None:
         """Say once for this handle which properties its commits do not heed."""
-        unknown = [key for key in unknown_keys(state.metadata.configuration) if key not in self._warned_of_properties]
+        found = state.derived("unknown properties", lambda: unknown_keys(state.metadata.configuration))
+        unknown = [key for key in found if key not in self._warned_of_properties]
         if unknown:
             self._warned_of_properties.update(unknown)
             logger.warning(
