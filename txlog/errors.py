@@ -250,6 +250,8 @@ class StorageError(TxlogError):
 
     was_refused = False
     """Whether the store itself refused to put a commit: nothing of it landed or ever will."""
+    was_unanswered = False
+    """Whether a put of a file that nobody else writes had no answer, and did not land: to repeat it is safe."""
 
 
 class AccessError(StorageError):

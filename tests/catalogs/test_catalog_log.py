@@ -23,7 +23,8 @@ from txlog.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from txlog.store.base import LogCapabilities, ObjectMeta, PutOutcome
+from txlog.store.base import LogCapabilities, ObjectMeta, PutOutcome, last_answer
+from txlog.store.local import LocalLogStore
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, Fork, Mended, VersionFile, VersionLog
 from txlog.testing.contract import VERSION_LOG_CONTRACT
@@ -152,6 +153,53 @@ def test_a_commit_whose_answers_are_all_lost_is_unknown_and_is_resolved(server: 
     assert raised.value.table == f"uc://{NAME}"  # its location would not open it
     assert opened(server).resolve(raised.value.txn_id, raised.value.version) is False
     assert (rows(server), opened(server).version) == (0, 1)
+
+
+class Unanswered:
+    """The puts of files whose path has ``part`` have no answer ``times`` times, as when a store answers 500."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, part: str, times: int) -> None:
+        self.left, put = times, LocalLogStore.put_if_absent
+
+        def put_if_absent(store: LocalLogStore, name: str, body: bytes | memoryview) -> PutOutcome:
+            if part in name and self.left:
+                self.left -= 1
+                last_answer.words = "500 InternalError"
+                return PutOutcome.UNKNOWN
+            return put(store, name, body)
+
+        monkeypatch.setattr(LocalLogStore, "put_if_absent", put_if_absent)
+
+
+@pytest.mark.parametrize("part", [f"{1:020}.json", "_staged_commits"])
+def test_a_commit_waits_by_its_policy_for_a_store_that_does_not_take_its_files(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    created(server)
+    table = opened(server, RetryPolicy(min_wait=0.001, max_wait=0.01, total_timeout=60))
+    store = Unanswered(monkeypatch, part, times=7)
+    assert (table.append(ROW).outcome, store.left) == ("committed", 0)
+    assert (rows(server), log_of(table)) == (1, [f"{version:020}.json" for version in range(2)])
+
+
+def test_a_writer_waits_by_its_policy_to_publish_the_version_before_its_own(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created(server)
+    store = Unanswered(monkeypatch, f"{1:020}.json", times=10_000)
+    with pytest.raises(CommitStateUnknownError, match="no answer says that it was; the store's last answer: 500 Inter"):
+        opened(server, QUICK).append(ROW)
+    assert store.left < 9_990, "it is tried until the policy ends"
+    store.left = 7
+    assert opened(server).append(ROW).version == 2
+    assert (rows(server), store.left) == (2, 0)
+
+
+def test_the_first_version_of_a_managed_table_waits_for_its_store(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Unanswered(monkeypatch, f"{0:020}.json", times=7)
+    assert (created(server).version, store.left) == (0, 0)
 
 
 def test_a_commit_that_the_catalog_has_no_time_for_is_known_not_to_have_landed(server: UnityServer) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.errors import InvalidInputError, StorageError
+from txlog.errors import AccessError, InvalidInputError, StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
@@ -127,6 +127,33 @@ def test_an_upload_that_is_aborted_is_never_seen(server: FaultyS3, store: TableS
     output.abort()
     assert server.keys() == before
     assert not server.bucket.uploads
+
+
+def upload_in_parts(store: TableStore, door: str) -> None:
+    body = b"x" * (20 << 20)
+    if door == "write":
+        store.files.write("part.parquet", body)
+        return
+    output = store.files.create("part.parquet")
+    output.sink.write(body)
+    output.publish()
+
+
+@pytest.mark.parametrize("door", ["write", "create"])
+def test_a_refused_upload_whose_abort_is_refused_too_does_not_pass_the_aborts_answer_off_as_its_own(door: str) -> None:
+    with FaultyS3() as server:
+        answers = {"PUT": (507, "XMinioStorageFull"), "DELETE": (403, "AccessDenied")}
+        server.refuse = lambda request: answers.get(request.method)
+        store = open_store("s3://bucket/t", {**server.storage_options, "max_retries": 0})
+        with pytest.raises(StorageError, match=r"the upload failed, and .* why its abort failed.*AbortMulti") as raised:
+            upload_in_parts(store, door)
+        assert not isinstance(raised.value, AccessError), "the upload may be refused for another reason"
+        answers["DELETE"] = answers["PUT"] = (400, "ExpiredToken")
+        with pytest.raises(AccessError, match="have expired: renew them"):
+            upload_in_parts(store, door)
+        del answers["DELETE"]
+        with pytest.raises(AccessError, match="Error performing PUT .*have expired: renew them"):
+            upload_in_parts(store, door)
 
 
 def test_a_small_file_is_one_request_and_a_large_one_is_sent_in_parts(server: FaultyS3, store: TableStore) -> None:

@@ -17,7 +17,7 @@ change, which reruns if the tail changed files (`plan`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
@@ -762,7 +762,8 @@ class CommitRun:
             return  # it was seen within the last minute, and what can be seen is durable
         version, newest_foreign = self.state.version, self.state.newest_foreign
         try:
-            self.committer.make_version_durable(version, newest_foreign, keeps_order=self.turn.keeps_order)
+            make = partial(self.committer.make_version_durable, keeps_order=self.turn.keeps_order)
+            self._made_durable(partial(make, version, newest_foreign))
         except NotFoundError:
             self._require_checkpoint_at_newest()
 
@@ -772,9 +773,23 @@ class CommitRun:
         if version is None or not self.versions.capabilities.needs_sync:
             return
         try:
-            self.versions.make_durable(version)
+            self._made_durable(partial(self.versions.make_durable, version))
         except (NotFoundError, StorageError) as error:
             raise self._unknown(f"it was found in the log, but could not be synced ({error})", version) from error
+
+    def _made_durable(self, make: Callable[[], None]) -> None:
+        """Call what makes a version durable, again by the retry policy while the store does not take the version's
+        published file."""
+        while True:
+            try:
+                return make()
+            except StorageError as error:
+                self.last_words = error.message
+                if not error.was_unanswered:
+                    raise
+                self._warn_of_retries()
+                if not self._pause():
+                    raise
 
     def _require_predecessor(self) -> None:
         """Raise if the version below is gone, or if later ones were there first: no reader would see this commit."""

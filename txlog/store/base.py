@@ -315,6 +315,12 @@ def refused(error: Failure) -> Failure:
     return error
 
 
+def unanswered(error: StorageError) -> StorageError:
+    """The error of a put that has no answer, or "later", and that did not land: the caller may wait and repeat it."""
+    error.was_unanswered = True
+    return error
+
+
 def folders_above(path: str, folder: str) -> Iterator[str]:
     """The folders between ``folder`` ("" is the root) and a file below it, outermost first."""
     at = path.find("/", len(folder) + 1 if folder else 0)

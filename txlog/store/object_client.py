@@ -125,11 +125,18 @@ class ObjectClient:
             return NotFoundError(f"{path} does not exist", table=self.location.uri, path=path)
         answer = answer_of(error)
         refused = answer is not None and answer.meaning == "refused"
-        message = f"could not {action} {path}: {self.shown(error).rstrip('.')}"
+        shown = self.shown(error).rstrip(".")
+        is_of_abort = action == "write" and _OF_ABORT in str(error)
+        if is_of_abort:
+            shown = f"the upload failed, and the client says only why its abort failed, too: {shown}"
+        message = f"could not {action} {path}: {shown}"
         if refused and action == "write":
             message += ". Nothing was written"
-        message += self._hint(error, answer)
         reason = (answer.reason if answer is not None else "") or ("wrong" if _lacks_credentials(error) else "")
+        if is_of_abort and reason == "forbidden":  # so the abort is, and the upload may have failed for another reason
+            message += self._hint(error, answer, _ABORTABLE)
+            return StorageError(message, table=self.location.uri, path=path)
+        message += self._hint(error, answer)
         if reason:
             return AccessError(message, table=self.location.uri, path=path, reason=reason)
         return StorageError(message, table=self.location.uri, path=path)
@@ -145,7 +152,8 @@ class ObjectClient:
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
         return redact(first, (*self._options.secrets(), *environment_secrets()))[:500]
 
-    def _hint(self, error: BaseException, answer: Answer | None) -> str:
+    def _hint(self, error: BaseException, answer: Answer | None, advised: str = "") -> str:
+        """What to do next; ``advised`` goes before the advice of the answer."""
         if self._left_behind:
             return (
                 f". {', '.join(self._left_behind)} was not sent with this table to another process, since secrets are "
@@ -156,6 +164,8 @@ class ObjectClient:
                 ". There are no credentials, and the machine has none of its own:"
                 f" {advice('own credentials', _OWN_CREDENTIALS)}."
             )
+        if advised:
+            return f". {advised}"
         if answer is not None:
             return f". {answer.advice}"
         if _lacks_credentials(error):
@@ -229,6 +239,14 @@ class ObjectClient:
             "retry_timeout": self._options.retry_timeout or _READ_RETRY_TIMEOUT,
         }
 
+
+_OF_ABORT = "Error performing DELETE"
+"""In the client's error for an upload in parts: it aborts an upload that failed, and forgets why if that fails, too."""
+_ABORTABLE = (
+    "Give these credentials the right to abort uploads (s3:AbortMultipartUpload and s3:DeleteObject, or what your store"
+    " calls them), and run it again: the error then says why the upload fails. A rule of the bucket for incomplete"
+    " uploads removes the parts that stay."
+)
 
 _INSTANCE_ROLE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity|/computeMetadata/")
 

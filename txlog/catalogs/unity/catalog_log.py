@@ -35,7 +35,7 @@ from txlog.errors import (
 )
 from txlog.protocol.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.protocol.log_names import STAGED, staged_name, staged_version
-from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer
+from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
 from txlog.util import ambient
@@ -47,6 +47,9 @@ __all__ = ["CatalogLog"]
 
 _FIRST_LOOK_S = 1.0
 """What the catalog said when the name was resolved is still news for the load that follows at once."""
+
+
+_UNANSWERED = (PutOutcome.UNKNOWN, PutOutcome.BLOCKED)
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -284,10 +287,16 @@ class CatalogLog:
             return PutOutcome.ALREADY_EXISTS
         if version > known.latest + 1:
             raise StorageError(f"version {version} would leave a gap after {known.latest}: nothing was sent")
-        self.publish(version - 1)
-        if not self._is_free(version):
-            return PutOutcome.ALREADY_EXISTS
-        commit = self._staged(attempt, known)
+        try:
+            self.publish(version - 1)
+            if not self._is_free(version):
+                return PutOutcome.ALREADY_EXISTS
+            commit = self._staged(attempt, known)
+        except StorageError as error:
+            if not error.was_unanswered:
+                raise
+            last_answer.words = error.message
+            return PutOutcome.BLOCKED
         try:
             answer = self._client.send("POST", self._name.path, LoadedTable, self._request(attempt, commit, known))
         except Unanswered as error:
@@ -376,7 +385,8 @@ class CatalogLog:
             path = staged_path(name)
             outcome = self._folder.put_if_absent(path, attempt.body)
             if outcome is not PutOutcome.WRITTEN and not self._is_whole(path, attempt.body):
-                raise StorageError(f"the commit could not be staged ({outcome.value}): nothing was sent", path=path)
+                lost = StorageError(f"the commit could not be staged ({outcome.value}): nothing was sent", path=path)
+                raise unanswered(lost) if outcome in _UNANSWERED else lost
             self._sent[attempt.version, digest] = name
         return CommitRecord(attempt.version, now_ms if timestamp_ms is None else timestamp_ms, name, size, now_ms)
 
@@ -578,6 +588,8 @@ class CatalogLog:
         name, timestamp_ms = FolderVersions.name_of(0), in_commit_timestamp_ms(attempt.body)
         outcome = self._folder.put_if_absent(name, attempt.body)
         if outcome is not PutOutcome.WRITTEN and not self._is_whole(name, attempt.body):
+            if outcome in _UNANSWERED:
+                return PutOutcome.BLOCKED
             raise StorageError(f"version 0 could not be written ({outcome.value}): create the table again", path=name)
         request = creation(self._name.table, self._staged_at, "MANAGED", attempt.actions, timestamp_ms or 0)
         try:

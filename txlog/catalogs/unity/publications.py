@@ -15,7 +15,7 @@ import msgspec
 from txlog.catalogs.unity.messages import CommitRecord
 from txlog.errors import CorruptLogError, ForkedTableError, NotFoundError, StorageError
 from txlog.protocol.log_names import STAGED
-from txlog.store.base import LogStore, PutOutcome
+from txlog.store.base import LogStore, PutOutcome, last_answer, unanswered
 from txlog.store.versions import FolderVersions, Fork
 from txlog.util.parallel import new_lock
 
@@ -67,7 +67,7 @@ class Publications:
 
     def publish(self, record: CommitRecord) -> None:
         """Publish an accepted commit durably; those below it are. Raises ForkedTableError, NotFoundError if neither of
-        its files is there, StorageError, CorruptLogError."""
+        its files is there, CorruptLogError, and StorageError, which says whether a repeat may help (``was_unanswered``)."""
         with self._lock:
             if not self.is_known(record):
                 self._publish(record)
@@ -87,7 +87,9 @@ class Publications:
             self._folder.make_durable(target)
             found = self._folder.read(target)
         except NotFoundError:
-            raise StorageError("it could not be published: the answer was lost", path=target) from None
+            said = f"; the store's last answer: {last_answer.words}" if last_answer.words else ""
+            lost = StorageError(f"it could not be published: no answer says that it was{said}", path=target)
+            raise unanswered(lost) from None
         if found != body:
             raise forked(self._name, Fork(record.version, target, record.file_name))
 
