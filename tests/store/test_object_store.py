@@ -152,7 +152,7 @@ def test_a_refused_upload_whose_abort_is_refused_too_does_not_pass_the_aborts_an
         with pytest.raises(AccessError, match="have expired: renew them"):
             upload_in_parts(store, door)
         del answers["DELETE"]
-        with pytest.raises(AccessError, match="Error performing PUT .*have expired: renew them"):
+        with pytest.raises(AccessError, match=r"Error performing PUT .*have expired: renew them"):
             upload_in_parts(store, door)
 
 

@@ -67,7 +67,7 @@ class Publications:
 
     def publish(self, record: CommitRecord) -> None:
         """Publish an accepted commit durably; those below it are. Raises ForkedTableError, NotFoundError if neither of
-        its files is there, CorruptLogError, and StorageError, which says whether a repeat may help (``was_unanswered``)."""
+        its files is there, CorruptLogError, StorageError; ``was_unanswered`` says whether a repeat may help."""
         with self._lock:
             if not self.is_known(record):
                 self._publish(record)
