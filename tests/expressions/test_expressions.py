@@ -805,3 +805,25 @@ def test_a_float_for_a_decimal_column_is_told_what_to_pass() -> None:
     with pytest.raises(ValueError, match=r"pass a decimal\.Decimal, or in SQL a number with a point, such as 1\.50"):
         assigned(literal(1.5), delta.Decimal(10, 2))
     assert assigned(literal(Decimal("1.50")), delta.Decimal(10, 2)).type == delta.Decimal(10, 2)
+
+
+def test_a_column_called_as_is_read_where_no_alias_can_be() -> None:
+    schema = Struct((Field("as", delta.STRING), Field("s", delta.STRING)))
+    row = pa.RecordBatch.from_pylist([{"as": "A", "s": "p"}])
+    for text, value in {
+        "as": "A",
+        "concat(s, as)": "pA",
+        "concat(as, as)": "AA",
+        "coalesce(NULL, as)": "A",
+        "CASE as WHEN 'A' THEN s END": "p",
+        "CAST(as AS STRING)": "A",
+        "as = 'A' AND s IN ('q', as) IS NOT NULL": True,
+        "NOT as < 'B'": False,
+    }.items():
+        assert evaluate(parse(text, schema), row).to_pylist() == [value], text
+
+
+@pytest.mark.parametrize("text", ["concat(s, )", "concat(s,, t)", "concat(, s)", "s IN ('p', )", "coalesce(s, all)"])
+def test_a_list_in_which_a_value_is_missing_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="a value is missing in a list at line 1, column"):
+        parse(text, SCHEMA)

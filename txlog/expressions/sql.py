@@ -23,14 +23,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import sqlglot
-from sqlglot import TokenType, exp
-from sqlglot.dialects.databricks import Databricks
+from sqlglot import exp
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
 from txlog.expressions.build import assigned, lit
+from txlog.expressions.grammar import ExpressionDialect, QueryDialect
 from txlog.expressions.predicates import Column, Predicate, bind
-from txlog.expressions.sql_reader import NullSafeEQ, Reader, Scope, line_and_column
+from txlog.expressions.sql_reader import Reader, Scope, line_and_column
 from txlog.expressions.tree import Expression, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.zones import read_in
@@ -55,34 +55,6 @@ Read = TypeVar("Read", bound=Expression)
 
 _WRITTEN_IN_QUOTES = (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
-_OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
-
-
-class _Dialect(Databricks):
-    """Databricks' grammar with the SQL standard's quotes. Function calls stay as they are written.
-
-    By default, sqlglot rewrites them to its own forms, each with the meaning of some engine.
-    """
-
-    class Tokenizer(Databricks.Tokenizer):
-        QUOTES = ["'"]  # noqa: RUF012
-        IDENTIFIERS = ["`", '"']  # noqa: RUF012
-        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
-
-    class Parser(Databricks.Parser):  # type: ignore[valid-type, misc]
-        EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
-        FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
-        FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
-        }
-
-
-class _SparkDialect(_Dialect):
-    """The same with Spark's quotes: double quotes enclose a string too."""
-
-    class Tokenizer(_Dialect.Tokenizer):
-        QUOTES = ["'", '"']  # noqa: RUF012
-        IDENTIFIERS = ["`"]  # noqa: RUF012
 
 
 class Context(TypedDict, total=False):
@@ -130,16 +102,19 @@ def parse_stored_condition(sql_text: str, schema: Struct, zone: str) -> Predicat
     Raises:
         InvalidInputError: What `parse` raises.
     """
-    return _read(Reader.condition, sql_text, Scope(schema, zone=zone), _SparkDialect)
+    return _read(Reader.condition, sql_text, Scope(schema, zone=zone), QueryDialect)
 
 
 def parse_stored_value(sql_text: str, schema: Struct, zone: str, *, now: datetime.datetime | None = None) -> Expression:
     """The same for a value. ``now`` is the value of ``current_timestamp()``; without it the function is refused."""
-    return _read(Reader.value, sql_text, Scope(schema, zone=zone, now=now), _SparkDialect)
+    return _read(Reader.value, sql_text, Scope(schema, zone=zone, now=now), QueryDialect)
 
 
 def _read(
-    read: Callable[[Reader, exp.Expression], Read], sql_text: str, scope: Scope, dialect: type[_Dialect] = _Dialect
+    read: Callable[[Reader, exp.Expression], Read],
+    sql_text: str,
+    scope: Scope,
+    dialect: type[ExpressionDialect] = ExpressionDialect,
 ) -> Read:
     try:
         with read_in(scope.zone):
@@ -236,9 +211,9 @@ def _refuse_a_sum_of_literals(sql_text: str, column: Field) -> None:
         )
 
 
-def _parsed(sql_text: str, dialect: type[_Dialect] = _Dialect) -> exp.Expression:
+def _parsed(sql_text: str, dialect: type[ExpressionDialect] = ExpressionDialect) -> exp.Expression:
     try:
-        if dialect is _Dialect:
+        if dialect is ExpressionDialect:
             _refuse_double_quotes(sql_text)
         text = f"({sql_text}\n)" if _begins_with_a_column(sql_text) else sql_text
         statements = [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
@@ -266,8 +241,8 @@ def _begins_with_a_column(sql_text: str) -> bool:
 
 @functools.cache
 def _statement_words() -> frozenset[str]:
-    begins = {*_Dialect.parser_class.STATEMENT_PARSERS, *_Dialect.tokenizer_class.COMMANDS}
-    return frozenset(word for word, kind in _Dialect.tokenizer_class.KEYWORDS.items() if kind in begins)
+    begins = {*ExpressionDialect.parser_class.STATEMENT_PARSERS, *ExpressionDialect.tokenizer_class.COMMANDS}
+    return frozenset(word for word, kind in ExpressionDialect.tokenizer_class.KEYWORDS.items() if kind in begins)
 
 
 _FIRST_OF_CONDITION = re.compile(r"\s*(\w+)\s*(?:[=<>!+\-*/%|.,]|$|(?:is|in|not|like|between|and|or)\b)", re.IGNORECASE)
@@ -276,7 +251,7 @@ _FIRST_OF_CONDITION = re.compile(r"\s*(\w+)\s*(?:[=<>!+\-*/%|.,]|$|(?:is|in|not|
 def _refuse_double_quotes(sql_text: str) -> None:
     if '"' not in sql_text:
         return
-    for token in _Dialect().tokenize(sql_text):
+    for token in ExpressionDialect().tokenize(sql_text):
         if sql_text[token.start] == '"':
             raise InvalidInputError(
                 f"double quotes in {sql_text!r}, at {line_and_column(sql_text, token.start)}:"

@@ -31,6 +31,7 @@ from txlog.expressions.build import (
     member,
 )
 from txlog.expressions.functions import function
+from txlog.expressions.grammar import NullSafeEQ
 from txlog.expressions.nested_functions import item
 from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, resolve
 from txlog.expressions.string_functions import concat
@@ -61,11 +62,7 @@ from txlog.protocol.schema import (
 from txlog.util.arguments import UTC
 from txlog.util.wording import argument
 
-__all__ = ["NullSafeEQ", "Reader", "Scope", "line_and_column"]
-
-
-class NullSafeEQ(exp.NullSafeEQ):
-    """``<=>``. Around an operand of its own class, sqlglot puts parentheses that nobody wrote."""
+__all__ = ["Reader", "Scope", "line_and_column"]
 
 
 _COMPARISONS: dict[type[exp.Expression], str] = {

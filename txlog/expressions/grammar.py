@@ -1,0 +1,96 @@
+"""The grammar of conditions, values and queries: Spark's, in which function calls stay as they are written.
+
+In: text, for sqlglot to parse with one of these dialects. Out: sqlglot's tree, which `sql_reader` binds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.databricks import Databricks
+
+__all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect"]
+
+_OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
+
+
+class NullSafeEQ(exp.NullSafeEQ):
+    """``<=>``. Around an operand of its own class, sqlglot puts parentheses that nobody wrote."""
+
+
+def _types(*names: str) -> frozenset[TokenType]:
+    """The kinds of token with these names, as far as this release of sqlglot knows them."""
+    return frozenset(kind for kind in TokenType if kind.name in names)
+
+
+_BEFORE_AN_OPERAND = _types(
+    *("L_PAREN", "L_BRACKET", "COMMA", "PLUS", "DASH", "SLASH", "MOD", "DIV", "PIPE", "DPIPE", "AMP", "CARET", "TILDE"),
+    *("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NULLSAFE_EQ", "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE"),
+    *("RLIKE", "CASE", "WHEN", "THEN", "ELSE", "SELECT", "WHERE", "HAVING", "ON", "GROUP_BY", "ORDER_BY"),
+)
+"""What no operand ends with, so that AS behind it can only be the name of a column."""
+
+
+def _with_names(tokens: list[Token]) -> list[Token]:
+    """The tokens, in which ``as`` is a name where it cannot say how something is called."""
+    found: list[Token] = []
+    for token in tokens:
+        is_name = token.token_type is TokenType.ALIAS and (
+            not found or found[-1].token_type in (*_BEFORE_AN_OPERAND, TokenType.SEMICOLON)
+        )
+        if is_name:
+            token = Token(
+                TokenType.VAR, token.text, token.line, token.col, token.start, token.end, list(token.comments)
+            )
+        found.append(token)
+    return found
+
+
+class ExpressionDialect(Databricks):
+    """Databricks' grammar with the SQL standard's quotes. Function calls stay as they are written.
+
+    By default, sqlglot rewrites them to its own forms, each with the meaning of some engine.
+    """
+
+    class Tokenizer(Databricks.Tokenizer):
+        QUOTES = ["'"]  # noqa: RUF012
+        IDENTIFIERS = ["`", '"']  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
+
+    class Parser(Databricks.Parser):  # type: ignore[valid-type, misc]
+        EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
+        FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
+        FUNCTION_PARSERS = {  # noqa: RUF012
+            name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
+        }
+
+        def parse(self, raw_tokens: list[Token], sql: str) -> Any:
+            return super().parse(_with_names(raw_tokens), sql)
+
+        def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+            """A list in which no item is missing: sqlglot leaves out what it cannot read as one."""
+            items, count = [], 0
+            while not count or self._match(sep):
+                begin = self._index
+                item = parse_method()
+                count += 1
+                if item is None and (count > 1 or self._index != begin or self._next_is(sep)):
+                    self.raise_error("a value is missing in a list")
+                if item is not None:
+                    items.append(item)
+            return items
+
+        def _next_is(self, kind: TokenType) -> bool:
+            return self._curr is not None and self._curr.token_type is kind
+
+
+class QueryDialect(ExpressionDialect):
+    """The same with Spark's quotes: double quotes enclose a string too. A doubled quote in a string is a quote, as in
+    Spark 4, and not two strings to join."""
+
+    class Tokenizer(ExpressionDialect.Tokenizer):
+        QUOTES = ["'", '"']  # noqa: RUF012
+        IDENTIFIERS = ["`"]  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
