@@ -80,6 +80,8 @@ DOORS = {
     "create": "create table {new} (id bigint) using delta",
     "create otherwise": "create table {new} (id bigint) using delta tblproperties ('delta.appendOnly' = 'false')",
     "create as": "create table {new} using delta as select 1L as id",
+    "create partitions as": "create table {new} using delta partitioned by (k) as select 1L as id, 'a' as k",
+    "replace as": "create or replace table {t} using delta partitioned by (k) as select 1L as id, 'a' as k, 'z' as v",
     "clone": "create table {new} shallow clone {t}",
     "alter": "alter table {t} set tblproperties ('delta.logRetentionDuration' = 'interval 9 days')",
     "drop constraint": "alter table {t} drop constraint none",
@@ -136,7 +138,8 @@ MATRIX = {
     "strict": "-lossy insert, -update, -merge, insert",
     "any row": "-replace where, insert",
     "partitions only": "-replace where, insert",
-    "never dynamic": "-overwrite, -df.write over rows, insert",
+    "never dynamic": "-overwrite, -overwrite of a partition, -insert, -df.write, -df.write over rows,"
+    " -create partitions as, create as, replace as, replace where, update, delete, merge",
     "lenient drop": "drop constraint",
     "short retention": "vacuum, txlog.spark.vacuum",
     "lite": "vacuum",

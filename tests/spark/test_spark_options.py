@@ -220,6 +220,18 @@ def test_a_dynamic_session_refuses_to_replace_the_schema_unless_the_write_says_s
     settings(DYNAMIC).refuse(parsed(overwriteschema="true"), overwrite=False, creating=False)
 
 
+@pytest.mark.parametrize("overwrite", [False, True], ids=["an append", "an overwrite"])
+def test_a_write_in_dynamic_mode_is_refused_in_a_session_that_disables_the_mode(overwrite: bool) -> None:
+    disabled = {"spark.databricks.delta.dynamicPartitionOverwrite.enabled": "false"}
+    by_session, by_option = settings(DYNAMIC | disabled), parsed(partitionoverwritemode="dynamic")
+    for session, options in ((by_session, parsed()), (settings(disabled), by_option)):
+        with pytest.raises(UnsupportedFeatureError, match=r"dynamicPartitionOverwrite\.enabled=false"):
+            session.refuse(options, overwrite=overwrite, creating=False, obeys_overwrite_mode=True)
+    for options in (parsed(partitionoverwritemode="static"), parsed(replacewhere="a = 1")):
+        by_session.refuse(options, overwrite=overwrite, creating=False, obeys_overwrite_mode=True)
+    by_session.refuse(parsed(), overwrite=overwrite, creating=False, obeys_overwrite_mode=False)
+
+
 def test_options_that_define_two_overwrite_regions_are_refused() -> None:
     for given in (
         {"replacewhere": "a = 1", "partitionoverwritemode": "dynamic"},

@@ -107,7 +107,7 @@ REFUSED: dict[str, _Refused] = {
         "replaceWhere", "false", "the condition of a replaceWhere may name any column"
     ),
     f"{_DELTA}dynamicPartitionOverwrite.enabled": _refused(
-        "overwrite_partitions", "false", "an overwrite can replace the partitions that its rows are in"
+        "dynamic", "false", f"{OVERWRITE_MODE}=dynamic replaces the partitions that the rows of an overwrite are in"
     ),
     f"{_DELTA}optimize.minFileSize": _refused(
         "optimize", None, f"every file smaller than the new ones is rewritten: set {COMPACTED_SIZE}"
@@ -164,13 +164,17 @@ class SessionSettings(msgspec.Struct, frozen=True):
 
     # --- what is refused ------------------------------------------------------------------------------------------
 
-    def refuse(self, options: SparkWriteOptions, *, overwrite: bool, creating: bool) -> None:
+    def refuse(
+        self, options: SparkWriteOptions, *, overwrite: bool, creating: bool, obeys_overwrite_mode: bool = False
+    ) -> None:
         """Check that this write can do what the session's settings request.
 
         Args:
             options: The options of the write.
             overwrite: Whether the write replaces rows.
             creating: Whether the write creates the table.
+            obeys_overwrite_mode: Whether the partition overwrite mode could matter: in a batch write to a table with
+                partitions. Spark's Delta checks the mode of an append, too.
 
         Raises:
             InvalidInputError: A setting contradicts an option, or the settings name half a transaction.
@@ -197,7 +201,8 @@ class SessionSettings(msgspec.Struct, frozen=True):
                 " txlog.spark.sql does it for INSERT and CREATE TABLE AS. Nothing was written",
                 features=(OPTIMIZE_WRITE,),
             )
-        self.require("replaceWhere" * (options.replace_where is not None), "overwrite_partitions" * by_partition)
+        is_dynamic = obeys_overwrite_mode and self.overwrites_partitions(options)
+        self.require("replaceWhere" * (options.replace_where is not None), "dynamic" * is_dynamic)
         self.transaction(options)
         if options.commit.transaction is None and APP_ID in self.values and self.resets_version:
             raise UnsupportedFeatureError(

@@ -173,18 +173,19 @@ class TxlogWriter(DataSourceArrowWriter):
         Raises:
             InvalidInputError, UnsupportedFeatureError: As `SessionSettings.refuse`.
         """
-        overwrite = self.job.intent.is_overwrite
-        settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
-        settings.require_compaction(self.job.plan.configuration)
-        by_partition = (
-            self.job.intent == OVERWRITE
-            and self.job.plan.partition_columns != ()
-            and settings.overwrites_partitions(self.options)
+        intent, has_partitions = self.job.intent, self.job.plan.partition_columns != ()
+        settings.refuse(
+            self.options,
+            overwrite=intent.is_overwrite,
+            creating=self.job.creates_table,
+            obeys_overwrite_mode=has_partitions and intent.kind in ("append", "overwrite"),
         )
+        settings.require_compaction(self.job.plan.configuration)
+        by_partition = intent == OVERWRITE and has_partitions and settings.overwrites_partitions(self.options)
         app_id, checkpoint_id = settings.transaction(self.options) or (None, None)
         return replace(
             self.job,
-            intent=OVERWRITE_PARTITIONS if by_partition else self.job.intent,
+            intent=OVERWRITE_PARTITIONS if by_partition else intent,
             commit=replace(
                 self.job.commit,
                 app_id=app_id,
