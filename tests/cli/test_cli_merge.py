@@ -50,3 +50,10 @@ def test_merge_deletes_first_then_updates_and_deletes_the_rest(table: txlog.Tabl
 def test_a_merge_without_its_clause_is_a_usage_error(table: txlog.Table, clauses: tuple[str, ...]) -> None:
     assert _merge(table, *clauses).exit_code == 2
     assert table.version == 1
+
+
+def test_a_merge_that_sets_a_column_of_the_file_alone_names_the_option_that_adds_it(table: txlog.Table) -> None:
+    (Path(table.uri).parent / "rows.csv").write_text("id,extra\n2,5\n")
+    failed = _merge(table, "--update", "extra = source.extra")
+    assert "--merge-schema adds what the source has and the table lacks" in " ".join(failed.output.split())
+    assert _merge(table, "--update", "extra = source.extra", "--merge-schema").exit_code == 0

@@ -442,3 +442,23 @@ def test_a_struct_that_lacks_a_field_is_refused_by_the_field(tmp_path: Path) -> 
     merge = table.merge(rows, "target.id = source.id").when_not_matched_insert_all()
     with pytest.raises(InvalidInputError, match=r"column s .*: it lacks b, and it also has c"):
         merge.execute()
+
+
+@pytest.mark.parametrize("values", [None, {"s": "source.s"}, {"s.b": "source.s.b"}, {"extra": "source.extra"}])
+def test_a_merge_that_sets_what_only_the_source_has_says_how_to_add_it(tmp_path: Path, values: Any) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, s struct<a: bigint>")
+    table.append(pa.table({"id": [1], "s": [{"a": 1}]}))
+    rows = pa.table({"id": [1], "s": [{"a": 2, "b": 3}], "extra": [4]})
+
+    def merged(**options: Any) -> None:
+        merge = table.merge(rows, "target.id = source.id", **options)
+        (merge.when_matched_update_all() if values is None else merge.when_matched_update(values)).execute()
+
+    with pytest.raises(InvalidInputError, match=r'; schema_mode="merge" adds what the source has and the table lacks$'):
+        merged()
+    merged(schema_mode="merge")
+    added = {"b", "extra"} if values is None else {each.split(".")[-1].replace("s", "b") for each in values}
+    assert added <= {*table.snapshot().delta_schema.names, *table.to_arrow()["s"].type.names}
+    with pytest.raises(InvalidInputError) as raised:  # nothing that more columns would mend
+        table.merge(rows, "target.id = source.id").when_matched_update({"id": "'x'"}).execute()
+    assert "schema_mode" not in str(raised.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from decimal import Decimal
 from functools import reduce
 from operator import or_
@@ -489,7 +490,7 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
         ("s = 1", "string column needs a string in quotes, such as 'a'"),
         ("b = 1", "boolean column needs true or false, without quotes"),
         ("l", "column l .*needs a number"),
-        ("n = 1", "no order"),
+        ("n = 1", "not compared as a whole"),
         ("i LIKE '1%'", "LIKE takes a string"),
         ("tn = TIMESTAMP '2024-01-01 00:00:00+01:00'", "without a zone"),
         ('s = "a"', "double quotes .* line 1, column 5.* Write 'a' .* `a` for the column"),
@@ -557,3 +558,29 @@ def test_arithmetic_with_a_column_is_refused_with_the_sql_to_write(name: str) ->
     with pytest.raises(InvalidInputError, match='write what is computed as SQL, such as "`a b` \\* 2 > 10"') as caught:
         getattr(col("a b"), name)(1)
     assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named", "meant"),
+    [
+        (col("l") == [1], "array_contains(c, value)", "array_contains(l, 1)"),
+        ("l = array(1)", "c[0] = value", "l[0] = 1"),
+        ("l = l", "size(c) = number", "size(l) = 1"),
+        (col("m") != {"k": 1}, "c['key'] = value", "m['k'] = 1"),
+        ("m IN (m)", "c['key'] = value", "m['k'] = 1"),
+        (col("s") < {"a": 1}, "txlog.col('c', 'a') == value", col("s", "a") == 1),
+        ("s = named_struct('a', 1)", "c.a = value", "s.a = 1"),
+    ],
+    ids=str,
+)
+def test_a_comparison_of_nested_values_is_refused_with_one_that_there_is(
+    tmp_path: Path, wrong: Any, named: str, meant: Any
+) -> None:
+    rows = pa.table(
+        {"l": [[1]], "s": [{"a": 1}], "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "id": [1]}
+    )
+    txlog.write(tmp_path / "t", rows)
+    table = txlog.Table.open(tmp_path / "t")
+    with pytest.raises(InvalidInputError, match=re.escape(named)):
+        table.count(wrong)
+    assert table.count(meant) == 1

@@ -878,3 +878,34 @@ def test_a_zone_that_duckdb_would_round_is_refused_for_queries_alone(catalog: tx
         txlog.sql("select count(*) from t where ts < '2024-01-01 06:00:00'", catalog, time_zone="+05:30")
     txlog.sql("delete from t where ts < '2024-01-01 05:31:00'", catalog, time_zone="+05:30")
     assert catalog.table("t").to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "merge {}into t using s on t.id = s.id when matched then update set *",
+        "merge {}into t using s on t.id = s.id when not matched then insert *",
+        "merge {}into t using s on t.id = s.id when matched then update set extra = s.extra",
+        "insert {}into t by name select id, r from s",
+        "insert {}into t by name select id, named_struct('a', 1) as r, extra from s",
+    ],
+)
+def test_a_statement_that_sets_what_only_the_query_has_names_schema_evolution(
+    catalog: txlog.Catalog, statement: str
+) -> None:
+    catalog.write("t", pa.table({"id": [1], "r": [{"a": 1}]}))
+    catalog.write("s", pa.table({"id": [1], "r": [{"a": 2, "b": 3}], "extra": [4]}))
+    with pytest.raises(InvalidInputError, match="; WITH SCHEMA EVOLUTION adds "):
+        txlog.sql(statement.format(""), catalog)
+    txlog.sql(statement.format("with schema evolution "), catalog)
+
+
+def test_copy_into_names_its_own_option_for_new_columns(catalog: txlog.Catalog, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.csv").write_text("id,extra\n1,2\n")
+    catalog.create("t", "id bigint")
+    copy = f"copy into t from '{tmp_path}/files' fileformat = csv format_options ('header' = 'true') "
+    with pytest.raises(SchemaMismatchError, match=r"add it with COPY_OPTIONS \('mergeSchema' = 'true'\)"):
+        txlog.sql(copy, catalog)
+    txlog.sql(copy + "copy_options ('mergeSchema' = 'true')", catalog)
+    assert rows(catalog, "select id, extra from t") == [(1, 2)]

@@ -153,7 +153,15 @@ def test_each_door_takes_the_values_of_other_libraries(name: str, value: Any, tm
     assert table.count() == 2
     if name == "x" and isinstance(value, float):  # as Python's: a double is not stored as a decimal
         return
-    if not isinstance(value, str):  # a string is SQL there
+    if isinstance(value, str):
+        named = (
+            r"it may be data, and a string is SQL here: pass txlog\.lit\(\"it's\"\) .* or str\(\.\.\.\) of it for SQL"
+        )
+        merge = table.merge(pa.table({"k": [1]}), "source.k = 2").when_not_matched_insert({name: value})
+        for change in (lambda: table.update({name: value}), merge.execute):
+            with pytest.raises(InvalidInputError, match=named):
+                change()
+    else:
         table.update({name: value})
     table.update({name: txlog.lit(value)})
     stored = deltalake.DeltaTable(table.uri).to_pyarrow_table()[name].to_pylist()

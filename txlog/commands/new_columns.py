@@ -11,10 +11,9 @@ from collections.abc import Iterable, Set
 import pyarrow as pa
 
 from txlog.commands.table_definition import Definition, is_wider, with_columns
-from txlog.errors import SchemaMismatchError
 from txlog.log.state import TableState
-from txlog.protocol.schema import Field, Primitive, Struct, fold_name, from_arrow
-from txlog.protocol.schema_merge import merge
+from txlog.protocol.schema import Field, fold_name, from_arrow
+from txlog.protocol.schema_merge import adds_members
 from txlog.protocol.statistics import ColumnPath
 
 __all__ = ["with_new_columns"]
@@ -48,10 +47,4 @@ def _cut_to(paths: Set[ColumnPath], fields: Iterable[pa.Field]) -> list[pa.Field
 
 def _is_new(field: pa.Field, there: Field | None) -> bool:
     """Whether a column of data is not ``there`` in the table, or has members that the table's column lacks."""
-    if there is None or isinstance(there.type, Primitive):
-        return there is None
-    column = Struct((there,))
-    try:
-        return merge(column, from_arrow(pa.schema([field]))) != column
-    except SchemaMismatchError:  # it may be used otherwise than for the column of its name
-        return False
+    return there is None or adds_members(there, from_arrow(pa.schema([field])).fields[0])

@@ -42,7 +42,7 @@ from txlog.expressions.types import (
     is_ordered,
     is_same_nested,
 )
-from txlog.expressions.values import Microseconds, fit
+from txlog.expressions.values import Microseconds, fit, next_comparison
 from txlog.expressions.zones import UTC, current_zone
 from txlog.protocol.schema import (
     BINARY,
@@ -372,10 +372,9 @@ def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expres
                 return (left, typed) if one is right else (typed, right)
     common = common_type(left.type, right.type)
     if common is None or not is_ordered(common):
-        raise ValueError(
-            f"{type_name(left.type)} and {type_name(right.type)} cannot be compared"
-            f"{'' if common is not None else ': CAST one of them'}"
-        )
+        hint = next_comparison(left.type) or next_comparison(right.type)
+        hint = hint or ("" if common is not None else ": CAST one of them")
+        raise ValueError(f"{type_name(left.type)} and {type_name(right.type)} cannot be compared{hint}")
     if isinstance(common, Decimal):
         return _decimal(left), _decimal(right)
     return convert(left, common), convert(right, common)

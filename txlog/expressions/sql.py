@@ -133,7 +133,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
     """A bound expression from what users pass as a value.
 
     A string is SQL text, as in the ``updates`` of deltalake and the ``set`` of Delta: one rule, whatever the columns
-    are called. Every other Python value is a literal.
+    are called. A string of numpy, which usually is a value of a row, is refused. Every other Python value is a literal.
 
     Args:
         value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` that has an SQL
@@ -145,7 +145,12 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
         InvalidInputError: What `parse` raises. For a word that is not a column, it shows how to write the string.
     """
     if isinstance(value, str):
-        value = str.__str__(value)  # numpy's strings too
+        if type(value).__module__.partition(".")[0] == "numpy":
+            raise InvalidInputError(
+                f"{str(value)!r} is a string of numpy, so it may be data, and a string is SQL here: pass"
+                f" txlog.lit({str(value)!r}) for the string itself, or str(...) of it for SQL"
+            )
+        value = str.__str__(value)
         try:
             return parse(value, schema, **context)
         except InvalidInputError as error:

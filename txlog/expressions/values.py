@@ -30,6 +30,7 @@ __all__ = [
     "beside",
     "compare",
     "fit",
+    "next_comparison",
     "ordered",
     "parse_date",
     "parse_timestamp",
@@ -94,7 +95,19 @@ def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
         return Fitted(_days(value))
     if name in ("timestamp", "timestamp_ntz"):
         return Fitted(_microseconds(value, zone if name == "timestamp" else None))
-    raise ValueError("columns of this type have no order")
+    raise ValueError(f"values of this type are not compared as a whole{next_comparison(data_type)}")
+
+
+def next_comparison(data_type: DataType) -> str:
+    """The end of an error about a comparison of values with parts: which comparison there is."""
+    if isinstance(data_type, delta.Array):
+        return ": in SQL, array_contains(c, value), c[0] = value and size(c) = number compare what an array c holds"
+    if isinstance(data_type, delta.Map):
+        return ": in SQL, c['key'] = value and size(c) = number compare what a map c holds"
+    if isinstance(data_type, delta.Struct):
+        name = next(iter(data_type.names), "field")
+        return f": compare its fields, as c.{name} = value in SQL, or txlog.col('c', {name!r}) == value"
+    return ""
 
 
 def utf8(text: str) -> str:

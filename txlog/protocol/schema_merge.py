@@ -41,6 +41,7 @@ __all__ = [
     "OF_ONE_TABLE",
     "Mismatch",
     "accepts",
+    "adds_members",
     "check_partition_columns",
     "check_schema",
     "merge",
@@ -200,6 +201,17 @@ def merge(table: Struct, data: Struct) -> Struct:
             f"the new columns nest deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten them"
         )
     return merged
+
+
+def adds_members(there: Field, given: Field) -> bool:
+    """Whether a column of data has members that the table's column lacks, and fits to it otherwise."""
+    if isinstance(there.type, Primitive):
+        return False
+    column = Struct((there,))
+    try:
+        return merge(column, Struct((replace(given, name=there.name),))) != column
+    except SchemaMismatchError:  # it may be used otherwise than for the column of its name
+        return False
 
 
 def _depth(data_type: DataType) -> int:

@@ -45,11 +45,12 @@ from txlog.statements.show import (
 from txlog.statements.stored import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
-from txlog.statements.wording import in_words_of_sql
+from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.util import ambient
 from txlog.util.parallel import begin
+from txlog.util.wording import setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.generated_columns import without_computed
 
@@ -83,7 +84,7 @@ class Runner:
 
     def _run_one(self, statement: Any) -> Any:
         try:
-            with in_words_of_sql():
+            with in_words_of_sql(in_copy_into if isinstance(statement, CopyInto) else in_sql):
                 return self._run(statement)
         finally:
             if _changes_names(statement):
@@ -284,7 +285,12 @@ class Runner:
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
         """The field that each column of the rows goes to. Raises InvalidInputError if one has none, or two have one."""
         names = self._engine.columns_of(rows)
-        found = _filled(fields, names if statement.by_name else statement.columns)
+        try:
+            found = _filled(fields, names if statement.by_name else statement.columns)
+        except InvalidInputError as error:
+            if self._has_more(statement, fields, rows):
+                error.template += f"; {setting('schema_mode', 'merge')} adds those that the table lacks"
+            raise
         if len(names) != len(found):
             raise InvalidInputError(
                 f"the query has {counted(len(names), 'column')}, and the statement fills {len(found)}:"

@@ -30,6 +30,7 @@ from txlog.protocol.schema import (
 )
 from txlog.statements.cursor import quoted
 from txlog.util import ambient
+from txlog.util.wording import setting
 
 __all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]
 
@@ -89,7 +90,10 @@ def _fields_by_name(fields: Sequence[Field], given: Sequence[str], column: str) 
     """
     names = [fold_name(name) for name in given]
     if sorted(names) != sorted(fold_name(field.name) for field in fields):
-        raise InvalidInputError(f"{_differing(fields, given, column)}: BY NAME needs each of them once, by its name")
+        message = f"{_differing(fields, given, column)}: BY NAME needs each of them once, by its name"
+        if {fold_name(field.name) for field in fields} < {*names}:
+            message += f"; {setting('schema_mode', 'merge')} adds those that the table lacks"
+        raise InvalidInputError(message)
     return [names.index(fold_name(field.name)) for field in fields]
 
 

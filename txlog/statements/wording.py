@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from txlog.errors import TxlogError
 from txlog.statements.cursor import quoted
-from txlog.util.wording import Word, in_python, spelled
+from txlog.util.wording import Door, Word, in_python, spelled
 
-__all__ = ["in_sql", "in_words_of_sql"]
+__all__ = ["in_copy_into", "in_sql", "in_words_of_sql"]
 
 _CLAUSES = {
     "cluster_by": "CLUSTER BY",
@@ -36,6 +36,8 @@ def in_sql(word: Word) -> str:
     clause = _CLAUSES.get(word.name)
     if word.kind == "argument" and clause is not None:
         return clause
+    if word.kind == "setting" and (word.name, word.value) == ("schema_mode", "merge"):
+        return "WITH SCHEMA EVOLUTION"
     if word.kind == "setting" and word.name == "retention_hours":
         return f"{clause} {word.value} HOURS"
     if word.kind == "call" and word.name in ("set_properties", "unset_properties"):
@@ -46,11 +48,17 @@ def in_sql(word: Word) -> str:
     return in_python(word)
 
 
+def in_copy_into(word: Word) -> str:
+    """The word as an author of COPY INTO reads it."""
+    is_merge = (word.kind, word.name, word.value) == ("setting", "schema_mode", "merge")
+    return "COPY_OPTIONS ('mergeSchema' = 'true')" if is_merge else in_sql(word)
+
+
 @contextmanager
-def in_words_of_sql() -> Iterator[None]:
+def in_words_of_sql(door: Door = in_sql) -> Iterator[None]:
     """Spell an error of the block as SQL."""
     try:
         yield
     except TxlogError as error:
-        error.template = spelled(error.template, in_sql)
+        error.template = spelled(error.template, door)
         raise

@@ -25,12 +25,14 @@ from txlog.expressions.tree import columns_of
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.identity import IdentityColumn, identity_columns
 from txlog.protocol.properties import path_text
-from txlog.protocol.schema import Struct, backquoted, fold_name
-from txlog.protocol.schema_changes import column_path
+from txlog.protocol.schema import Field, Struct, backquoted, fold_name
+from txlog.protocol.schema_changes import column_path, field_at
+from txlog.protocol.schema_merge import adds_members
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
 from txlog.util.arguments import invalid
+from txlog.util.wording import setting
 from txlog.writer.generated_columns import (
     ComputedColumns,
     Numbers,
@@ -146,10 +148,21 @@ class MergeClauses:
         predicate = None
         if clause.predicate is not None:
             predicate = parse_predicate(clause.predicate, self._schema, **context)
+        try:
+            assignments = self._assignments(clause, merge, context)
+        except InvalidInputError as error:
+            if not self._takes_fewer and self._sets_new(clause):
+                error.template += f"; {setting('schema_mode', 'merge')} adds what the source has and the table lacks"
+            raise
+        bound = BoundClause(number, clause.then, predicate, assignments)
+        _check_sides(clause, bound)
+        return bound
+
+    def _assignments(self, clause: Clause, merge: MergeOptions, context: Context) -> Assignments | None:
         values = clause.values
         if clause.then == "delete":
-            values = None
-        elif values is None:
+            return None
+        if values is None:
             left_out = self._left_out(clause.except_columns)
             if clause.then == "update":  # existing rows keep their numbers
                 left_out |= {column.name for column in identity_columns(self._schema)}
@@ -164,12 +177,15 @@ class MergeClauses:
                 if column.name in given:
                     refuse_given_numbers(column)
             values = {**_values_of_absent(self._schema, given, self._computed), **values}
-        assignments = None
-        if values is not None:
-            assignments = Assignments(values, self._schema, self._computed, **context)
-        bound = BoundClause(number, clause.then, predicate, assignments)
-        _check_sides(clause, bound)
-        return bound
+        return None if values is None else Assignments(values, self._schema, self._computed, **context)
+
+    def _sets_new(self, clause: Clause) -> bool:
+        """Whether the clause sets a column or struct field that only the source has."""
+        for name in self._schema.names if clause.values is None else clause.values:
+            given, there = _found(self._source.schema, name), _found(self._schema, name)
+            if given is not None and (there is None or adds_members(there, given)):
+                return True
+        return False
 
     def _left_out(self, names: Sequence[str]) -> set[str]:
         """The table's columns of these names. Raises ``InvalidInputError`` for a name that neither side has."""
@@ -275,6 +291,13 @@ class MergeClauses:
             return
         for first, batch in taken_batches(self._source.rows, source_rows):
             yield slice(first, first + batch.num_rows), batch
+
+
+def _found(schema: Struct, name: Any) -> Field | None:
+    try:
+        return field_at(schema, column_path(name, schema))
+    except InvalidInputError:
+        return None
 
 
 def _check_sides(clause: Clause, bound: BoundClause) -> None:
