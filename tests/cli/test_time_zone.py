@@ -65,6 +65,27 @@ def test_the_time_of_a_version_is_read_in_the_zone(table: str) -> None:
     assert json.loads(shown.stdout)["rows"] == 24
 
 
+def test_the_zone_may_stand_before_or_after_the_command(table: str) -> None:
+    for version, (before, after) in enumerate([(["--time-zone", "Europe/Berlin"], []), ([], ["--time-zone=+01:00"])]):
+        done = run(*before, "delete", table, *after, "--where", f"{OF_BERLIN} AND hour = {version}", zone="")
+        assert done.exit_code == 0, done.output
+        assert version not in left(table)
+    counted = run(
+        "sql", f"select count(*) as n from delta.`{table}` where {OF_BERLIN}", "--time-zone", "+02:00", zone=""
+    )
+    assert counted.exit_code == 0
+    assert run("sql", "--", "--time-zone", zone="").exit_code == 1, "what follows -- is no option"
+    lacking = run("history", table, "--time-zone", zone="")
+    assert (lacking.exit_code, "'--time-zone' requires an argument" in lacking.output) == (2, True)
+
+
+def test_an_unknown_zone_of_the_environment_is_named_by_its_variable(table: str) -> None:
+    failed = run("history", table, zone="", TXLOG_TIME_ZONE="Mars/Olympus")
+    assert "Invalid TXLOG_TIME_ZONE 'Mars/Olympus'" in failed.output
+    failed = run("history", table, zone="Mars/Olympus", TXLOG_TIME_ZONE="UTC")
+    assert "Invalid --time-zone 'Mars/Olympus'" in failed.output, "the option goes before the variable"
+
+
 def test_an_unknown_zone_is_a_typed_error(table: str) -> None:
     failed = run("history", table, zone="Mars/Olympus")
     assert failed.exit_code == 1

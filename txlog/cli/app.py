@@ -47,6 +47,7 @@ from txlog.cli.options import (
     time_zone,
 )
 from txlog.cli.usage import CommandGroup
+from txlog.cli.wording import of_environment
 from txlog.util.arguments import UTC
 
 __all__ = ["app"]
@@ -81,6 +82,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="show the version")
     ] = False,
@@ -90,11 +92,14 @@ def _options(
             "--time-zone",
             envvar="TXLOG_TIME_ZONE",
             metavar="ZONE",
-            help="the zone of times without one, as Europe/Berlin or +02:00",
+            help="the zone of times without one, as Europe/Berlin or +02:00; before or after the command",
         ),
     ] = UTC,
 ) -> None:
     time_zone.set(zone)
+    source = context.get_parameter_source("zone")
+    is_of_environment = source is not None and source.name == "ENVIRONMENT"
+    of_environment.set(frozenset({"time_zone"} if is_of_environment else ()))
 
 
 @app.command()

@@ -73,7 +73,7 @@ UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in 
 
 
 time_zone: ContextVar[str] = ContextVar("time_zone", default=UTC)
-"""The zone of times without one, from ``--time-zone``, which stands before the command."""
+"""The zone of times without one, from ``--time-zone``, wherever that stands."""
 
 
 def commit_arguments(

@@ -17,6 +17,8 @@ WRONG_CALL = 2
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Typer has no public name for the base of its usage errors."""
 
+_GLOBAL = frozenset({"--time-zone"})
+"""Options with a value that belong to no command, and are read before all of them."""
 _READ = 'txlog sql "select * from delta.`URI`" shows rows'
 _INSTEAD = {
     "add": "append",
@@ -55,10 +57,10 @@ class CommandGroup(typer.core.TyperGroup):
     """The commands of `txlog`."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
-        """Parses the arguments before the command's name."""
+        """Parses the arguments before the command's name, and the options of all commands wherever they stand."""
         wants_json = "--json" in args
         try:
-            context = super().make_context(info_name, args, *rest, **extra)
+            context = super().make_context(info_name, _with_globals_first(args), *rest, **extra)
         except UsageError as error:
             raise _reported(error, wants_json) from None
         context.meta["wants_json"] = wants_json
@@ -80,6 +82,28 @@ class CommandGroup(typer.core.TyperGroup):
             if hint and hasattr(error, "message"):
                 error.message = f"No such command {args[0]!r}: {hint}"
             raise
+
+
+def _with_globals_first(args: list[str]) -> list[str]:
+    """The arguments with the options that every command has in front, where the group reads them.
+
+    Raises a usage error if one lacks its value.
+    """
+    end = args.index("--") if "--" in args else len(args)
+    first: list[str] = []
+    others: list[str] = []
+    given = iter(args[:end])
+    for arg in given:
+        if arg.partition("=")[0] not in _GLOBAL:
+            others.append(arg)
+            continue
+        first.append(arg)
+        if "=" not in arg:
+            value = next(given, None)
+            if value is None:
+                raise typer.BadParameter(f"Option {arg!r} requires an argument.")
+            first.append(value)
+    return [*first, *others, *args[end:]]
 
 
 def _hint(name: str, commands: frozenset[str]) -> str | None:

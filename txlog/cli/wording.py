@@ -6,10 +6,14 @@ In: the words of an error's template. Out: its text. `txlog.util.wording` has th
 from __future__ import annotations
 
 import shlex
+from contextvars import ContextVar
 
 from txlog.util.wording import Word, in_python, spelled
 
-__all__ = ["OPTIONS", "in_commands"]
+__all__ = ["OPTIONS", "in_commands", "of_environment"]
+
+of_environment: ContextVar[frozenset[str]] = ContextVar("of_environment", default=frozenset())
+"""The arguments whose values come from the environment, since no option gives them."""
 
 OPTIONS = {
     "after": "--after",
@@ -83,6 +87,8 @@ _ADVICE = {
 def in_commands(word: Word) -> str:
     """The word as a user of the command line reads it."""
     option = OPTIONS.get(word.name)
+    if word.kind == "argument" and word.name in of_environment.get():
+        return f"TXLOG_{word.name.upper()}"
     if word.kind == "argument" and option is not None:
         return option
     if word.kind == "setting":
