@@ -42,6 +42,13 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
     assert str(folder / "s" / "t") in run("describe", "s.t", "--catalog", folder).stdout
 
 
+def test_a_name_with_a_dot_in_backquotes_is_described_and_listed(folder: Path) -> None:
+    assert run("sql", "create table `my.schema`.t (id int)", "--catalog", folder).exit_code == 0
+    assert run("tables", folder).stdout == "`my.schema`.t\n"
+    assert str(folder / "my.schema" / "t") in run("describe", "`my.schema`.t", "--catalog", folder).stdout
+    assert "Invalid name" in run("describe", "`my.schema.t", "--catalog", folder).output
+
+
 def test_a_map_is_shown_by_its_keys(folder: Path) -> None:
     shown = run("sql", f"{SCRIPT}; describe history s.t limit 1", "--catalog", folder).stdout.splitlines()[-2]
     assert "{'mode': 'Append', 'partitionBy': '[]'}" in shown

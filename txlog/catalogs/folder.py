@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from txlog.catalogs.base import TablePlace
-from txlog.catalogs.names import name_parts
+from txlog.catalogs.names import name_parts, name_text
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,
@@ -26,6 +26,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.protocol.schema import backquoted
 from txlog.store import disk
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
@@ -64,7 +65,7 @@ class FolderCatalog:
         return self._store.uri
 
     def resolve(self, name: str) -> TablePlace:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         place = self._place(parts)
         if self._has_log(place.uri):
             return place
@@ -77,12 +78,12 @@ class FolderCatalog:
         raise _absent(place.name, self.uri)
 
     def tables(self, schema: str | None = None) -> list[str]:
-        wanted = None if schema is None else name_parts(schema, 1, is_schema=True)[0]
+        wanted = None if schema is None else name_parts(schema, 1, is_schema=True, takes_dots=True)[0]
         names = self._folders(wanted) if self._is_local else self._prefixes(wanted)
-        return sorted(".".join(name) for name in names if self._is_table(name))
+        return sorted(name_text(name) for name in names if self._is_table(name))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         self._require_schema(parts[0])
         if not self._is_local:  # the put of version 0 decides
             return make(self._place(parts))
@@ -90,7 +91,7 @@ class FolderCatalog:
         with _failing("create", path):
             disk.make_directories(path)  # a name that a link has is not taken again
         if self._is_link(parts):
-            raise _taken(".".join(parts), self.uri)
+            raise _taken(name_text(parts), self.uri)
         try:
             return make(self._place(parts))
         except TxlogError:
@@ -99,27 +100,27 @@ class FolderCatalog:
             raise
 
     def require_registrable(self, name: str) -> None:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         self._require_local("registered in", "open it by its location")
         self._require_schema(parts[0])
 
     def register(self, name: str, uri: str) -> None:
         self.require_registrable(name)
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         location = open_store(uri, self._options, self._provider).uri
         if not self._has_log(location):
             raise TableNotFoundError("there is no Delta table to register here", table=location)
         self._link(parts, location)
 
     def drop(self, name: str) -> None:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         if not self._is_local:
             self._delete_objects(parts)
             return
         path = self._path(parts)
         with _failing("drop", path):
             if not (os.path.islink(path) or self._has_log(path)):
-                raise _absent(".".join(parts), self.uri)
+                raise _absent(name_text(parts), self.uri)
             if os.path.islink(path):
                 os.unlink(path)
                 disk.fsync_directory(os.path.dirname(path))
@@ -135,12 +136,12 @@ class FolderCatalog:
                     shutil.rmtree(f"{schema}/{left}", ignore_errors=True)
 
     def rename(self, name: str, to: str) -> None:
-        old, new = name_parts(name, 2, _DEFAULT), name_parts(to, 2, _DEFAULT)
+        old, new = name_parts(name, 2, _DEFAULT, takes_dots=True), name_parts(to, 2, _DEFAULT, takes_dots=True)
         self._require_local("renamed in", "clone it under the new name, then drop the old one")
         if not self._is_table(old):
-            raise _absent(".".join(old), self.uri)
+            raise _absent(name_text(old), self.uri)
         if old == new:
-            raise _taken(".".join(new), self.uri)
+            raise _taken(name_text(new), self.uri)
         self._require_schema(new[0])
         path, target = self._path(old), self._path(new)
         with _failing("rename", path):
@@ -156,7 +157,7 @@ class FolderCatalog:
                     os.rename(path, target)
                 except OSError as error:
                     if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                        raise _taken(".".join(new), self.uri) from None
+                        raise _taken(name_text(new), self.uri) from None
                     raise
             for folder in {os.path.dirname(path), os.path.dirname(target)}:
                 disk.fsync_directory(folder)
@@ -172,7 +173,7 @@ class FolderCatalog:
             with suppress(OSError):  # not a link
                 target = os.readlink(path)
                 path = target if "://" in target else os.path.join(os.path.dirname(path), target)
-        return TablePlace(path, ".".join(parts), self._options, self._provider)
+        return TablePlace(path, name_text(parts), self._options, self._provider)
 
     def _is_table(self, parts: tuple[str, ...]) -> bool:
         """A link is a table whatever is behind it: `resolve` says what is wrong there."""
@@ -207,7 +208,7 @@ class FolderCatalog:
             try:
                 os.symlink(location, path)
             except FileExistsError:
-                raise _taken(".".join(parts), self.uri) from None
+                raise _taken(name_text(parts), self.uri) from None
             disk.fsync_directory(os.path.dirname(path))
 
     # --- lists ----------------------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ class FolderCatalog:
 
     def _delete_objects(self, parts: tuple[str, ...]) -> None:
         if not delete_table_files(open_store(self._path(parts), self._options, self._provider)):
-            raise _absent(".".join(parts), self.uri)
+            raise _absent(name_text(parts), self.uri)
 
 
 def delete_table_files(store: TableStore) -> bool:
@@ -260,7 +261,7 @@ def _valid_names(folder: str) -> list[str]:
 
 def _are_valid(*names: str) -> bool:
     with suppress(InvalidInputError):
-        return all(name_parts(name, 1) == (name,) for name in names)
+        return all(name_parts(backquoted(name), 1, takes_dots=True) == (name,) for name in names)
     return False
 
 

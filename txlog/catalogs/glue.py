@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from txlog.catalogs.base import CatalogScheme, TablePlace, Token
 from txlog.catalogs.folder import delete_table_files
-from txlog.catalogs.names import name_parts
+from txlog.catalogs.names import name_parts, name_text
 from txlog.catalogs.open import require_no_token
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from txlog.store.open import open_store
@@ -61,25 +61,25 @@ class GlueCatalog:
             raise InvalidInputError(f"boto3 cannot reach Glue: {error}") from None
 
     def resolve(self, name: str) -> TablePlace:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         entry = self._entry(parts)
         if not _is_delta(entry):
-            raise InvalidInputError(f"{'.'.join(parts)} of Glue is not a Delta table", table=self.uri)
+            raise InvalidInputError(f"{name_text(parts)} of Glue is not a Delta table", table=self.uri)
         return self._place(parts, _location(entry))
 
     def tables(self, schema: str | None = None) -> list[str]:
         if schema is None:
             schemas = [each["Name"] for each in self._pages("get_databases", "DatabaseList")]
         else:
-            schemas = list(name_parts(schema, 1, is_schema=True))
+            schemas = list(name_parts(schema, 1, is_schema=True, takes_dots=True))
         found = []
         for each in schemas:
             entries = self._pages("get_tables", "TableList", DatabaseName=each)
-            found += [f"{each}.{entry['Name']}" for entry in entries if _is_delta(entry)]
+            found += [name_text((each, entry["Name"])) for entry in entries if _is_delta(entry)]
         return sorted(found)
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         self._require_free(parts)
         database = self._call("get_database", Name=parts[0])["Database"]
         folder = database.get("LocationUri")
@@ -95,10 +95,10 @@ class GlueCatalog:
         return made
 
     def require_registrable(self, name: str) -> None:
-        name_parts(name, 2, _DEFAULT)
+        name_parts(name, 2, _DEFAULT, takes_dots=True)
 
     def register(self, name: str, uri: str) -> None:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         store = open_store(uri, self._options, self._provider)
         if not store.log.list_from(""):
             raise TableNotFoundError("there is no Delta table to register here", table=store.uri)
@@ -106,7 +106,7 @@ class GlueCatalog:
         self._put(parts, store.uri, {})
 
     def drop(self, name: str) -> None:
-        parts = name_parts(name, 2, _DEFAULT)
+        parts = name_parts(name, 2, _DEFAULT, takes_dots=True)
         entry = self._entry(parts)
         self._call("delete_table", DatabaseName=parts[0], Name=parts[1])
         if entry.get("Parameters", {}).get(_OWNS_FILES) == "true" and _is_delta(entry):
@@ -120,7 +120,7 @@ class GlueCatalog:
     # --- entries --------------------------------------------------------------------------------------------------
 
     def _place(self, parts: tuple[str, ...], location: str) -> TablePlace:
-        return TablePlace(location, ".".join(parts), self._options, self._provider)
+        return TablePlace(location, name_text(parts), self._options, self._provider)
 
     def _entry(self, parts: tuple[str, ...]) -> dict[str, Any]:
         found: dict[str, Any] = self._call("get_table", DatabaseName=parts[0], Name=parts[1])["Table"]
@@ -131,7 +131,7 @@ class GlueCatalog:
             self._entry(parts)
         except TableNotFoundError:
             return
-        raise TableExistsError(f"there is already a table {'.'.join(parts)} in this catalog", table=self.uri)
+        raise TableExistsError(f"there is already a table {name_text(parts)} in this catalog", table=self.uri)
 
     def _put(self, parts: tuple[str, ...], location: str, parameters: dict[str, str]) -> None:
         """As Spark and Athena describe a Delta table, so both find it."""

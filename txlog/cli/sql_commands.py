@@ -26,6 +26,7 @@ from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs, time_zone
 from txlog.cli.values import plain
 from txlog.errors import InvalidInputError, NotFoundError
+from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import backquoted
 from txlog.result import counted
 from txlog.util.values import public_fields
@@ -134,10 +135,19 @@ def describe(
     elif catalog is None:
         raise typer.BadParameter(f"give --catalog to look up a name; a location has a slash, as ./{name}")
     else:
-        quoted = ".".join(backquoted(part.strip("`")) for part in name.split("."))
+        quoted = _quoted(name)
     with out.reporting():
         options = pairs(storage_options, "--storage-option")
         _run(out, f"DESCRIBE EXTENDED {quoted}", catalog, {}, options, None, None)
+
+
+def _quoted(name: str) -> str:
+    """The name with backquotes around each part. What is none stays whole, and the catalog refuses it."""
+    try:
+        (parts,) = column_paths(name)
+    except ValueError:
+        parts = (name,)
+    return ".".join(map(backquoted, parts))
 
 
 def _run(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
-from txlog.catalogs.names import name_parts
+from txlog.catalogs.names import name_parts, name_text
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,
@@ -64,7 +64,7 @@ class SessionCatalog:
         parts = self._parts(name)
         facts = self._facts(parts)
         if facts.get("Provider", "").lower() != "delta":
-            raise InvalidInputError(f"{'.'.join(parts)} of Spark's catalog is not a Delta table", table=self.uri)
+            raise InvalidInputError(f"{name_text(parts)} of Spark's catalog is not a Delta table", table=self.uri)
         return self._place(parts, _uri_of(facts["Location"]))
 
     def tables(self, schema: str | None = None) -> list[str]:
@@ -75,7 +75,7 @@ class SessionCatalog:
             for row in self._run(f"SHOW TABLES IN {_quoted([each])}")
             if not row.isTemporary
         ]
-        return sorted(".".join(name) for name in names if self._is_delta(name))
+        return sorted(name_text(name) for name in names if self._is_delta(name))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         parts = self._parts(name)
@@ -110,10 +110,10 @@ class SessionCatalog:
     def _parts(self, name: str) -> tuple[str, ...]:
         if isinstance(name, str) and name.lower().startswith("spark_catalog."):
             name = name[len("spark_catalog.") :]
-        return name_parts(name, 2, (self._spark.catalog.currentDatabase(),))
+        return name_parts(name, 2, (self._spark.catalog.currentDatabase(),), takes_dots=True)
 
     def _place(self, parts: tuple[str, ...], location: str) -> TablePlace:
-        return TablePlace(location, ".".join(parts), of_session(self._spark, location) or None)
+        return TablePlace(location, name_text(parts), of_session(self._spark, location) or None)
 
     def _is_delta(self, parts: tuple[str, ...]) -> bool:
         try:
@@ -136,7 +136,7 @@ class SessionCatalog:
             return
         except NotFoundError:  # a table whose folder is gone still has its name
             pass
-        raise TableExistsError(f"there is already a table {'.'.join(parts)} in this catalog", table=self.uri)
+        raise TableExistsError(f"there is already a table {name_text(parts)} in this catalog", table=self.uri)
 
     def _enter(self, parts: tuple[str, ...], location: str) -> None:
         text = location.replace("\\", "\\\\").replace("'", "\\'")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.catalogs.names import name_text
 from txlog.protocol.properties import column_paths
 from txlog.statements.cursor import Cursor
 
@@ -27,7 +28,7 @@ class TableName(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return ".".join(self.parts)
+        return name_text(self.parts)
 
     @property
     def key(self) -> str:

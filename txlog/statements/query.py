@@ -103,7 +103,7 @@ def read_whole(cursor: Cursor) -> tuple[TableName, Query]:
     if as_of != AsOf() or len(name.parts) != 1 or not cursor.common_queries:
         return name, Query(("SELECT * FROM ", ""), (Reading(name, as_of),), name.at)
     text, marked, places = _without_versions(cursor.common_queries_alone())
-    return name, _split(f"{text} SELECT * FROM {backquoted(name.text)}", marked, places, name.at)
+    return name, _split(f"{text} SELECT * FROM {backquoted(name.parts[0])}", marked, places, name.at)
 
 
 def _without_versions(cursor: Cursor) -> tuple[str, dict[int, Reading], dict[int, str]]:

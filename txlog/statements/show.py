@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.catalogs.names import name_text
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 
@@ -69,7 +70,7 @@ def read_describe(cursor: Cursor) -> Describe | DescribeDetail | DescribeHistory
 
 def read_show(cursor: Cursor) -> ShowTables | ShowColumns | ShowPartitions | ShowProperties:
     if cursor.take("TABLES"):
-        schema = ".".join(cursor.names("a schema")) if cursor.take_one("IN", "FROM") else None
+        schema = name_text(cursor.names("a schema")) if cursor.take_one("IN", "FROM") else None
         has_pattern = cursor.take("LIKE") or cursor.is_at_string()
         return ShowTables(schema, cursor.string("a pattern") if has_pattern else None)
     if cursor.take("COLUMNS"):

@@ -12,7 +12,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from txlog.catalogs.names import name_text
 from txlog.commands.partitions import partitions_of
+from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import type_name
 from txlog.snapshot import Snapshot
 from txlog.table import Table
@@ -136,10 +138,19 @@ def properties(snapshot: Snapshot, key: str | None) -> pa.Table:
 
 def tables(names: Iterable[str], pattern: str | None) -> pa.Table:
     """SHOW TABLES."""
-    parted = [name.rpartition(".") for name in names]
+    parted = [_parted(name) for name in names]
     wanted = re.compile(".*" if pattern is None else _as_regex(pattern), re.IGNORECASE | re.DOTALL)
-    rows = [(namespace, table) for namespace, _, table in parted if wanted.fullmatch(table)]
+    rows = [(namespace, table) for namespace, table in parted if wanted.fullmatch(table)]
     return _rows(("namespace", "tableName"), rows)
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """The schema of a table as it is written, and the table's own name."""
+    if "`" not in name:
+        namespace, _, table = name.rpartition(".")
+        return namespace, table
+    (*parts, table), *_ = column_paths(name)
+    return name_text(parts), table
 
 
 def _as_regex(pattern: str) -> str:
