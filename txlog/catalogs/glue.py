@@ -16,6 +16,7 @@ from txlog.catalogs.names import name_parts, name_text
 from txlog.catalogs.open import require_no_token
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from txlog.store.open import open_store
+from txlog.store.options import environment_secrets, redact
 from txlog.util.extras import how_to_install
 
 try:
@@ -56,7 +57,8 @@ class GlueCatalog:
         given = {key.lower().removeprefix("aws_"): value for key, value in (storage_options or {}).items()}
         session = {_SESSION[key]: value for key, value in given.items() if key in _SESSION}
         try:
-            self._glue = boto3.session.Session(**session).client("glue")
+            self._session = boto3.session.Session(**session)
+            self._glue = self._session.client("glue")
         except (BotoCoreError, ValueError) as error:
             raise InvalidInputError(f"boto3 cannot reach Glue: {error}") from None
 
@@ -164,9 +166,15 @@ class GlueCatalog:
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code")
             kind = {"EntityNotFoundException": TableNotFoundError, "AlreadyExistsException": TableExistsError}
-            raise kind.get(code, StorageError)(f"Glue refused {call}: {error}", table=self.uri) from None
+            raise kind.get(code, StorageError)(f"Glue refused {call}: {self._shown(error)}", table=self.uri) from None
         except BotoCoreError as error:
-            raise StorageError(f"Glue does not answer {call}: {error}", table=self.uri) from None
+            raise StorageError(f"Glue does not answer {call}: {self._shown(error)}", table=self.uri) from None
+
+    def _shown(self, error: Exception) -> str:
+        """The error's text without secrets, which an answer may repeat."""
+        found = self._session.get_credentials()
+        own = () if found is None else (found.secret_key, found.token)
+        return redact(str(error), (*filter(None, own), *environment_secrets()))
 
 
 def _is_delta(entry: Mapping[str, Any]) -> bool:
