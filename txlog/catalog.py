@@ -19,6 +19,8 @@ from txlog.util.api_hints import Hinted, explains_calls, explains_names
 from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from txlog.store.retry import RetryPolicy
     from txlog.workers.given import GivenWorkers
 
@@ -73,7 +75,7 @@ class Catalog(metaclass=Hinted):
         hooks: CommitHooks | None = None,
         key_cache_size: int | None = None,
         workers: GivenWorkers | None = None,
-        time_zone: str = UTC,
+        time_zone: str | ZoneInfo = UTC,
     ) -> Table:
         """Open a table by its name.
 

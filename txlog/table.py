@@ -30,6 +30,8 @@ from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import ColumnRules, SchemaMode
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from txlog.catalogs.base import TableCatalog, TablePlace
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
@@ -91,7 +93,7 @@ def write(
     credential_provider: Callable[[], object] | None = None,
     hooks: CommitHooks | None = None,
     on_progress: OnProgress | None = None,
-    time_zone: str = UTC,
+    time_zone: str | ZoneInfo = UTC,
 ) -> WriteResult:
     """Write ``data`` to the Delta table at ``uri``. If there is no table, this creates it with the first rows.
 
@@ -262,7 +264,7 @@ class Table(Readable, metaclass=Hinted):
         hooks: CommitHooks | None = None,
         user_metadata: str | None = None,
         key_cache_size: int | None = None,
-        time_zone: str = UTC,
+        time_zone: str | ZoneInfo = UTC,
     ) -> Table:
         """Create an empty table as version 0.
 
@@ -323,7 +325,7 @@ class Table(Readable, metaclass=Hinted):
         hooks: CommitHooks | None = None,
         key_cache_size: int | None = None,
         workers: GivenWorkers | None = None,
-        time_zone: str = UTC,
+        time_zone: str | ZoneInfo = UTC,
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
@@ -2170,7 +2172,7 @@ def _open_table(
     hooks: CommitHooks | None = None,
     key_cache_size: int | None = None,
     workers: GivenWorkers | None = None,
-    time_zone: str = UTC,
+    time_zone: str | ZoneInfo = UTC,
 ) -> OpenTable:
     if type(uri) is str and foreign_scheme(uri) is None:
         store = open_store(uri, storage_options, credential_provider)

@@ -38,6 +38,8 @@ from txlog.util.parallel import begin, new_lock
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from txlog.commit.committer import Committer
     from txlog.commit.number_ranges import NumberRanges
     from txlog.log.exactly_once import AlreadyCommitted
@@ -66,7 +68,7 @@ class OpenTable:
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Callable[[], object] | None = None,
         workers: GivenWorkers | None = None,
-        time_zone: str = UTC,
+        time_zone: str | ZoneInfo = UTC,
     ) -> None:
         self.store = store
         self.storage_options = storage_options
@@ -472,7 +474,7 @@ class LastRead:
             return version in self._own
 
 
-def _checked(time_zone: str) -> str:
+def _checked(time_zone: str | ZoneInfo) -> str:
     from txlog.util.time_zones import zone_name
 
     return zone_name(time_zone)

@@ -29,6 +29,8 @@ from txlog.util.extras import how_to_install
 from txlog.util.time_zones import zone_name
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from txlog.result import WriteResult
     from txlog.statements.duckdb_query import Duckdb
     from txlog.tasks.operations.merge_clauses import MergeOptions
@@ -123,7 +125,7 @@ class Engine(Protocol):
 class LocalEngine:
     """This process, with duckdb for queries. Commands work on ``workers``, if there are any."""
 
-    def __init__(self, workers: GivenWorkers | None = None, time_zone: str = UTC) -> None:
+    def __init__(self, workers: GivenWorkers | None = None, time_zone: str | ZoneInfo = UTC) -> None:
         self.workers = workers
         self.time_zone = zone_name(time_zone)
         self._duckdb: Duckdb | None = None

@@ -17,6 +17,8 @@ from txlog.util.api_hints import explains_call
 from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from txlog.statements.engine import Engine
     from txlog.workers.given import GivenWorkers
 
@@ -31,7 +33,7 @@ def sql(
     *,
     storage_options: Mapping[str, str] | None = None,
     workers: GivenWorkers | None = None,
-    time_zone: str = UTC,
+    time_zone: str | ZoneInfo = UTC,
 ) -> Any:
     """Run SQL: one statement, or several with a semicolon after each. docs/sql.md lists the statements.
 
