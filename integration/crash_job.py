@@ -25,7 +25,7 @@ from rows import assert_sound, counted, read_by_deltalake
 from steps import go_on, note_steps, stop
 
 import txlog
-from txlog.util import ambient
+from txlog.core.util import ambient
 from txlog.writer import task_writer
 
 __all__ = [

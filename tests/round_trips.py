@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from txlog.core.util import ambient
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
 
 __all__ = ["RoundTrips"]
 

@@ -13,13 +13,13 @@ import pytest
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.upkeep.version_checksum import write_checksum
-from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ROW = pa.table({"id": [1]})

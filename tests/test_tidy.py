@@ -63,7 +63,7 @@ def test_no_file_names_a_path_of_one_machine() -> None:
 
 
 def test_the_library_starts_no_thread_pool_that_refuses_work_as_the_interpreter_ends() -> None:
-    """`txlog.util.parallel` has one that does not."""
+    """`txlog.core.util.parallel` has one that does not."""
     library = [path for path in LIBRARY if "testing" not in path.parts]
     assert not [hit for path in library for hit in _hits(re.compile(r"\bimport\b.*\bThreadPoolExecutor\b"), path)]
 
@@ -127,7 +127,7 @@ def test_the_command_line_starts_without_the_parser_of_sql_and_without_pandas() 
 
 
 def test_functions_import_modules_of_the_library_which_import_the_other_packages() -> None:
-    """So that a signal handler cannot break off the import of another package (`txlog.util.whole_import`).
+    """So that a signal handler cannot break off the import of another package (`txlog.core.util.whole_import`).
 
     The standard library's modules heal: they are imported again, apart from some packages. An interrupted command ends.
     """

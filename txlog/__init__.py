@@ -18,7 +18,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from txlog.util.whole_import import install as _install_whole_imports
+from txlog.core.util.whole_import import install as _install_whole_imports
 
 __version__ = "0.1.0"
 
@@ -97,7 +97,7 @@ _OF_OTHERS = (
     "spark",
     "write_deltalake",
 )
-"""Names that users of other libraries try; `txlog.util.api_hints` has the txlog name for each."""
+"""Names that users of other libraries try; `txlog.core.util.api_hints` has the txlog name for each."""
 
 __all__ = [
     "AccessError",
@@ -140,7 +140,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _OF_OTHERS:
-        from txlog.util.api_hints import no_attribute
+        from txlog.core.util.api_hints import no_attribute
 
         raise no_attribute(sys.modules[__name__], name, None)
     if name not in __all__:

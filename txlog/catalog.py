@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.catalogs.open import made_at_name, open_catalog, resolved
+from txlog.core.util.api_hints import Hinted, explains_calls, explains_names
+from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.table import Table, WriteMode, write
-from txlog.util.api_hints import Hinted, explains_calls, explains_names
-from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

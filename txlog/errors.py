@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from txlog.util.wording import in_python, is_worded, spelled, words_in
+from txlog.core.util.wording import in_python, is_worded, spelled, words_in
 
 __all__ = [
     "AccessError",
@@ -59,7 +59,7 @@ class TxlogError(Exception):
 
     Args:
         message: What happened, why, and what to do next, without the location. It may contain words that each interface
-            spells differently (`txlog.util.wording`).
+            spells differently (`txlog.core.util.wording`).
         table: The URI of the table, or the name under which a catalog has it, if known.
         version: The table version, if known.
         path: The file that the error is about, if known.

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from txlog.catalogs.open import require_no_token
     from txlog.commands.upsert.row_changes import Engine, RowChanges
     from txlog.commit.open_table import OpenTable
+    from txlog.core.util.background import Background
+    from txlog.core.util.points import Point
     from txlog.log.state import TableState
     from txlog.maintenance.tombstone_files import TombstoneUpkeep
     from txlog.protocol.properties import PropertyRule
     from txlog.upkeep.post_commit import FollowsCommits, MakesFollower
-    from txlog.util.background import Background
-    from txlog.util.points import Point
     from txlog.writer.row_changes import Changelog, ChangeWriter, SinkModeOf
 
 _HOME = {
-    "Background": "txlog.util.background",
+    "Background": "txlog.core.util.background",
     "CatalogScheme": "txlog.catalogs.base",
     "ChangeWriter": "txlog.writer.row_changes",
     "Changelog": "txlog.writer.row_changes",
@@ -37,7 +37,7 @@ _HOME = {
     "MakesFollower": "txlog.upkeep.post_commit",
     "OpenTable": "txlog.commit.open_table",
     "OpensCatalog": "txlog.catalogs.base",
-    "Point": "txlog.util.points",
+    "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.protocol.properties",
     "RowChanges": "txlog.commands.upsert.row_changes",
     "SinkModeOf": "txlog.writer.row_changes",

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
 from txlog.errors import ConflictError
 from txlog.result import WriteResult
-from txlog.util import ambient
-from txlog.util.logs import logger
 
 __all__ = ["CommitHooks", "LostRace", "Step", "call", "timed"]
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from txlog.arrow.arrays import numbers_of
+from txlog.core.util import ambient
+from txlog.core.util.api_hints import explains_calls, no_attribute
+from txlog.core.util.arguments import whole_number
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.whole_import import import_whole
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow, type_name
 from txlog.result import counted
-from txlog.util import ambient
-from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import whole_number
-from txlog.util.lazy import cached_property
-from txlog.util.whole_import import import_whole
 
 if TYPE_CHECKING:
     import pandas as pd

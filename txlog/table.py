@@ -16,16 +16,16 @@ import pyarrow as pa
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
+from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import in_write, spelled
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
 from txlog.store.open import foreign_scheme, open_store
-from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
-from txlog.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
-from txlog.util.lazy import cached_property
-from txlog.util.logs import logger
-from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import ColumnRules, SchemaMode
 

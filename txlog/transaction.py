@@ -18,6 +18,9 @@ from txlog.commands.transaction_history import history_metrics, history_operatio
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import check_removable, plan_for_rows
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.api_hints import explains_calls, explains_names
+from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
@@ -25,9 +28,6 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.file_columns import add_files_of, live_rows
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
-from txlog.util import ambient
-from txlog.util.api_hints import explains_calls, explains_names
-from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.writer.commit_options import CommitOptions, check_app_id
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task

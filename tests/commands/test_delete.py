@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.util import ambient
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
 from txlog.protocol.actions import AddFile
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.util import ambient
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

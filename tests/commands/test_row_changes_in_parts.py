@@ -30,6 +30,7 @@ from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.parts import TasksInParts, change_in_parts
 from txlog.commands.row_change.target import Extent
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import pack, unpack
 from txlog.protocol.file_columns import add_files_of
@@ -58,7 +59,6 @@ from txlog.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
 from txlog.tasks.task_table import TaskTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 from txlog.verify.verify import verify_table
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.write_plan import TaskIdentity

@@ -16,11 +16,11 @@ import txlog
 from tests.packages import hide
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.protocol.actions import AddFile
 from txlog.protocol.file_columns import add_files_of
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string())])
 KEPT = {

@@ -17,6 +17,7 @@ import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -30,7 +31,6 @@ from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.table import Table
-from txlog.util import ambient
 from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})

@@ -21,6 +21,7 @@ from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import ConflictError, ConflictReason
 from txlog.log.conflicts import AlreadyCommitted, Conflict, decide
 from txlog.log.proposal import Proposal, ReadSet
@@ -35,7 +36,6 @@ from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction
-from txlog.util import ambient
 from txlog.writer.commit_options import CommitOptions
 
 # Row: the operation that is judged. Column: the commit that came first. A cell is the outcome under Serializable and

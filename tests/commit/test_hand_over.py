@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from txlog.commit.joining import JoiningCommitter, _Append, _Joined
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
 from txlog.log import handed_over
 from txlog.log.proposal import Isolation
@@ -31,7 +32,6 @@ from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 
 Step = Callable[..., Any]
 LATEST_S = 60.0

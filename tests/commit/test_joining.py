@@ -18,6 +18,7 @@ import pytest
 
 from txlog.commit.joining import JoiningCommitter
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import (
     CommitStateUnknownError,
     ConcurrentTransactionError,
@@ -37,7 +38,6 @@ from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 
 OTHERS = 5
 LATEST_S = 60.0

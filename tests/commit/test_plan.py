@@ -15,6 +15,7 @@ from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import commit_definition, with_properties
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -32,7 +33,6 @@ from txlog.protocol.log_names import commit_name
 from txlog.result import WriteMetrics
 from txlog.store.base import PutOutcome
 from txlog.store.commit_queue import Turn
-from txlog.util import ambient
 from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})

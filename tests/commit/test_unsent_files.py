@@ -14,12 +14,12 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.store.base import PutOutcome, refused
 from txlog.store.local import LocalFileStore, LocalLogStore
 from txlog.store.versions import Attempt
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 
 ROWS = pa.table({"id": pa.array([7], pa.int64())})

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from txlog.commit.waiting_line import Place, WaitingLine
+from txlog.core.util import ambient
 from txlog.errors import StorageError
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore
-from txlog.util import ambient
 
 
 class Scripted(ambient.Ambient):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 import txlog
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
@@ -27,7 +28,6 @@ from txlog.store.base import LogStore, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

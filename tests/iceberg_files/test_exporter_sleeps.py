@@ -9,6 +9,7 @@ import pytest
 
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.protocol.log_names import commit_name
@@ -16,7 +17,6 @@ from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.util import ambient
 
 HOUR_MS = 3_600_000
 

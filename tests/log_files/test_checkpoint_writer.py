@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.log.checkpoint import columns as checkpoint_columns
 from txlog.log.checkpoint import v2 as checkpoint_v2
@@ -32,7 +33,6 @@ from txlog.testing.faults import FaultyLogStore, StoreCall
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.stopped_clock import StoppedClock
 from txlog.upkeep.log_clean_up import clean_up_log
-from txlog.util import ambient
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},{"name":"p","type":"string","nullable":true,"metadata":{}}]}'  # noqa: E501
 V2_PROTOCOL = {

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlog.arrow.small_pages import small_pages
+from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.expressions.conditions import bind_predicate
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
@@ -24,7 +25,6 @@ from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_nam
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 
 SCHEMA = (
     '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'

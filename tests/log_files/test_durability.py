@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.util import ambient
 from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import local_table_store
-from txlog.util import ambient
 
 PARTITIONED = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
 ROW = pa.table({"id": pa.array([1], pa.int64())})

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.result.maintenance import VacuumResult
 from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
-from txlog.util import ambient
 
 
 class Later(ambient.Ambient):

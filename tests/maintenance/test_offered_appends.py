@@ -8,6 +8,7 @@ import pytest
 from tests.offered import append
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import UnsupportedFeatureError
 from txlog.log.intents import Intent, intent_name
 from txlog.maintenance.offered_appends import LEFT_BEHIND_MS, delete_dead_offers, offered_paths
@@ -16,7 +17,6 @@ from txlog.store.base import OBJECT_STORE
 from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 DAY_MS = 24 * 3600 * 1000

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.maintenance import vacuum as vacuum_module
 from txlog.maintenance import vacuum_candidates
 from txlog.maintenance.last_vacuum import read_last_vacuum
@@ -32,7 +33,6 @@ from txlog.tasks.list_files import Folders
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.util import ambient
 
 DAY_S = 86_400
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from txlog.core.util import ambient
 from txlog.errors import NotFoundError
 from txlog.protocol.schema import from_arrow
 from txlog.reading.read_ahead import BYTES_AT_ONCE, TASKS_AT_ONCE, read_ahead
@@ -23,7 +24,6 @@ from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.util import ambient
 
 SCHEMA = from_arrow(pa.schema([("n", pa.int64())]))
 SELECTION = Selection("memory://t", 1, SCHEMA.fields, None, SCHEMA)

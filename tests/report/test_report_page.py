@@ -16,8 +16,8 @@ import pytest
 
 import txlog
 from tests.bucket import Bucket
+from txlog.core.util.html import Markup, element
 from txlog.report.page import _short
-from txlog.util.html import Markup, element
 
 HOSTILE = "\"'></td></title></style><script src=//x>alert(1)</script><img onerror=x>&lt;\u202e\x07"
 HARMLESS = "a" * len(HOSTILE)

@@ -29,6 +29,7 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit import attempt, open_table, resolve
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.commit.outcome import raise_conflict
+from txlog.core.util import ambient
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log import clean_up, conflicts, in_commit_timestamps
 from txlog.log.conflicts import Conflict, Rebase, decide
@@ -45,7 +46,6 @@ from txlog.sink.staging import Staging
 from txlog.store.base import PutOutcome
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.upkeep import log_clean_up
-from txlog.util import ambient
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

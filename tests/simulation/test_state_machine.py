@@ -26,11 +26,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction
-from txlog.util import ambient
 from txlog.verify.verify import verify_table
 
 MS_PER_HOUR = 3_600_000

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.util import ambient
 from txlog.protocol.log_names import commit_name
 from txlog.store import commit_queue
 from txlog.store.commit_queue import LocalCommitQueue, MachineCommitQueue, Turn
-from txlog.util import ambient
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 

@@ -10,8 +10,8 @@ import pytest
 from small_table import rows_of
 
 import txlog
+from txlog.core.util.api_hints import ELSEWHERE
 from txlog.table import Table
-from txlog.util.api_hints import ELSEWHERE
 
 ADVICE = [
     "Table.exists(uri)",

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.util import ambient
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
@@ -23,7 +24,6 @@ from txlog.result.maintenance import LogCleanUp
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_clean_up import clean_up_log
-from txlog.util import ambient
 
 DAY_MS = 86_400_000
 NOW_MS = 20_000 * DAY_MS + 5

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.packages import hide, install
+from txlog.core.util.points import Point
 from txlog.errors import UnsupportedFeatureError
-from txlog.util.points import Point
 
 POINT: Point[str] = Point("txlog.test_shapes", "a shape")
 
@@ -95,7 +95,7 @@ found = metadata.MetadataPathFinder.find_distributions
 def without(context=metadata.DistributionFinder.Context()):
     return [each for each in found(context) if each.metadata["Name"] != "txlog-delta"]
 metadata.MetadataPathFinder.find_distributions = staticmethod(without)
-from txlog.util.points import Point
+from txlog.core.util.points import Point
 try:
     Point("txlog.catalogs", "a catalog").load("glue")
 except Exception as error:
@@ -110,7 +110,7 @@ def test_commands_on_a_plain_table_never_ask_what_is_installed(tmp_path: Path) -
     code = f"""
 import pyarrow as pa
 import txlog
-from txlog.util import points
+from txlog.core.util import points
 def asked():
     raise AssertionError("a plain table asked what is installed")
 points._read = asked

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.util.scalars import plain
 from txlog.errors import InvalidInputError
 from txlog.table import Table
-from txlog.util.scalars import plain
 
 MOMENT = dt.datetime(2026, 11, 20, 8, 15, 0, 123456)
 ZONED = MOMENT.replace(tzinfo=ZoneInfo("Europe/Berlin"))

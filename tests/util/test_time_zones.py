@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import txlog
+from txlog.core.util import time_zones
+from txlog.core.util.time_zones import clock_times, instant, instants, offset_of, zone_name
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.util import time_zones
-from txlog.util.time_zones import clock_times, instant, instants, offset_of, zone_name
 
 EPOCH = datetime.datetime(1970, 1, 1)
 US = datetime.timedelta(microseconds=1)

@@ -17,13 +17,13 @@ from tests.library import modules, tree
 from txlog.cli.app import app
 from txlog.cli.wording import OPTIONS as COMMAND_OPTIONS
 from txlog.cli.wording import in_commands
+from txlog.core.util.arguments import invalid
+from txlog.core.util.wording import Door, advice, argument, batch, call, in_python, in_write, setting, spelled, words_in
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.options import KNOWN
 from txlog.spark.wording import OPTIONS as SPARK_OPTIONS
 from txlog.spark.wording import in_spark
 from txlog.statements.wording import in_sql
-from txlog.util.arguments import invalid
-from txlog.util.wording import Door, advice, argument, batch, call, in_python, in_write, setting, spelled, words_in
 
 MARKS = re.compile("[\ufdd0\ufdd1]")
 IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be given

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.util import ambient
 from txlog.tasks.task_table import TaskTable
-from txlog.util import ambient
 from txlog.workers.threads import ThreadWorkers
 
 

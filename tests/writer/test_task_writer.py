@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.actions import Metadata
 from txlog.protocol.partition_values import decode
@@ -38,7 +39,6 @@ from txlog.protocol.schema import (
     to_arrow,
 )
 from txlog.testing.memory_store import MemoryFileStore, MemoryOutputFile
-from txlog.util import ambient
 from txlog.writer import partition_writer, task_writer
 from txlog.writer.committable import PendingFile
 from txlog.writer.task_writer import TaskWriter

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts, name_text
+from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,
@@ -30,7 +31,6 @@ from txlog.protocol.schema import backquoted
 from txlog.store import disk
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
 
 __all__ = ["FolderCatalog", "delete_table_files"]
 

@@ -48,7 +48,7 @@ from txlog.cli.options import (
 )
 from txlog.cli.usage import CommandGroup
 from txlog.cli.wording import of_environment
-from txlog.util.arguments import UTC
+from txlog.core.util.arguments import UTC
 
 __all__ = ["app"]
 

@@ -33,10 +33,10 @@ from rich.segment import Segment
 from rich.text import Text
 
 from txlog.cli.wording import in_commands
+from txlog.core.util.logs import logger
+from txlog.core.util.values import public_fields
+from txlog.core.util.wording import spelled
 from txlog.errors import TxlogError
-from txlog.util.logs import logger
-from txlog.util.values import public_fields
-from txlog.util.wording import spelled
 
 __all__ = ["FAILED", "NOT_PRINTED", "Output", "error_to_json"]
 

@@ -15,8 +15,8 @@ import txlog
 from txlog.cli.console import FAILED, Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, size
+from txlog.core.util import ambient
 from txlog.result.maintenance import MaintenanceResult
-from txlog.util import ambient
 
 __all__ = ["maintain"]
 

@@ -25,11 +25,11 @@ from txlog.cli.console import Output
 from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs, time_zone
 from txlog.cli.values import plain
+from txlog.core.util.values import public_fields
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import backquoted
 from txlog.result import counted
-from txlog.util.values import public_fields
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

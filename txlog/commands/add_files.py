@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from txlog.commands.taken_over_files import refuse_unread_rules
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
@@ -18,7 +19,6 @@ from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.tasks.existing_files import ExistingFile, ReadExisting, naming
 from txlog.tasks.list_files import Folders, listed
-from txlog.util.arguments import invalid
 from txlog.workers.base import shares
 from txlog.workers.given import GivenWorkers
 from txlog.writer.write_plan import has_random_name

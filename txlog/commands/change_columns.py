@@ -18,6 +18,9 @@ from txlog.commands.change_definition import history_column, history_name
 from txlog.commands.checked_definition import DefinitionChange
 from txlog.commands.column_references import ColumnReferences, references_to, with_new_name, without_column
 from txlog.commands.table_definition import Definition, check_retyped, redefined
+from txlog.core.util.arguments import UTC, check_text, invalid
+from txlog.core.util.lazy import pattern
+from txlog.core.util.wording import argument, call
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
@@ -29,9 +32,6 @@ from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns
 from txlog.protocol.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
 from txlog.protocol.upgrade_note import readers_note
-from txlog.util.arguments import UTC, check_text, invalid
-from txlog.util.lazy import pattern
-from txlog.util.wording import argument, call
 from txlog.writer.constraints import Constraint
 from txlog.writer.generated_columns import check_computed_columns
 

@@ -12,6 +12,7 @@ from typing import Any
 from txlog.commands.checked_definition import DefinitionChange, MakeChange, commit_change
 from txlog.commands.table_definition import check_added_columns, with_columns, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import names_in
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
@@ -19,7 +20,6 @@ from txlog.protocol.properties import SYMLINK_MANIFESTS, ColumnPath, validate
 from txlog.protocol.schema import Field, type_to_json
 from txlog.protocol.schema_input import from_any
 from txlog.result import WriteResult
-from txlog.util.arguments import names_in
 from txlog.workers.given import GivenWorkers
 
 __all__ = [

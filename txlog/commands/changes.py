@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from txlog.commands.follower import Feed, Follower, bind_to_feed
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import invalid, whole_number
+from txlog.core.util.parallel import begin
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
@@ -26,9 +29,6 @@ from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field, Struct, fold_name
 from txlog.reading.change_rows import ChangeReader
 from txlog.reading.scan_plan import select
-from txlog.util.arguments import invalid, whole_number
-from txlog.util.parallel import begin
-from txlog.util.wording import argument
 
 __all__ = ["Span", "read_changes"]
 

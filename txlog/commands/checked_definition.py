@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.commands.table_definition import Definition, commit_definition, define
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -23,7 +24,6 @@ from txlog.log.state import TableState
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation
-from txlog.util import ambient
 from txlog.workers.given import GivenWorkers
 from txlog.writer.constraints import Constraint
 

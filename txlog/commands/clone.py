@@ -22,6 +22,9 @@ from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_tracking import give_row_ids
 from txlog.commands.table_definition import Definition, cloned, define
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.wording import setting
 from txlog.errors import (
     InvalidInputError,
     MetadataChangedError,
@@ -41,9 +44,6 @@ from txlog.protocol.paths import canonical_path, is_hidden, uri_of
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
-from txlog.util import ambient
-from txlog.util.arguments import invalid, one_of
-from txlog.util.wording import setting
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers
 from txlog.writer.unsent_files import UnsentFiles

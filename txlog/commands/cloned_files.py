@@ -13,12 +13,12 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from txlog.core.util.lazy import cached_property, pattern
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.deletion_vector_bytes import descriptor_in, vector_file_name
 from txlog.protocol.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
 from txlog.tasks.copy_files import FileCopy
-from txlog.util.lazy import cached_property, pattern
 
 __all__ = ["Copies", "Referring"]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -18,8 +20,6 @@ from txlog.protocol.features import upgraded_for
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import path_text
 from txlog.result import WriteResult
-from txlog.util import ambient
-from txlog.util.wording import argument
 
 __all__ = ["cluster_by"]
 

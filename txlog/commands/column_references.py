@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.tree import columns_of
@@ -31,7 +32,6 @@ from txlog.protocol.properties import (
     path_text,
 )
 from txlog.protocol.schema import Struct, fold_name
-from txlog.util.arguments import UTC
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
 

@@ -20,6 +20,8 @@ from txlog.commands.footers import footer_facts
 from txlog.commands.places import files_in
 from txlog.commands.table_definition import Definition, definition_builder, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
 from txlog.iceberg_files.foreign_files import has_iceberg_metadata
 from txlog.log.proposal import Isolation
@@ -32,8 +34,6 @@ from txlog.protocol.schema import Struct, leaf_paths
 from txlog.result.maintenance import ConvertResult
 from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
-from txlog.util import ambient
-from txlog.util.wording import argument
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers
 from txlog.writer.constraints import check_same_conditions

@@ -25,6 +25,11 @@ from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import setting
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -40,11 +45,6 @@ from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.arguments import invalid, one_of
-from txlog.util.lazy import cached_property
-from txlog.util.logs import logger
-from txlog.util.wording import setting
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from txlog.commands.follower import Follower
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import invalid, one_of, whole_number
 from txlog.errors import NotFoundError, TxlogError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Predicate
 from txlog.log.stream_offsets import StreamOffset, file_ranges
 from txlog.reading.scan_plan import select
 from txlog.reading.scan_task import ScanTask, TaskReader
-from txlog.util import ambient
-from txlog.util.arguments import invalid, one_of, whole_number
 
 __all__ = ["CommittedBatch", "OnChange", "follow_table"]
 

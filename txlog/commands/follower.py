@@ -18,6 +18,9 @@ import pyarrow as pa
 from txlog.arrow.arrays import flags_of, numbers_of
 from txlog.arrow.compute import pc
 from txlog.arrow.taken import taken_column, taken_rows
+from txlog.core.util import ambient
+from txlog.core.util.parallel import parallel_map
+from txlog.core.util.wording import advice, call, setting
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Predicate
@@ -37,9 +40,6 @@ from txlog.reading.change_rows import ChangeTask, VersionChanges
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import ScanTask, Selection
 from txlog.skipping.many_files import prune_files
-from txlog.util import ambient
-from txlog.util.parallel import parallel_map
-from txlog.util.wording import advice, call, setting
 
 __all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]
 

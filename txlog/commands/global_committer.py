@@ -22,6 +22,8 @@ from txlog.commands.replaced import Replaced, write_parameters
 from txlog.commands.write_planning import on_newer_definition, with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
 from txlog.errors import (
     ConflictError,
     ConflictReason,
@@ -41,8 +43,6 @@ from txlog.protocol.column_mapping import physical_path, physical_schema
 from txlog.protocol.features import check_can_write
 from txlog.protocol.schema import Struct
 from txlog.result import WriteMetrics, WriteResult
-from txlog.util import ambient
-from txlog.util.logs import logger
 from txlog.writer.committable import Committable, validate_committables
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import WriteJob

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from txlog.commands.operation_text import bytes_written, described, files_changed, rows_changed
+from txlog.core.util.html import html_table
 from txlog.result import counted, utc_text
-from txlog.util.html import html_table
 
 __all__ = ["HISTORY_COLUMNS", "History", "history_row"]
 

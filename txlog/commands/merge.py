@@ -16,6 +16,7 @@ from txlog.commands.row_change.run import replayed, run_prepared, state_to_chang
 from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.properties import column_paths
@@ -26,7 +27,6 @@ from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import read_merge_source
-from txlog.util import ambient
 from txlog.writer.input import DataStream, open_data
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from txlog.core.util.api_hints import explains_calls, no_attribute
+from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
-from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import invalid
 
 __all__ = ["MergeBuilder"]
 

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import setting
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
@@ -28,9 +31,6 @@ from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
 from txlog.tasks.change_files import ChangeFileWriter
 from txlog.tasks.check_files import IsGone
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.wording import setting
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers
 from txlog.writer.unsent_files import UnsentFiles

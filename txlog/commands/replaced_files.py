@@ -135,8 +135,8 @@ class RowsReplacement:
     ) -> None:
         from txlog.commands.row_change.here import change_here
         from txlog.commands.row_change.options import RowOptions, uses_vectors
+        from txlog.core.util import ambient
         from txlog.tasks.operations.delete import Condition, DeleteRows
-        from txlog.util import ambient
 
         self._open_table, self._definition = open_table, definition
         self._bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)

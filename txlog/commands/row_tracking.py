@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.table_definition import with_properties
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -29,8 +31,6 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.statistics_read import num_records
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
-from txlog.util import ambient
-from txlog.util.logs import logger
 
 __all__ = ["give_row_ids", "take_row_ids", "turns_row_tracking_on"]
 

@@ -16,6 +16,9 @@ from msgspec.structs import replace
 from txlog.commands.upsert.row_changes import check_definition as check_merging
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
+from txlog.core.util import ambient
+from txlog.core.util.arguments import names_in
+from txlog.core.util.wording import argument, call, in_python, setting, spelled
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
 from txlog.log.definition_changes import is_same_definition
 from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
@@ -86,9 +89,6 @@ from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, c
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY, retyped, wider_types
 from txlog.result import WriteResult
-from txlog.util import ambient
-from txlog.util.arguments import names_in
-from txlog.util.wording import argument, call, in_python, setting, spelled
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.parquet_settings import check_columns

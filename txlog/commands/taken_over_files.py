@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import invalid, whole_number
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -28,7 +29,6 @@ from txlog.protocol.statistics import statistics_problem
 from txlog.protocol.statistics_read import num_records
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
-from txlog.util.arguments import invalid, whole_number
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
 from txlog.writer.text_limits import limits_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import force_setattr
 
+from txlog.core.util.arguments import invalid, one_of, whole_number
+from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import invalid, one_of, whole_number
-from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.writer.write_intent import ColumnRules, RowMode, SchemaMode
 

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.wording import argument, call
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -27,8 +29,6 @@ from txlog.protocol.actions import Metadata
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import means_same, stored, validate
 from txlog.protocol.schema import Struct, fold_name, from_arrow
-from txlog.util import ambient
-from txlog.util.wording import argument, call
 from txlog.writer.conform import completer_for, fitting_stream
 from txlog.writer.input import DataStream
 from txlog.writer.write_intent import IntentKind, WriteIntent

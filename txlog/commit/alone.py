@@ -26,6 +26,9 @@ from msgspec.structs import replace
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
 from txlog.commit.plan import Plan, Reexecution
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -48,9 +51,6 @@ from txlog.store.base import PutOutcome, last_answer
 from txlog.store.commit_queue import Turn
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt
-from txlog.util import ambient
-from txlog.util.lazy import cached_property
-from txlog.util.logs import logger
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:

@@ -17,6 +17,9 @@ import pyarrow as pa
 from txlog.commit.number_ranges import NumberRange
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.values import repr_without
 from txlog.errors import ConflictReason, InvalidInputError, MetadataChangedError, ProtocolChangedError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -26,9 +29,6 @@ from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, identity_co
 from txlog.result import WriteMetrics
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.lazy import cached_property
-from txlog.util.values import repr_without
 
 __all__ = ["TableNumbers", "numbers_of"]
 

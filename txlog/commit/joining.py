@@ -39,6 +39,9 @@ from msgspec.structs import replace
 from txlog.commit.alone import CommitRun, LoneCommitter
 from txlog.commit.outcome import CommitOutcome, unknown_outcome
 from txlog.commit.plan import Plan
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -50,9 +53,6 @@ from txlog.errors import (
 from txlog.log.joined import Joining, fits, may_join
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import NamedTuple
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.parallel import begin
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
-from txlog.util.parallel import begin
 
 __all__ = ["KEPT_MAX", "KeptOpen"]
 

@@ -21,15 +21,15 @@ from typing import TypeAlias
 
 from txlog.commit.read_versions import ReadVersions
 from txlog.commit.waiting_line import STALL_S, WaitingLine, txn_id_of
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import begin, parallel_map
 from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.log.gathering import Standing, joined_with, standing
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.store.base import WAITING, ObjectMeta
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import begin, parallel_map
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["Offer"]

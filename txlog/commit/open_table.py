@@ -17,6 +17,10 @@ from txlog import __version__
 from txlog.commit.alone import LoneCommitter
 from txlog.commit.joining import JoiningCommitter
 from txlog.commit.plan import Plan
+from txlog.core.util.arguments import UTC, invalid, whole_number
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import begin, new_lock
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call, timed
 from txlog.log.definition_changes import keeps_write_rules
@@ -31,10 +35,6 @@ from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
-from txlog.util.arguments import UTC, invalid, whole_number
-from txlog.util.lazy import cached_property
-from txlog.util.logs import logger
-from txlog.util.parallel import begin, new_lock
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
@@ -475,7 +475,7 @@ class LastRead:
 
 
 def _checked(time_zone: str | ZoneInfo) -> str:
-    from txlog.util.time_zones import zone_name
+    from txlog.core.util.time_zones import zone_name
 
     return zone_name(time_zone)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from txlog.core.util.parallel import new_lock
 from txlog.errors import NotFoundError
 from txlog.log.fences import fenced_off
 from txlog.log.gathering import Known
@@ -18,7 +19,6 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.properties import DAY_MS
-from txlog.util.parallel import new_lock
 
 __all__ = ["ReadVersions"]
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 
 from txlog import __version__
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import check_text, whole_number
 from txlog.errors import (
     CommitStateUnknownError,
     ConflictError,
@@ -29,8 +31,6 @@ from txlog.log.proposal import commit_bytes
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.store.versions import Attempt
-from txlog.util import ambient
-from txlog.util.arguments import check_text, whole_number
 
 __all__ = ["resolve", "resolve_creation"]
 

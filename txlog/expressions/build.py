@@ -14,6 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core.util.arguments import described
+from txlog.core.util.scalars import plain
+from txlog.core.util.time_zones import offset_of
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import (
@@ -62,9 +65,6 @@ from txlog.protocol.schema import (
     Struct,
     type_name,
 )
-from txlog.util.arguments import described
-from txlog.util.scalars import plain
-from txlog.util.time_zones import offset_of
 
 __all__ = [
     "arithmetic",

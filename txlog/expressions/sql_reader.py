@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 from sqlglot import exp
 
+from txlog.core.util.arguments import UTC
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import (
     arithmetic,
@@ -59,8 +61,6 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
-from txlog.util.arguments import UTC
-from txlog.util.wording import argument
 
 __all__ = ["Reader", "Scope", "line_and_column"]
 

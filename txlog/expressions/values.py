@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from txlog.core.util.arguments import UTC
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import DataType
-from txlog.util.arguments import UTC
 
 __all__ = [
     "INTEGER_ENDS",
@@ -293,7 +293,7 @@ def _microseconds(value: Any, zone: str | None) -> int:
         raise ValueError("a timestamp column needs a timestamp, such as '2026-11-20 08:15:00'")
     if zone is None or zone == UTC or not is_in_zone:
         return found
-    from txlog.util.time_zones import instant
+    from txlog.core.util.time_zones import instant
 
     return instant(found, zone, starts_days=not isinstance(value, datetime.datetime))
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.util.arguments import UTC
-from txlog.util.time_zones import clock_times, instants
+from txlog.core.util.arguments import UTC
+from txlog.core.util.time_zones import clock_times, instants
 
 __all__ = ["UTC", "as_clock", "as_instant", "current_zone", "read_in"]
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from txlog.core.util.lazy import cached_property
 from txlog.errors import IcebergExportError
 from txlog.iceberg.avro import (
     NULL,
@@ -32,7 +33,6 @@ from txlog.iceberg.definition import Definition, PartitionField
 from txlog.iceberg.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.names import NewFile, content_name
 from txlog.iceberg.values import avro_type
-from txlog.util.lazy import cached_property
 
 __all__ = [
     "ADDED",

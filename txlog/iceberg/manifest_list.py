@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from txlog.core.util.lazy import cached_property
 from txlog.errors import IcebergExportError
 from txlog.iceberg.avro import (
     NULL,
@@ -23,7 +24,6 @@ from txlog.iceberg.avro import (
     reader_of,
     write_container,
 )
-from txlog.util.lazy import cached_property
 
 __all__ = ["ManifestFile", "PartitionSummary", "read_manifest_list", "write_manifest_list"]
 

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import orjson
 
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.values import repr_without
 from txlog.errors import IcebergExportError
 from txlog.iceberg.definition import NAME_MAPPING, TABLE_PROPERTIES, Definition
 from txlog.iceberg.dropped_columns import hidden_columns, with_columns
@@ -21,8 +23,6 @@ from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import Metadata
-from txlog.util.lazy import cached_property
-from txlog.util.values import repr_without
 
 __all__ = [
     "DELTA_VERSION",

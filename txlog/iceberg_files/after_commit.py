@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from txlog.core.util.background import Background
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock
 from txlog.iceberg.properties import catalog_entry, format_name
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.util.background import Background
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from txlog.iceberg_files.exporter import IcebergExporter

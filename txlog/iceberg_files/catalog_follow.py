@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+from txlog.core.util import ambient
+from txlog.core.util.parallel import new_lock
 from txlog.errors import StorageError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg_files.catalog import import_client, move_entry
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.util import ambient
-from txlog.util.parallel import new_lock
 
 __all__ = ["follow"]
 

@@ -12,6 +12,9 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock, parallel_map
 from txlog.errors import (
     CorruptLogError,
     IcebergExportError,
@@ -45,9 +48,6 @@ from txlog.protocol.commit_file import Commit
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.result.audits import IcebergExport
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock, parallel_map
 
 __all__ = ["IcebergExport", "IcebergExporter", "IcebergLag", "place_of"]
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from txlog.arrow.old_calendar import old_calendar
 from txlog.arrow.parquet_rows import row_count
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
@@ -22,7 +23,6 @@ from txlog.protocol.column_mapping import PARQUET_FIELD_ID, file_ids
 from txlog.protocol.statistics import file_leaves
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.store.table_store import TableStore
-from txlog.util.parallel import parallel_map
 
 __all__ = ["check_calendar", "check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]
 

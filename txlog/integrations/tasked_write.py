@@ -14,6 +14,7 @@ import msgspec
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commands.write_planning import plan_write
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.protocol.identity import without_counted
 from txlog.protocol.schema import to_arrow
@@ -22,7 +23,6 @@ from txlog.sink.sink import Sink
 from txlog.sink.sink_task import SinkTask
 from txlog.table import Table
 from txlog.tasks.task_table import TaskStore
-from txlog.util.wording import argument
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.committable import Committable
 from txlog.writer.row_changes import Changelog, changelog_of

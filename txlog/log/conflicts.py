@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from txlog.core.util.wording import in_python, spelled
 from txlog.errors import ConflictReason
 from txlog.log.definition_changes import is_same_definition, keeps_write_rules
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
@@ -33,7 +34,6 @@ from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.paths import canonical_path
-from txlog.util.wording import in_python, spelled
 
 if TYPE_CHECKING:
     from txlog.log.state import TableState

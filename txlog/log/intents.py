@@ -27,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.joined import MEMBERS_MAX, may_join
 from txlog.log.proposal import Isolation, Proposal, ReadSet
@@ -34,7 +35,6 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import Action, AddFile, SetTransaction, action_from_json, action_to_json
 from txlog.protocol.paths import canonical_path, resolve_data_path
 from txlog.protocol.wire import read_long, read_plain_map, read_size, read_text
-from txlog.util.lazy import pattern
 from txlog.writer import sealed_json
 
 __all__ = ["INTENT_BYTES_MAX", "Intent", "can_be_offered", "intent_name", "members_of", "named_intent"]

@@ -17,6 +17,8 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
+from txlog.core.util.arguments import check_text, invalid
+from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError
 from txlog.log.definition_changes import with_latest_marks
 from txlog.protocol.actions import (
@@ -35,8 +37,6 @@ from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.wire import shown
-from txlog.util.arguments import check_text, invalid
-from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.util.arguments import UTC
+from txlog.core.util.lazy import cached_property
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
 from txlog.protocol.actions import NO_COLUMNS, Action, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import PUT_BACK, Commit
-from txlog.util.arguments import UTC
-from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties

@@ -17,10 +17,10 @@ import msgspec
 import pyarrow as pa
 
 from txlog.arrow.bounded_batches import beside, bounded_batches
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError
 from txlog.log.files import NamedFiles
 from txlog.protocol.commit_file import Limits
-from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner

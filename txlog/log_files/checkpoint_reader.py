@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import files
 from txlog.log.segment import CheckpointFiles
@@ -28,7 +29,6 @@ from txlog.protocol.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from txlog.protocol.log_names import SIDECARS, LogFileKind
 from txlog.protocol.wire import shown
 from txlog.store.table_store import TableStore
-from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner

@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.small_pages import small_pages
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import clean_up
 from txlog.log.checkpoint.classic import Checkpoint, build_checkpoint
@@ -34,9 +37,6 @@ from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
 
 __all__ = ["CheckpointWriter"]
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
 from txlog.log.segment import LogSegment, is_stray
 from txlog.log.state import TableState
@@ -22,9 +25,6 @@ from txlog.protocol.commit_file import Commit, Limits, parse_actions, parse_comm
 from txlog.protocol.log_names import LogFile
 from txlog.protocol.properties import TableProperties
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
 
 __all__ = ["CommitReader", "unsynced_versions"]
 

@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.util import ambient
+from txlog.core.util.arguments import UTC
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.parallel import begin, new_lock, parallel_map
 from txlog.errors import (
     CorruptLogError,
     NotFoundError,
@@ -36,10 +40,6 @@ from txlog.protocol.features import CATALOG_MANAGED
 from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.arguments import UTC
-from txlog.util.lazy import cached_property
-from txlog.util.parallel import begin, new_lock, parallel_map
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import pyarrow as pa
 
 from txlog.arrow.small_pages import small_pages
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import begin
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.files import NamedFiles, Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
@@ -24,8 +26,6 @@ from txlog.log_files.listing import list_log
 from txlog.log_files.state_loader import as_corrupt
 from txlog.protocol.commit_file import Commit, Limits
 from txlog.store.table_store import TableStore
-from txlog.util.logs import logger
-from txlog.util.parallel import begin
 
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import begin
+from txlog.core.util.wording import advice
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import StateBuilder, TableState, commit_mark
@@ -23,9 +26,6 @@ from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read, check_owner
 from txlog.protocol.log_names import LogFile, checksum_name
 from txlog.store.table_store import TableStore
-from txlog.util.logs import logger
-from txlog.util.parallel import begin
-from txlog.util.wording import advice
 
 if TYPE_CHECKING:
     from txlog.log.checkpoint.hint import LastCheckpoint

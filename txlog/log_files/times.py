@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.segment import LogListing
 from txlog.log.state import TableState
@@ -24,7 +25,6 @@ from txlog.log_files.listing import list_log
 from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit
 from txlog.store.table_store import TableStore
-from txlog.util.arguments import UTC, invalid, whole_number
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 
@@ -206,7 +206,7 @@ def milliseconds(timestamp: Any, zone: str) -> int:
     One with a zone has its own. An integer means ms since the epoch. Raises InvalidInputError for anything else, and
     for an integer that must be in seconds, microseconds or nanoseconds.
     """
-    from txlog.util.scalars import plain
+    from txlog.core.util.scalars import plain
 
     try:
         timestamp = plain(timestamp)
@@ -230,7 +230,7 @@ def milliseconds(timestamp: Any, zone: str) -> int:
     if timestamp.tzinfo is not None or zone == UTC:
         moment = timestamp.replace(tzinfo=timestamp.tzinfo or timezone.utc)
         return int((moment - _EPOCH) // timedelta(milliseconds=1))
-    from txlog.util.time_zones import instant
+    from txlog.core.util.time_zones import instant
 
     clock_us = (timestamp.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
     return instant(clock_us, zone, starts_days=is_day) // 1000

@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from txlog.core.util.background import Background
+from txlog.core.util.logs import logger
 from txlog.log.state import TableState
-from txlog.util.background import Background
-from txlog.util.logs import logger
 
 if TYPE_CHECKING:
     from txlog.commit.open_table import OpenTable

@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.row_change.parts import parts_of
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.protocol.statistics_read import num_records
 from txlog.tasks.rewriting.bin import Bin
@@ -31,7 +32,6 @@ from txlog.tasks.rewriting.clustering import (
 from txlog.tasks.rewriting.curve import ClusterColumns, Curve
 from txlog.tasks.rewriting.rewrite_bin import NewFile, RewrittenBin, Source
 from txlog.tasks.task_table import TaskTable
-from txlog.util.wording import argument
 from txlog.workers.base import Workers
 from txlog.workers.shuffle import spilled_shuffle
 

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
+from txlog.core.util import ambient
 from txlog.errors import ConflictReason, NotFoundError
 from txlog.log.proposal import Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -39,7 +40,6 @@ from txlog.protocol.wide_statistics import wide_statistics
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source
-from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 

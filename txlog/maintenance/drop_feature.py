@@ -19,6 +19,10 @@ from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.row_tracking import take_row_ids
 from txlog.commands.table_definition import Definition, definition_builder, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import check_text
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import call
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
@@ -44,10 +48,6 @@ from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import parse_schema, schema_to_json
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteMetrics, WriteResult
-from txlog.util import ambient
-from txlog.util.arguments import check_text
-from txlog.util.logs import logger
-from txlog.util.wording import call
 from txlog.workers.given import GivenWorkers
 
 __all__ = ["drop_feature"]

@@ -11,6 +11,8 @@ import datetime
 from collections.abc import Callable
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
@@ -19,8 +21,6 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import is_for_readers, use_of
 from txlog.protocol.properties import DAY_MS, interval_ms
 from txlog.upkeep.log_clean_up import clean_up_log
-from txlog.util import ambient
-from txlog.util.wording import argument
 
 __all__ = ["RETENTION_KEY", "cut_off_history"]
 

@@ -21,6 +21,9 @@ from typing import NoReturn, TypeVar
 import msgspec
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import invalid, whole_number
+from txlog.core.util.logs import logger
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
@@ -31,9 +34,6 @@ from txlog.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
 from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResult
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
-from txlog.util import ambient
-from txlog.util.arguments import invalid, whole_number
-from txlog.util.logs import logger
 
 __all__ = ["Maintainer", "MaintenanceOptions", "watch"]
 

@@ -23,6 +23,8 @@ import pyarrow as pa
 from msgspec.structs import asdict
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import UTC, described, invalid
 from txlog.errors import (
     CorruptLogError,
     InvalidInputError,
@@ -44,8 +46,6 @@ from txlog.snapshot import Snapshot
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.store.write_once import write_once
-from txlog.util import ambient
-from txlog.util.arguments import UTC, described, invalid
 from txlog.writer import sealed_json
 
 __all__ = [

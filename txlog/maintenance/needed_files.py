@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.parallel import begin
 from txlog.errors import NotFoundError
 from txlog.log.segment import LogListing
 from txlog.log.state import TableState
@@ -33,8 +35,6 @@ from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
-from txlog.util.lazy import cached_property
-from txlog.util.parallel import begin
 
 __all__ = ["NeededFiles"]
 

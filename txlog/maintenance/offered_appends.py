@@ -6,6 +6,8 @@ deletion of what crashed writers left there a day ago. Nobody has taken it for t
 
 from __future__ import annotations
 
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.intents import Intent, named_intent
 from txlog.log.state import TableState
@@ -13,8 +15,6 @@ from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.properties import DAY_MS
 from txlog.store.base import WAITING, LogStore
 from txlog.store.table_store import TableStore
-from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
 
 __all__ = ["LEFT_BEHIND_MS", "delete_dead_offers", "offered_paths"]
 

@@ -21,6 +21,10 @@ from msgspec.structs import replace
 from txlog.arrow.arrays import are_among
 from txlog.arrow.spill import temporary_folder
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import check_text, whole_number
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import argument
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
 from txlog.expressions.conditions import bind_predicate
 from txlog.log.state import TableState
@@ -50,10 +54,6 @@ from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.curve import ClusterColumns
 from txlog.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
-from txlog.util import ambient
-from txlog.util.arguments import check_text, whole_number
-from txlog.util.logs import logger
-from txlog.util.wording import argument
 from txlog.workers.given import GivenWorkers
 from txlog.writer.parquet_settings import check_columns, checked_settings
 from txlog.writer.unsent_files import UnsentFiles

@@ -24,6 +24,9 @@ from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.parallel import begin
+from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -44,9 +47,6 @@ from txlog.maintenance.version_files import (
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.features import check_promises
 from txlog.result.maintenance import RestoreResult
-from txlog.util import ambient
-from txlog.util.parallel import begin
-from txlog.util.wording import setting
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["RestoreOptions", "restore"]

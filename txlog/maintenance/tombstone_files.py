@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.points import Point
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
@@ -22,7 +23,6 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.properties import TOMBSTONE_RETENTION
 from txlog.protocol.tombstones import is_tombstones, retention_ms
-from txlog.util.points import Point
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = [

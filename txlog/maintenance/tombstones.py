@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
 from txlog.errors import ConflictError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -24,8 +26,6 @@ from txlog.protocol.schema import to_arrow
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.tombstone_files import tombstone_adds
 from txlog.tasks.tombstones import expired_before_ms
-from txlog.util import ambient
-from txlog.util.logs import logger
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, define
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -29,7 +30,6 @@ from txlog.protocol.schema_merge import check_schema
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
-from txlog.util import ambient
 from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles
 

@@ -29,6 +29,10 @@ import pyarrow.compute as pc
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import array_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.arguments import invalid
+from txlog.core.util.parallel import begin
+from txlog.core.util.wording import advice, argument, setting
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
@@ -45,10 +49,6 @@ from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.tasks.check_files import DeleteFiles
 from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
-from txlog.util import ambient
-from txlog.util.arguments import invalid
-from txlog.util.parallel import begin
-from txlog.util.wording import advice, argument, setting
 from txlog.workers.given import GivenWorkers
 
 if TYPE_CHECKING:

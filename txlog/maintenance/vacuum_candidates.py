@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import array_of, cut_by_text, flags_of, from_flags, small_offsets
+from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, path_below, resolve_data_path
 from txlog.tasks.list_files import LISTED, Folders, listed_batch, without_hidden, without_markers
-from txlog.util.arguments import invalid
 
 __all__ = ["in_inventory", "removed_by"]
 

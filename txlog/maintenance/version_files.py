@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import are_among, array_of
+from txlog.core.util import ambient
 from txlog.log.files import live_files
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -25,7 +26,6 @@ from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, reso
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import IsGone
 from txlog.tasks.task_table import TaskStore
-from txlog.util import ambient
 from txlog.workers.threads import ThreadWorkers
 
 __all__ = [

@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 
+from txlog.core.util.arguments import invalid, names_in
+from txlog.core.util.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.actions import DomainMetadata
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.properties import TableProperties, column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.protocol.statistics import ColumnPath, StatisticsPolicy
-from txlog.util.arguments import invalid, names_in
-from txlog.util.wording import argument
 
 __all__ = [
     "CLUSTERING_DOMAIN",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import DataPath, resolve_data_path
-from txlog.util.lazy import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

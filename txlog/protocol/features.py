@@ -13,6 +13,7 @@ from enum import Enum
 
 import msgspec
 
+from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.column_mapping import MODE_KEY, mapping_mode, schema_of, without_metadata
@@ -25,7 +26,6 @@ from txlog.protocol.properties import (
     require_extensions,
 )
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
-from txlog.util.arguments import invalid
 
 __all__ = [
     "CATALOG_MANAGED",

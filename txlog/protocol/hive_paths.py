@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import HIVE_NULL
 from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, DataType, Struct, fold_name
-from txlog.util.lazy import pattern
 
 __all__ = ["directories_of", "type_of_texts", "values_in_path"]
 

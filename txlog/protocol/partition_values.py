@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of
+from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
-from txlog.util.lazy import pattern
 
 __all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "partitioning_text", "problem_of"]
 

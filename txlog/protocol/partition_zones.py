@@ -14,13 +14,13 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.util.wording import argument
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import partition_column
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import Field, Primitive
-from txlog.util.wording import argument
 
 __all__ = ["check_partition_zones", "timestamp_partitions"]
 
@@ -61,7 +61,7 @@ def check_partition_zones(files: pa.Table, fields: Mapping[str, Field], zone: st
 
 
 def _differs(text: str, zone: str) -> bool:
-    from txlog.util.time_zones import instant
+    from txlog.core.util.time_zones import instant
 
     try:
         moment = decode(text, _TIMESTAMP)

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import msgspec
 import pyarrow as pa
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError
-from txlog.util.lazy import pattern
 
 __all__ = [
     "HIVE_NULL",

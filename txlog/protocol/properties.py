@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.schema import DataType, backquoted
-from txlog.util.arguments import invalid, one_of
-from txlog.util.lazy import pattern
 
 if TYPE_CHECKING:
-    from txlog.util.points import Point
+    from txlog.core.util.points import Point
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",
@@ -355,7 +355,7 @@ class PropertyRule(_Form, frozen=True):
 
 
 def _packages() -> Point[PropertyRule]:
-    from txlog.util.points import Point  # most tables ask no package
+    from txlog.core.util.points import Point  # most tables ask no package
 
     return Point("txlog.properties", "the table property")
 
@@ -786,7 +786,7 @@ def unknown_keys(configuration: Mapping[str, str]) -> list[str]:
 
 
 def _require_extension(key: str, needed_for: str) -> None:
-    from txlog.util.points import Point
+    from txlog.core.util.points import Point
 
     kind = f"txlog's extension {_EXTENSIONS[key]} for the table property"
     Point[PropertyRule]("txlog.properties", kind).load(key, needed_for)

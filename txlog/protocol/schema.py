@@ -14,8 +14,8 @@ import msgspec
 import orjson
 import pyarrow as pa
 
+from txlog.core.util.lazy import cached_property, pattern
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.util.lazy import cached_property, pattern
 
 __all__ = [
     "ARROW_METADATA_KEY",

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import ColumnPath, column_paths, path_text
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
-from txlog.util.arguments import invalid
 
 __all__ = ["column_path", "dropped", "field_at", "moved", "renamed", "type_at", "with_field"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core.util.arguments import described, type_name_of
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, from_arrow, schema_from_json
-from txlog.util.arguments import described, type_name_of
 
 __all__ = ["SCHEMA_EXAMPLE", "from_any"]
 

@@ -19,12 +19,12 @@ import orjson
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
 from txlog.protocol.wire import INT64_MAX, shown
-from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.arrow.footer_statistics import FooterStatistics

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
+from txlog.core.util.lazy import pattern
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, field_at, leaf_paths
 from txlog.protocol.statistics import LAST_CHARACTER, above_all
 from txlog.protocol.wire import size_or_none
-from txlog.util.lazy import pattern
 
 __all__ = [
     "OLD_LAST_CHARACTER",

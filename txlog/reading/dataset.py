@@ -22,6 +22,7 @@ from txlog.arrow.footer_statistics import FooterStatistics
 from txlog.arrow.old_calendar import old_calendar
 from txlog.arrow.parquet_footer import check_opened
 from txlog.arrow.parquet_rows import check_chunks, row_count
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import fold_name
@@ -33,7 +34,6 @@ from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_shares import in_shares
 from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
-from txlog.util.parallel import parallel_map
 
 __all__ = ["SnapshotDataset", "may_hold_nan"]
 

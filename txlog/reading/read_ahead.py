@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.core.util.parallel import Threads
 from txlog.reading.scan_task import ScanTask, TaskReader
-from txlog.util.parallel import Threads
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -23,7 +24,6 @@ from txlog.protocol.wire import ActionError
 from txlog.reading.footers import path_in_store
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
-from txlog.util.arguments import invalid
 
 __all__ = ["ScanPlan", "select"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from txlog.core.util.html import Markup, element
 from txlog.report.clustering import KeyColumn
 from txlog.report.commits import KINDS, Bin, Timeline
 from txlog.result import counted, utc_text
-from txlog.util.html import Markup, element
 
 __all__ = ["axis", "bar", "commits_plot", "depth_plot", "legend", "lost_plot", "ranges_plot", "split_bar"]
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import txlog
 from txlog.commands.operations import OPERATIONS
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
@@ -51,7 +52,6 @@ from txlog.report.files import files_of
 from txlog.result.maintenance import LogCleanUp
 from txlog.sink.inspection import applications, staged_states
 from txlog.upkeep.log_clean_up import clean_up_log
-from txlog.util import ambient
 
 __all__ = ["OnStep", "gather"]
 

@@ -1,19 +1,19 @@
 """The page of a report: one HTML file that fetches nothing and runs nothing.
 
-In: `Facts`, whose texts may be anything that a log can hold. Out: HTML. All of it is made by `util.html.element`, which
-escapes; the page's own policy forbids scripts, requests and other styles.
+In: `Facts`, whose texts may be anything that a log can hold. Out: HTML. All of it is made by `core.util.html.element`,
+which escapes; the page's own policy forbids scripts, requests and other styles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from txlog.core.util.html import Markup, element
 from txlog.report.facts import Advice, Facts
 from txlog.report.sections import section, sections
 from txlog.report.style import POLICY, STYLE
 from txlog.report.text import age, dated
 from txlog.result import counted, human_size
-from txlog.util.html import Markup, element
 
 __all__ = ["page_of"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import whole_number
 from txlog.report.gather import OnStep, gather
 from txlog.report.page import page_of
 from txlog.result.report import Report
-from txlog.util.arguments import whole_number
 
 __all__ = ["make_report"]
 

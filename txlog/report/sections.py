@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from txlog.core.util.html import Markup, element
 from txlog.protocol.properties import DAY_MS
 from txlog.protocol.upgrade_note import READERS
 from txlog.report.charts import (
@@ -26,7 +27,6 @@ from txlog.report.facts import Facts, LogFacts, Upkeep
 from txlog.report.files import RemovedFiles
 from txlog.report.text import age, dated, span
 from txlog.result import counted, human_size, utc_text, whole_size
-from txlog.util.html import Markup, element
 from txlog.verify.files_summary import FilesSummary, bin_text
 
 __all__ = ["section", "sections"]

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import asdict
 
+from txlog.core.util.values import repr_without
 from txlog.result import counted, human_size
-from txlog.util.values import repr_without
 
 __all__ = [
     "Change",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import msgspec
 from msgspec.structs import asdict, replace
 
+from txlog.core.util.api_hints import no_attribute
 from txlog.errors import TxlogError
 from txlog.result import counted, human_size
-from txlog.util.api_hints import no_attribute
 
 __all__ = [
     "CloneResult",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.core.util.html import element
 from txlog.errors import InvalidInputError
 from txlog.result import counted
-from txlog.util.html import element
 
 if TYPE_CHECKING:
     from txlog.report.facts import Facts

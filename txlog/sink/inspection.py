@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.log.joined import member_of_checkpoint
 from txlog.log.state import TableState
@@ -16,7 +17,6 @@ from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.sink.checkpoint_commits import VOID
 from txlog.sink.staging import StagedCheckpoint, Staging
-from txlog.util import ambient
 
 __all__ = ["Application", "StagedState", "applications", "clean_staging", "staged_states"]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.util.arguments import invalid, whole_number
+from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.util.arguments import invalid, whole_number
-from txlog.util.logs import logger
 
 __all__ = [
     "Recovery",

@@ -14,6 +14,10 @@ from msgspec.structs import replace
 
 from txlog.commands.upsert.row_changes import row_changes
 from txlog.commands.write_options import check_mode
+from txlog.core.util.api_hints import explains_calls, explains_names
+from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import in_write, spelled
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.abandonment import Abandoned, abandon
@@ -28,10 +32,6 @@ from txlog.sink.recovery import (
 )
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.util.api_hints import explains_calls, explains_names
-from txlog.util.arguments import check_text, invalid, one_of, whole_number
-from txlog.util.logs import logger
-from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import check_app_id, check_identity
 from txlog.writer.committable import Committable, require_committables
 from txlog.writer.row_changes import changelog_of

@@ -49,6 +49,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
 from txlog.result import counted, human_size
@@ -56,8 +58,6 @@ from txlog.store.base import STAGING, LogStore, ObjectMeta
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.store.write_once import write_once
-from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable
 from txlog.writer.sealed_json import checksum

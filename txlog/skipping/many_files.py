@@ -36,7 +36,7 @@ from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bou
 from txlog.skipping.one_file import Facts, Pruner, possible
 
 if TYPE_CHECKING:
-    from txlog.util.apply import Apply
+    from txlog.core.util.apply import Apply
 
 __all__ = ["FilePruner", "Partition", "prune_files"]
 

@@ -19,11 +19,11 @@ from urllib.parse import quote, unquote
 from msgspec.structs import asdict
 
 from txlog import errors
+from txlog.core.util.extras import how_to_install
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import spelled
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.spark.wording import in_spark
-from txlog.util.extras import how_to_install
-from txlog.util.logs import logger
-from txlog.util.wording import spelled
 
 __all__ = ["TxlogErrorInSpark", "crossing", "error_from", "typed_errors"]
 

@@ -17,6 +17,9 @@ from msgspec.structs import replace
 
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowMode, RowOptions
+from txlog.core.util.api_hints import explains_call, explains_calls
+from txlog.core.util.arguments import invalid, names_in, one_of
+from txlog.core.util.parallel import new_lock
 from txlog.errors import InvalidInputError
 from txlog.log.joined import member_of_checkpoint
 from txlog.protocol.actions import SetTransaction
@@ -33,9 +36,6 @@ from txlog.spark.stream import batch_fingerprint
 from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import MergeSpec, UpsertSpec
-from txlog.util.api_hints import explains_call, explains_calls
-from txlog.util.arguments import invalid, names_in, one_of
-from txlog.util.parallel import new_lock
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.write_intent import SchemaMode
 

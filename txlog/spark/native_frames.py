@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util.parallel import parallel_map
 from txlog.expressions.values import ordered
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
@@ -23,7 +24,6 @@ from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
 from txlog.spark.native_files import FEW_FILES, FileGroup
 from txlog.spark.table_version import TableVersion, nullable_type
-from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

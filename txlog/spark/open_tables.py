@@ -13,12 +13,12 @@ from typing import Any
 from txlog.catalogs.open import place_at
 from txlog.commit.kept import KEPT_MAX, KeptOpen
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import invalid
+from txlog.core.util.parallel import new_lock
 from txlog.errors import InvalidInputError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import zone_of_machine
-from txlog.util.arguments import invalid
-from txlog.util.parallel import new_lock
 
 __all__ = ["process_table"]
 

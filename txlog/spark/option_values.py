@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.time_zones import zone_name
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import size_bytes
-from txlog.util.arguments import invalid, one_of
-from txlog.util.time_zones import zone_name
 
 __all__ = [
     "BadValue",

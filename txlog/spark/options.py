@@ -13,6 +13,8 @@ from typing import Any, get_args
 
 import msgspec
 
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.values import repr_without
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import (
     CODEC,
@@ -42,8 +44,6 @@ from txlog.spark.option_values import (
     zone,
 )
 from txlog.store.retry import RetryPolicy
-from txlog.util.arguments import invalid, one_of
-from txlog.util.values import repr_without
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
 from txlog.writer.parquet_settings import checked_settings

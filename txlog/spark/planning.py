@@ -18,6 +18,8 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import spelled
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -34,8 +36,6 @@ from txlog.spark.settings import AUTO_MERGE
 from txlog.spark.wording import in_stream
 from txlog.store.probe import probe_store
 from txlog.tasks.operations.upsert import UpsertOptions
-from txlog.util.logs import logger
-from txlog.util.wording import spelled
 from txlog.writer.changelog.change_order import feed_columns, is_feed, orders_feed
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable

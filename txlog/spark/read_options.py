@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from txlog.core.util.values import repr_without
 from txlog.errors import InvalidInputError
 from txlog.spark.option_values import (
     BadValue,
@@ -24,7 +25,6 @@ from txlog.spark.option_values import (
     zone,
 )
 from txlog.spark.options import table_path
-from txlog.util.values import repr_without
 
 __all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from txlog.core.util.api_hints import explains_call
+from txlog.core.util.parallel import new_lock
 from txlog.spark.columns import is_translatable
 from txlog.spark.hadoop import check_session, is_sail, of_session
 from txlog.spark.native_files import FileGroup, groups_of, hadoop_root, reads_natively
@@ -21,8 +23,6 @@ from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
 from txlog.spark.settings import zone_of_session
 from txlog.spark.table_version import open_version
-from txlog.util.api_hints import explains_call
-from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

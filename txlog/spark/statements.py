@@ -17,6 +17,7 @@ import pyarrow as pa
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
+from txlog.core.util.api_hints import explains_call
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Field, backquoted
 from txlog.result import WriteResult
@@ -34,7 +35,6 @@ from txlog.statements.query import Query, Reading
 from txlog.statements.sql import results_of
 from txlog.statements.stored import as_literal
 from txlog.table import Table
-from txlog.util.api_hints import explains_call
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.catalogs.open import open_place
+from txlog.core.util import ambient
+from txlog.core.util.arguments import whole_number
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Predicate
@@ -21,8 +23,6 @@ from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import fold_name
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import Selection
-from txlog.util import ambient
-from txlog.util.arguments import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

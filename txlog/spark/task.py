@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.catalogs.open import open_place
+from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import SessionSettings
-from txlog.util.logs import logger
 from txlog.writer.changelog.changelog_writer import ChangelogWriter
 from txlog.writer.committable import Committable
 from txlog.writer.partition_writer import ENCODERS

@@ -18,11 +18,11 @@ import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 
+from txlog.core.util.arguments import described, invalid
+from txlog.core.util.lazy import cached_property, pattern
+from txlog.core.util.scalars import plain
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
-from txlog.util.arguments import described, invalid
-from txlog.util.lazy import cached_property, pattern
-from txlog.util.scalars import plain
 
 __all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 

@@ -21,8 +21,8 @@ import duckdb
 import sqlglot
 from sqlglot import TokenType, exp
 
+from txlog.core.util.time_zones import offset_of_first
 from txlog.errors import InvalidInputError
-from txlog.util.time_zones import offset_of_first
 
 __all__ = ["add_macros", "in_zone", "replaced"]
 

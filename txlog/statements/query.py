@@ -15,11 +15,11 @@ import msgspec
 import sqlglot
 from sqlglot import exp
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import backquoted
 from txlog.statements.cursor import Cursor, QueryDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string
-from txlog.util.lazy import pattern
 
 __all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "read_query", "read_whole"]
 

@@ -19,6 +19,9 @@ import pyarrow as pa
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.commit.kept import KEPT_MAX, KeptOpen
+from txlog.core.util import ambient
+from txlog.core.util.parallel import begin
+from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
@@ -48,9 +51,6 @@ from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
-from txlog.util import ambient
-from txlog.util.parallel import begin
-from txlog.util.wording import setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.generated_columns import without_computed
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from txlog.catalog import Catalog
+from txlog.core.util.api_hints import explains_call
+from txlog.core.util.arguments import UTC
 from txlog.statements.engine import LocalEngine
 from txlog.statements.run import Runner
 from txlog.statements.script import read_statements
-from txlog.util.api_hints import explains_call
-from txlog.util.arguments import UTC
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

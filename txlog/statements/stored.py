@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from txlog.arrow.arrays import LIST_TYPES, as_list_of_entries, offsets_and_mask
+from txlog.core.util import ambient
+from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import assign, parse
@@ -29,8 +31,6 @@ from txlog.protocol.schema import (
     type_to_arrow,
 )
 from txlog.statements.cursor import quoted
-from txlog.util import ambient
-from txlog.util.wording import setting
 
 __all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]
 

@@ -1,6 +1,6 @@
 """Error words for SQL: arguments appear as the clauses that give them.
 
-In: the words of an error's template. Out: its text. `txlog.util.wording` has the words.
+In: the words of an error's template. Out: its text. `txlog.core.util.wording` has the words.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from txlog.core.util.wording import Door, Word, in_python, spelled
 from txlog.errors import TxlogError
 from txlog.statements.cursor import quoted
-from txlog.util.wording import Door, Word, in_python, spelled
 
 __all__ = ["in_copy_into", "in_sql", "in_words_of_sql"]
 

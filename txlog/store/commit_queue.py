@@ -24,8 +24,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from txlog.core.util import ambient
 from txlog.store import disk
-from txlog.util import ambient
 
 if TYPE_CHECKING:
     from txlog.store.hand_over import HandOver

@@ -21,6 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property, pattern
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock, parallel_map
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.protocol.log_names import SIDECARS, parse_log_name
 from txlog.protocol.paths import IN_PROGRESS
@@ -39,10 +43,6 @@ from txlog.store.base import (
 )
 from txlog.store.commit_queue import LocalCommitQueue
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.lazy import cached_property, pattern
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock, parallel_map
 
 if TYPE_CHECKING:
     from txlog.store.elsewhere import OtherBuckets

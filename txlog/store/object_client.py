@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import obstore.store
 
+from txlog.core.util.wording import advice
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError
 from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
 from txlog.store.retry import read_again
-from txlog.util.wording import advice
 
 if TYPE_CHECKING:
     from txlog.store.refusals import Answer

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pyarrow as pa
 
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property
 from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.protocol.paths import is_location, is_plain_path
 from txlog.store.base import (
@@ -39,8 +41,6 @@ from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, answer_of, is_panic
 from txlog.store.options import Cloud, StorageOptions, parse_options
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
-from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from txlog.store.elsewhere import OtherBuckets

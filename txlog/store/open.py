@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from txlog.core.util.arguments import invalid, type_name_of
+from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
 from txlog.store.local import local_table_store
 from txlog.store.table_store import TableStore
-from txlog.util.arguments import invalid, type_name_of
-from txlog.util.lazy import pattern
 
 __all__ = ["foreign_scheme", "is_of_store", "open_store"]
 

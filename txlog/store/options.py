@@ -18,10 +18,10 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, url
 
 import msgspec
 
+from txlog.core.util.arguments import invalid
+from txlog.core.util.logs import logger
+from txlog.core.util.values import repr_without
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import invalid
-from txlog.util.logs import logger
-from txlog.util.values import repr_without
 
 __all__ = [
     "Cloud",

@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.util import ambient
+from txlog.core.util.parallel import Threads, can_start_threads
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.store.base import LogStore, PutOutcome, last_answer
 from txlog.store.local import LocalLogStore
 from txlog.store.table_store import TableStore
 from txlog.store.versions import Attempt, VersionLog
-from txlog.util import ambient
-from txlog.util.parallel import Threads, can_start_threads
 
 __all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
 

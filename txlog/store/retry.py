@@ -16,9 +16,9 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
+from txlog.core.util import ambient
+from txlog.core.util.arguments import invalid, whole_number
 from txlog.errors import InvalidInputError
-from txlog.util import ambient
-from txlog.util.arguments import invalid, whole_number
 
 __all__ = ["Pacing", "RetryPolicy", "read_again"]
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.util import ambient
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.change_data import (
     CHANGE_DATA_FOLDER,
@@ -33,7 +34,6 @@ from txlog.reading.scan_plan import select
 from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import RowOperation, Touched
-from txlog.util import ambient
 from txlog.writer.committable import ChangeFile, PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written

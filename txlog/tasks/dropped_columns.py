@@ -11,12 +11,12 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
+from txlog.core.util.lazy import cached_property
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID, ROW_ID_COLUMNS, field_id, file_schema
 from txlog.protocol.schema import Array, DataType, Map, Struct
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.task_table import TaskTable
-from txlog.util.lazy import cached_property
 
 __all__ = ["HasDroppedColumns"]
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from txlog.arrow.footer_statistics import FooterStatistics
 from txlog.arrow.parquet_footer import check_footer, read_footer
 from txlog.arrow.parquet_rows import check_chunks
+from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import field_id, file_ids, physical_name
 from txlog.protocol.properties import TableProperties
@@ -28,7 +29,6 @@ from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.store.base import ObjectMeta
 from txlog.tasks.task_table import TaskStore
-from txlog.util.lazy import cached_property
 
 __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet", "with_moments"]
 

@@ -18,6 +18,9 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.util import ambient
+from txlog.core.util.apply import Apply
+from txlog.core.util.parallel import Threads, begin, parallel_map
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.defined_table import DefinedTable
@@ -27,9 +30,6 @@ from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Images, RowOperation, Touched
 from txlog.tasks.tombstone_files import tombstone_adds
-from txlog.util import ambient
-from txlog.util.apply import Apply
-from txlog.util.parallel import Threads, begin, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import TaskCommitter

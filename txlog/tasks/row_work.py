@@ -22,6 +22,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util import ambient
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import TxlogError
 from txlog.protocol.actions import AddFile, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
@@ -37,8 +39,6 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.opened_once import opened_once
 from txlog.tasks.operation import Hits, RowOperation, Touched
 from txlog.tasks.rewrite import Changed, FileRewriter
-from txlog.util import ambient
-from txlog.util.parallel import parallel_map
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:

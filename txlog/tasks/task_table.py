@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.util.arguments import UTC
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.values import repr_without
 from txlog.protocol import actions
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.features import table_schema
 from txlog.protocol.properties import TableProperties, with_parquet_settings
 from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
-from txlog.util.arguments import UTC
-from txlog.util.lazy import cached_property
-from txlog.util.values import repr_without
 
 if TYPE_CHECKING:
     from typing_extensions import Self

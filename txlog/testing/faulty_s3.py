@@ -23,7 +23,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from txlog.util import ambient
+from txlog.core.util import ambient
 
 __all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.log import clean_up
 from txlog.log.segment import CheckpointFiles
@@ -22,8 +24,6 @@ from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name
 from txlog.result.maintenance import LogCleanUp
 from txlog.store.base import LogStore, ObjectMeta
-from txlog.util import ambient
-from txlog.util.logs import logger
 
 __all__ = ["OnDeleted", "clean_up_log"]
 

@@ -18,20 +18,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock
 from txlog.hooks import CommitHooks, timed
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.properties import is_of_a_package
 from txlog.result import counted
-from txlog.util import ambient
-from txlog.util.lazy import cached_property
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
+    from txlog.core.util.background import Background
+    from txlog.core.util.points import Point
     from txlog.upkeep.symlink_manifests import SymlinkManifests
-    from txlog.util.background import Background
-    from txlog.util.points import Point
 
 __all__ = ["FollowsCommits", "MakesFollower", "PostCommit"]
 
@@ -66,7 +66,7 @@ class MakesFollower(Protocol):
 
 
 def _offered() -> Point[MakesFollower]:
-    from txlog.util.points import Point  # most tables ask no package
+    from txlog.core.util.points import Point  # most tables ask no package
 
     return Point("txlog.after_commit", "what follows the commits of tables with")
 
@@ -89,7 +89,7 @@ class PostCommit:
 
     @cached_property
     def _background(self) -> Background:
-        from txlog.util.background import Background
+        from txlog.core.util.background import Background
 
         return Background("txlog-post-commit")
 
@@ -183,7 +183,7 @@ class PostCommit:
         begun = [self._background] if "_background" in vars(self) else []
         begun += [each.background for each in self._followers.values()]
         if begun:
-            from txlog.util.background import wait_for
+            from txlog.core.util.background import wait_for
 
             wait_for(begun)
 

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import are_among, numbers_of
 from txlog.arrow.taken import taken_rows
+from txlog.core.util import ambient
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.file_columns import partition_column
 from txlog.protocol.paths import canonical_paths
 from txlog.result import whole_size
-from txlog.util import ambient
 
 __all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "bin_text", "gone_files", "summarize_files", "summary_of"]
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from txlog.arrow.buckets import Buckets
 from txlog.arrow.spill import no_room
 from txlog.arrow.wide_years import python_value
+from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -35,7 +36,6 @@ from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile
 from txlog.store.table_store import TableStore
 from txlog.tasks.read_keys import ReadKeys
-from txlog.util import ambient
 from txlog.verify.places import Places
 from txlog.writer.keys import KeyColumn, key_columns
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import orjson
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError, TxlogError
 from txlog.log.fences import fenced_off
 from txlog.log.joined import txn_ids
@@ -31,7 +32,6 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import canonical_path, resolve_data_path
 from txlog.protocol.schema import Field
-from txlog.util.lazy import pattern
 from txlog.verify.live_files import LiveFiles
 
 __all__ = ["Breach", "LogState"]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import are_among, array_of, flags_of
+from txlog.core.util.logs import logger
 from txlog.errors import (
     CorruptLogError,
     NotFoundError,
@@ -48,7 +49,6 @@ from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile
 from txlog.tasks.list_files import ListFiles, ranges_of
 from txlog.tasks.task_table import TaskStore
-from txlog.util.logs import logger
 from txlog.verify.live_files import LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
 from txlog.verify.places import Places

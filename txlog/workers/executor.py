@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, StorageError
-from txlog.util.wording import argument
 from txlog.workers.as_they_end import as_they_end
 
 __all__ = ["ExecutorWorkers"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from txlog.core.util.arguments import invalid
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.util.arguments import invalid
-from txlog.util.wording import argument
 from txlog.workers.base import Workers
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from txlog.arrow.spill import no_room
-from txlog.util import ambient
+from txlog.core.util import ambient
 from txlog.workers.base import Workers
 
 __all__ = ["Piece", "ShufflingWorkers", "spilled_shuffle"]

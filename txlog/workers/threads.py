@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from txlog.util import ambient
-from txlog.util.parallel import Threads, parallel_map
+from txlog.core.util import ambient
+from txlog.core.util.parallel import Threads, parallel_map
 from txlog.workers.as_they_end import as_they_end
 
 __all__ = ["ThreadWorkers"]

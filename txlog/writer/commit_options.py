@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
+from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import check_text, invalid, one_of, whole_number
-from txlog.util.wording import argument
 
 __all__ = [
     "PLAIN_COMMIT",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.core.util.arguments import described
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.actions import AddCDCFile, AddFile
 from txlog.protocol.partition_values import problem_of
@@ -22,8 +24,6 @@ from txlog.protocol.statistics import statistics_problem
 from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
 from txlog.store.base import FileStore
-from txlog.util.arguments import described
-from txlog.util.parallel import parallel_map
 from txlog.writer.write_intent import APPEND, WriteIntent
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from txlog.core.util.arguments import UTC
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct
-from txlog.util.arguments import UTC
-from txlog.util.wording import argument
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -202,8 +202,8 @@ def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] |
 
 def zone_note(constraint: Constraint, schema: Struct, zone: str) -> str:
     """What the error says besides, if another time zone than the writer's might have judged the row otherwise."""
+    from txlog.core.util.time_zones import FARTHEST
     from txlog.expressions.sql import parse_stored_condition
-    from txlog.util.time_zones import FARTHEST
 
     west, east = (parse_stored_condition(constraint.sql, schema, each) for each in FARTHEST)
     if west == east:

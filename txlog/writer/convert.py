@@ -23,6 +23,7 @@ from txlog.arrow.arrays import (
     small_offsets,
     without_null_marks,
 )
+from txlog.core.util.wording import setting
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -48,7 +49,6 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.util.wording import setting
 
 __all__ = [
     "BadRow",

@@ -18,10 +18,10 @@ import msgspec
 import pyarrow as pa
 
 from txlog.arrow.arrays import as_list_of_entries
+from txlog.core.util.lazy import cached_property
 from txlog.errors import StorageError
 from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.store.base import FileStore, OutputFile
-from txlog.util.lazy import cached_property
 from txlog.writer.committable import FileTail, PendingFile
 
 __all__ = [

@@ -15,9 +15,9 @@ import msgspec
 import pyarrow as pa
 
 from txlog.arrow.arrays import cut_by_text, first_not_utf8
+from txlog.core.util.arguments import described, type_name_of
+from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import described, type_name_of
-from txlog.util.lazy import pattern
 
 __all__ = ["DataStream", "open_data", "require_utf8"]
 

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import from_numbers, joined_chunks, large_type
 from txlog.arrow.decimals import truncated
+from txlog.core.util.arguments import invalid, names_in
+from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
-from txlog.util.arguments import invalid, names_in
-from txlog.util.lazy import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,6 +15,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.core.util.arguments import invalid
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import physical_name
@@ -51,9 +54,6 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
-from txlog.util.arguments import invalid
-from txlog.util.logs import logger
-from txlog.util.wording import argument
 from txlog.writer.data_file import ColumnSettings, ParquetSettings, WriterOptions
 
 __all__ = ["check_columns", "checked_settings", "settings_of", "writer_options"]

@@ -11,11 +11,11 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from txlog.core.util.points import Point
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct
 from txlog.store.base import FileStore
-from txlog.util.points import Point
-from txlog.util.wording import argument
 from txlog.writer.committable import Committable
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 

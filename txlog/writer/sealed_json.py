@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import orjson
 
+from txlog.core.util.arguments import invalid
+from txlog.core.util.values import public_fields
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.util.arguments import invalid
-from txlog.util.values import public_fields
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]
 

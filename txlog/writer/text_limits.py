@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.util.lazy import pattern
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import (
@@ -31,7 +32,6 @@ from txlog.protocol.schema import (
     member_name,
     type_name,
 )
-from txlog.util.lazy import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

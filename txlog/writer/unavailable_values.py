@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import flags_of
+from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
-from txlog.util.wording import setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
 from txlog.errors import NotFoundError, TxlogError
 from txlog.store.base import FileStore
-from txlog.util import ambient
-from txlog.util.logs import logger
 
 __all__ = ["UnsentFiles"]
 
@@ -51,7 +51,7 @@ class UnsentFiles:
             return
         if ambient.age_s(self._seen) < min(_LOOKED_FOR_AFTER_S, retention_ms / 4000):
             return
-        from txlog.util.parallel import parallel_map
+        from txlog.core.util.parallel import parallel_map
 
         looked = ambient.instant()
         there = [*parallel_map(self._is_there, self._paths, threads=_REQUESTS_AT_ONCE)]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from txlog.core.util import ambient
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector_bytes import pack_vectors, vector_file_name
 from txlog.store.base import FileStore
-from txlog.util import ambient
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64

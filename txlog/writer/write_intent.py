@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import invalid, one_of
-from txlog.util.wording import argument
 
 __all__ = [
     "APPEND",

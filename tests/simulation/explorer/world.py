@@ -21,6 +21,8 @@ from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.background import Background
 from txlog.errors import TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
@@ -37,8 +39,6 @@ from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
-from txlog.util import ambient
-from txlog.util.background import Background
 
 __all__ = [
     "BASE_MS",

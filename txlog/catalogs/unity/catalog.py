@@ -21,6 +21,7 @@ from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswe
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.durability import durability
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
+from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
     StorageError,
@@ -30,7 +31,6 @@ from txlog.errors import (
 )
 from txlog.protocol.features import CATALOG_MANAGED
 from txlog.store.table_store import TableStore
-from txlog.util import ambient
 
 __all__ = ["UnityCatalog"]
 

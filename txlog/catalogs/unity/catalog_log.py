@@ -24,6 +24,10 @@ from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityCli
 from txlog.catalogs.unity.definition import creation, definition_updates
 from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
 from txlog.catalogs.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock
+from txlog.core.util.wording import setting
 from txlog.errors import (
     CorruptLogError,
     ForkedTableError,
@@ -38,10 +42,6 @@ from txlog.protocol.log_names import STAGED, staged_name, staged_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock
-from txlog.util.wording import setting
 
 __all__ = ["CatalogLog"]
 

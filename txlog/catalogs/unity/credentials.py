@@ -11,10 +11,10 @@ from typing import Any
 
 from txlog.catalogs.unity.client import TableName, UnityClient
 from txlog.catalogs.unity.messages import Credentials, LoadedTable, StorageCredential
+from txlog.core.util import ambient
+from txlog.core.util.parallel import new_lock
+from txlog.core.util.wording import argument
 from txlog.errors import AccessError, StorageError, TableNotFoundError
-from txlog.util import ambient
-from txlog.util.parallel import new_lock
-from txlog.util.wording import argument
 
 __all__ = ["VendedCredentials", "is_vended"]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.logs import logger
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.changes import incompatible_change
 from txlog.log.proposal_builder import ProposalBuilder
@@ -24,7 +25,6 @@ from txlog.protocol.changed_rows import ChangedRows, rows_between
 from txlog.protocol.paths import canonical_path, encode_path
 from txlog.store.base import TableFiles
 from txlog.tasks.change_files import ChangeFileWriter, RowChanges
-from txlog.util.logs import logger
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["ChangeFiles"]

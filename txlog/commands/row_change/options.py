@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
+from txlog.core.util.arguments import invalid
+from txlog.core.util.wording import argument, call, setting
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics
-from txlog.util.arguments import invalid
-from txlog.util.wording import argument, call, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 

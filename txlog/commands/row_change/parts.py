@@ -30,6 +30,8 @@ from txlog.commands.row_change.target import Extent, Target
 from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
@@ -53,8 +55,6 @@ from txlog.tasks.part import (
 )
 from txlog.tasks.specs import RowSpec, adapted
 from txlog.tasks.task_table import TaskTable
-from txlog.util import ambient
-from txlog.util.wording import argument
 from txlog.workers.base import Workers
 from txlog.workers.given import require_crossing
 from txlog.writer.parquet_settings import check_columns

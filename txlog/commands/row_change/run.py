@@ -18,12 +18,12 @@ from txlog.commands.row_change.here import change_here
 from txlog.commands.row_change.options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.operation import RowOperation
-from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["apply_in_transaction", "commit_row_change", "replayed", "run_prepared", "run_row_change", "state_to_change"]

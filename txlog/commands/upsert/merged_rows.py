@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
 from txlog.commands.upsert.mismatches import Mismatches
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.arguments import invalid
+from txlog.core.util.wording import argument, call, setting
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol import change_data
@@ -30,8 +32,6 @@ from txlog.tasks.operation import Touched
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.tasks.tombstones import tombstone_rows
-from txlog.util.arguments import invalid
-from txlog.util.wording import argument, call, setting
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.conform import nullable
 from txlog.writer.keys import key_columns

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.store.base import QUARANTINE
 from txlog.tasks.operation import Touched
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.wording import setting
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.conform import nullable
 from txlog.writer.merge_engines.engine import MergeEngine

@@ -22,6 +22,7 @@ from txlog.commands.upsert.quarantine_reader import QuarantineReader
 from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
@@ -33,7 +34,6 @@ from txlog.tasks.operation import Touched
 from txlog.tasks.operations.known_keys import KnownKeys, cached_keys
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
-from txlog.util import ambient
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.keys import KeyColumn, key_columns

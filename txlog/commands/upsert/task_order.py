@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from txlog.util.wording import advice
+from txlog.core.util.wording import advice
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine

@@ -17,6 +17,7 @@ from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.row_changes import is_merged, row_changes
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.schema import fold_name
@@ -29,7 +30,6 @@ from txlog.tasks.operations.upsert import (
     read_upsert,
     read_upsert_source,
 )
-from txlog.util.wording import argument
 from txlog.writer.generated_columns import Numbers
 from txlog.writer.input import DataStream, open_data
 

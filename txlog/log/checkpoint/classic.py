@@ -26,7 +26,7 @@ from txlog.protocol.actions import Action
 from txlog.protocol.log_names import checkpoint_name
 
 if TYPE_CHECKING:
-    from txlog.util.apply import Apply
+    from txlog.core.util.apply import Apply
 
 __all__ = ["Checkpoint", "build_checkpoint", "retained_small_actions"]
 

@@ -29,7 +29,7 @@ from txlog.protocol.statistics import StatisticsPolicy
 from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 
 if TYPE_CHECKING:
-    from txlog.util.apply import Apply
+    from txlog.core.util.apply import Apply
 
 __all__ = ["COMPRESSIONS", "ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
 

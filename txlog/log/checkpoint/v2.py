@@ -32,7 +32,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import CheckpointMetadata, Sidecar, action_to_json
 
 if TYPE_CHECKING:
-    from txlog.util.apply import Apply
+    from txlog.core.util.apply import Apply
 
 __all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidecar_groups", "top_level", "wants_v2"]
 

@@ -24,6 +24,11 @@ from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.upsert import added_columns
 from txlog.commit.open_table import OpenTable
+from txlog.core.util import ambient
+from txlog.core.util.api_hints import explains_options
+from txlog.core.util.arguments import described, names_in
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
@@ -43,11 +48,6 @@ from txlog.tasks.operations.update import UpdateSpec
 from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
-from txlog.util import ambient
-from txlog.util.api_hints import explains_options
-from txlog.util.arguments import described, names_in
-from txlog.util.logs import logger
-from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import SchemaMode
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.commands.row_change.target import Extent
+from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.spark.errors import crossing, typed_errors
@@ -25,7 +26,6 @@ from txlog.spark.schema import frame_schema, spark_type
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.tasks.task_table import TaskTable
-from txlog.util.wording import argument, setting
 from txlog.writer.conform import completed, completer_for
 from txlog.writer.input import require_utf8
 from txlog.writer.keys import compared_as

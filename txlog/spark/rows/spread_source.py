@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.row_change.target import Extent
+from txlog.core.util import ambient
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import unpack
@@ -25,7 +26,6 @@ from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
 from txlog.spark.schema import spark_type
 from txlog.spark.spark_workers import RESULT, packed, unpacked
 from txlog.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
-from txlog.util import ambient
 from txlog.writer.keys import KeyColumn
 from txlog.writer.write_plan import TaskIdentity
 

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util import ambient
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Constant, Predicate
 from txlog.protocol.actions import AddFile, operation_parameters
@@ -25,7 +26,6 @@ from txlog.result import WriteMetrics
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, RowOperation, Touched
-from txlog.util import ambient
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

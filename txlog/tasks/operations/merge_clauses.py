@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of
 from txlog.arrow.taken import taken_batches
+from txlog.core.util.arguments import invalid
+from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
@@ -31,8 +33,6 @@ from txlog.protocol.schema_merge import adds_members
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
-from txlog.util.arguments import invalid
-from txlog.util.wording import setting
 from txlog.writer.generated_columns import (
     ComputedColumns,
     Numbers,

@@ -20,6 +20,8 @@ import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import absent, flags_of, joined_chunks
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.arrow.wide_years import is_beyond_python
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import balanced
 from txlog.expressions.evaluate import evaluate
@@ -33,8 +35,6 @@ from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_t
 from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
 from txlog.tasks.operations.upsert_source import conformed, stored_rows, whole_batches
-from txlog.util.lazy import cached_property
-from txlog.util.logs import logger
 from txlog.writer.conform import idle_as_null
 from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, compared_as, key_text

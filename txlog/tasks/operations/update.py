@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util import ambient
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile
 from txlog.protocol.defined_table import DefinedTable
@@ -22,7 +23,6 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, Touched
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.delete import Condition, RowsOfCondition
-from txlog.util import ambient
 from txlog.writer.generated_columns import computed_columns, refuse_set_numbers
 
 if TYPE_CHECKING:

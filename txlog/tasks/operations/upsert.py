@@ -17,6 +17,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.arrow.taken import joined_rows, taken_batches
+from txlog.core.util import ambient
+from txlog.core.util.arguments import described, invalid, names_in, one_of
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile, FileId, operation_parameters
@@ -33,10 +37,6 @@ from txlog.tasks.operations.merge_history import merge_metrics
 from txlog.tasks.operations.numbered_keys import NumberedKeys
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert_source import OnDuplicate, Source, read_source
-from txlog.util import ambient
-from txlog.util.arguments import described, invalid, names_in, one_of
-from txlog.util.lazy import cached_property
-from txlog.util.wording import argument, setting
 from txlog.writer.committable import PendingFile
 from txlog.writer.generated_columns import (
     ComputedColumns,

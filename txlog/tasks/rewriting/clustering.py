@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util import ambient
 from txlog.expressions.predicates import resolve
 from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import type_to_arrow
@@ -32,7 +33,6 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.curve import ClusterColumns, Curve
 from txlog.tasks.rewriting.rewrite_bin import BinRewriter, NewFile
 from txlog.tasks.task_table import TaskTable
-from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:

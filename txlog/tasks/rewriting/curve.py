@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
 from txlog.protocol.clustering import named_columns
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.tasks.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_distance
-from txlog.util.wording import argument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.util import ambient
+from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.defined_table import DefinedTable
@@ -28,8 +30,6 @@ from txlog.store.base import FileStore, TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.task_table import TaskTable
-from txlog.util import ambient
-from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.util.arguments import described, invalid, one_of
+from txlog.core.util.wording import advice, argument
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import described, invalid, one_of
-from txlog.util.wording import advice, argument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

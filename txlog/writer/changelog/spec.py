@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from txlog.core.util.arguments import invalid, names_in, one_of
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import invalid, names_in, one_of
-from txlog.util.wording import argument
 from txlog.writer.changelog.collapse import MergeFunction
 from txlog.writer.changelog.row_kinds import RowKinds
 

@@ -15,8 +15,8 @@ from datetime import date
 from numbers import Number
 from typing import Any
 
+from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.util.wording import argument
 
 __all__ = ["UTC", "check_text", "described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from txlog.util import ambient
+from txlog.core.util import ambient
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

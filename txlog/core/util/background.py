@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from txlog.util import ambient
-from txlog.util.logs import logger
-from txlog.util.parallel import new_lock
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock
 
 __all__ = ["END_WAIT", "Background", "wait_for"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from txlog.core.util.arguments import UTC, invalid
+from txlog.core.util.wording import argument
 from txlog.errors import UnsupportedFeatureError
-from txlog.util.arguments import UTC, invalid
-from txlog.util.wording import argument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,1 @@
+"""The core: complete without any extension, and private."""
