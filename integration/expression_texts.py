@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from txlog.protocol import schema as delta
-from txlog.protocol.schema import Field, Struct, to_arrow
+from txlog.core.format import schema as delta
+from txlog.core.format.schema import Field, Struct, to_arrow
 
 UTC = datetime.timezone.utc
 TYPES: dict[str, delta.DataType] = {

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import txlog
+from txlog.core.format.actions import AddFile
 from txlog.errors import TxlogError
-from txlog.protocol.actions import AddFile
 
 ADDRESS_SPACE_BYTES = 4 << 30
 _ROWS = 40

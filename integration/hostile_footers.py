@@ -18,7 +18,7 @@ import hostile_data
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.parquet_footer import check_footer, read_footer
+from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
 
 _CHUNK = ("physical_type", "num_values", "path_in_schema", "encodings", "has_dictionary_page")
 _STATISTICS = ("has_null_count", "null_count", "has_min_max", "min_raw", "max_raw", "min", "max")

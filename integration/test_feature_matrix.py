@@ -21,8 +21,8 @@ from pyspark.errors import PySparkException
 from rows import assert_sound, read_by_deltalake
 
 import txlog
-from txlog.protocol.features import features_of
-from txlog.protocol.properties import KNOWN_KEYS
+from txlog.core.format.features import features_of
+from txlog.core.format.properties import KNOWN_KEYS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.paths import resolve_data_path
 from txlog.errors import CorruptLogError, TableNotFoundError
 from txlog.log.checkpoint.classic import build_checkpoint
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.paths import resolve_data_path
 from txlog.store.local import local_table_store
 
 REFUSED = {

@@ -23,7 +23,7 @@ import pytest
 from rows import as_rows, in_schema, read_by_deltalake
 
 import txlog
-from txlog.protocol.schema import Decimal, Primitive, Struct
+from txlog.core.format.schema import Decimal, Primitive, Struct
 
 BROKEN: dict[str, type[txlog.TxlogError]] = {
     "crc-malformed": txlog.TableNotFoundError,  # a checksum file and nothing else

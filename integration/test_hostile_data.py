@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.actions import AddFile
+from txlog.core.format.actions import AddFile
 
 BUDGET_S = fuzz.budget_s(6)
 PER_CHILD = 100

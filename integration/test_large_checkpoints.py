@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.commit_file import DEFAULT_LIMITS
+from txlog.core.format.commit_file import DEFAULT_LIMITS
 
 pytestmark = pytest.mark.hunt(part="large")
 

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from rows import read_by_deltalake
 
 import txlog
-from txlog.protocol.file_columns import add_files_of
+from txlog.core.format.file_columns import add_files_of
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])

@@ -14,7 +14,7 @@ import pytest
 from rows import as_rows, in_schema
 
 import txlog
-from txlog.protocol.stats_struct import statistics_as_struct
+from txlog.core.format.stats_struct import statistics_as_struct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

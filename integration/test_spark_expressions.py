@@ -22,10 +22,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_fixtures import INTERPRETED
 
+from txlog.core.format.schema import from_arrow, type_name
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
-from txlog.protocol.schema import from_arrow, type_name
 
 # What duckdb has in other words, with other types, or not at all.
 TEXTS = [

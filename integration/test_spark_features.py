@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.features import features_of
+from txlog.core.format.features import features_of
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

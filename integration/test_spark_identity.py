@@ -17,7 +17,7 @@ from rows import as_rows
 from spark_helpers import refused, save
 
 import txlog
-from txlog.protocol.identity import identity_columns
+from txlog.core.format.identity import identity_columns
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

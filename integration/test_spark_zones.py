@@ -22,10 +22,10 @@ from spark_helpers import refused, save
 
 import txlog
 import txlog.spark
+from txlog.core.format.schema import from_arrow
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
-from txlog.protocol.schema import from_arrow
 from txlog.spark.schema import struct_type
 
 ZONE = "spark.sql.session.timeZone"

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from txlog.core.format.actions import Action, AddFile, CommitInfo, Metadata, Protocol
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.schema import LONG, STRING, Field, Struct
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState, advance
-from txlog.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.schema import LONG, STRING, Field, Struct
 
 __all__ = ["FILE", "METADATA", "STATE", "append"]
 

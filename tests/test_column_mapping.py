@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.column_mapping import (
+from txlog.core.format.column_mapping import (
     assign,
     file_schema,
     physical_path,
@@ -23,7 +22,8 @@ from txlog.protocol.column_mapping import (
     schema_of,
     without_metadata,
 )
-from txlog.protocol.schema import Struct, from_arrow, leaf_paths
+from txlog.core.format.schema import Struct, from_arrow, leaf_paths
+from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 
 ROWS = pa.table(
     {
@@ -364,8 +364,8 @@ def test_every_field_gets_one_id_and_a_second_round_changes_nothing(schema: Stru
 
 
 def test_a_mapped_table_whose_columns_lack_their_names_is_corrupt(tmp_path: Path) -> None:
-    from txlog.protocol.actions import Metadata
-    from txlog.protocol.schema import schema_to_json
+    from txlog.core.format.actions import Metadata
+    from txlog.core.format.schema import schema_to_json
 
     schema = from_arrow(pa.schema([("a", pa.struct([("b", pa.int64())]))]))
     for mode in ("name", "id"):

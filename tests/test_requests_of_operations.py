@@ -13,8 +13,8 @@ import pytest
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.core.util import ambient
-from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore

@@ -13,8 +13,8 @@ import txlog
 from tests.bucket import ROW, Bucket
 from tests.timed_commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import checkpoint_name, multipart_names
 from txlog.log.checkpoint import columns as checkpoint_columns
-from txlog.protocol.log_names import checkpoint_name, multipart_names
 
 
 def bucket_of(command: Command) -> Bucket:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from txlog.catalogs.open import require_no_token
     from txlog.commands.upsert.row_changes import Engine, RowChanges
     from txlog.commit.open_table import OpenTable
+    from txlog.core.format.properties import PropertyRule
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
     from txlog.log.state import TableState
     from txlog.maintenance.tombstone_files import TombstoneUpkeep
-    from txlog.protocol.properties import PropertyRule
     from txlog.upkeep.post_commit import FollowsCommits, MakesFollower
     from txlog.writer.row_changes import Changelog, ChangeWriter, SinkModeOf
 
@@ -38,7 +38,7 @@ _HOME = {
     "OpenTable": "txlog.commit.open_table",
     "OpensCatalog": "txlog.catalogs.base",
     "Point": "txlog.core.util.points",
-    "PropertyRule": "txlog.protocol.properties",
+    "PropertyRule": "txlog.core.format.properties",
     "RowChanges": "txlog.commands.upsert.row_changes",
     "SinkModeOf": "txlog.writer.row_changes",
     "TableCatalog": "txlog.catalogs.base",

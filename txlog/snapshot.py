@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import numbers_of
+from txlog.core.format.actions import Protocol
+from txlog.core.format.arrow.arrays import numbers_of
+from txlog.core.format.schema import Struct, to_arrow, type_name
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, no_attribute
 from txlog.core.util.arguments import whole_number
@@ -20,8 +22,6 @@ from txlog.core.util.whole_import import import_whole
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import Protocol
-from txlog.protocol.schema import Struct, to_arrow, type_name
 from txlog.result import counted
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ class Readable:
     @property
     def clustering_columns(self) -> tuple[str, ...]:
         """The clustering columns of a clustered table (``CLUSTER BY``); a struct field is ``a.b``."""
-        from txlog.protocol.clustering import clustering_columns
-        from txlog.protocol.properties import path_text
+        from txlog.core.format.clustering import clustering_columns
+        from txlog.core.format.properties import path_text
 
         told = self._told()
         with TxlogError.located(told.log.uri, told.state.version):

@@ -357,7 +357,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        from txlog.protocol.features import check_can_read
+        from txlog.core.format.features import check_can_read
 
         given = hooks, key_cache_size, workers, time_zone
         open_table = _open_table(uri, storage_options, retry, credential_provider, *given)

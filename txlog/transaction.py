@@ -18,14 +18,14 @@ from txlog.commands.transaction_history import history_metrics, history_operatio
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import check_removable, plan_for_rows
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import add_files_of, live_rows
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import add_files_of, live_rows
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.writer.commit_options import CommitOptions, check_app_id
@@ -555,7 +555,7 @@ class Transaction:
 
     def _take_over(self, files: Sequence[AddFile], *, are_looked_at: bool = False) -> None:
         from txlog.commands.operations import operation
-        from txlog.protocol.statistics_read import num_records
+        from txlog.core.format.statistics_read import num_records
 
         self._require_open()
         take_over = operation("take_over")

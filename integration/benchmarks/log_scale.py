@@ -371,11 +371,11 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
 
 
 def _checkpoint_of_listed(path: str) -> Callable[[], object]:
-    from txlog.arrow.small_pages import small_pages
+    from txlog.core.format.commit_file import Limits
     from txlog.log.checkpoint.columns import FileColumns
     from txlog.log_files.checkpoint_writer import CheckpointWriter
     from txlog.log_files.delta_log import DeltaLog
-    from txlog.protocol.commit_file import Limits
+    from txlog.log_files.small_pages import small_pages
     from txlog.store.open import open_store
 
     store = open_store(path)
@@ -388,8 +388,8 @@ def _checkpoint_of_listed(path: str) -> Callable[[], object]:
 
 def _statistics_typed(snapshot: Snapshot) -> int:
     """Typed, as in a checkpoint."""
-    from txlog.protocol.schema import leaf_paths
-    from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
+    from txlog.core.format.schema import leaf_paths
+    from txlog.core.format.stats_struct import statistics_as_struct, statistics_type
 
     kind = statistics_type(leaf_paths(snapshot.delta_schema.without(snapshot.partition_columns)))
     typed = [statistics_as_struct(texts, kind) for texts in snapshot.files().column("stats").chunks]

@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.arrow.decimals import divided, rounded, truncated
+from txlog.core.format.arrow.decimals import divided, rounded, truncated
 
 EXACT = Context(prec=160)
 NEAR_POWERS = [2**power + more for power in (20, 32, 54, 62, 64, 96, 120) for more in (-3, -1, 0, 1)]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.arrow import arrays
-from txlog.arrow.arrays import are_among, coded, cut_by_text, joined_chunks, small_offsets
+from txlog.core.format.arrow import arrays
+from txlog.core.format.arrow.arrays import are_among, coded, cut_by_text, joined_chunks, small_offsets
 
 TEXTS = ["x" * 1_000, "y" * 10, None, "z" * 1_000] * 25
 FORMS = [

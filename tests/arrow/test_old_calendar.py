@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.arrow.old_calendar import OldCalendar, old_calendar
+from txlog.core.format.arrow.old_calendar import OldCalendar, old_calendar
 from txlog.errors import UnsupportedFeatureError
 
 # From which day, in the old calendar, how many days are added.

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.arrow.parquet_footer import check_footer, read_footer
+from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
 
 # --- Thrift's compact protocol, written ---------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.arrow import taken
-from txlog.arrow.taken import joined_rows, taken_batches, taken_column, taken_rows
+from txlog.core.format.arrow import take_rows as taken
+from txlog.core.format.arrow.take_rows import joined_rows, taken_batches, taken_column, taken_rows
 
 MIB = 1 << 20
 

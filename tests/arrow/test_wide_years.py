@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.arrow.wide_years import date_text, python_rows, python_value, python_values, timestamp_text
+from txlog.core.format.arrow.wide_years import date_text, python_rows, python_value, python_values, timestamp_text
 
 DAY_US = 86_400_000_000
 ARROWS_DAYS = st.integers(-10_950_000, 10_950_000)  # of the years that Arrow can write

@@ -10,7 +10,7 @@ import pytest
 
 from txlog.catalogs.unity.definition import creation, definition_updates
 from txlog.catalogs.unity.messages import ProtocolInfo, TableInfo
-from txlog.protocol.actions import DomainMetadata, Format, Metadata, Protocol
+from txlog.core.format.actions import DomainMetadata, Format, Metadata, Protocol
 
 DERIVED = {
     "delta.minReaderVersion": "3",

@@ -17,8 +17,8 @@ import pytest
 
 import txlog
 from txlog.cli.data_files import open_data_files
+from txlog.core.format.actions import AddFile
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.actions import AddFile
 from txlog.store.base import ObjectMeta
 from txlog.store.local import LocalFileStore
 from txlog.store.open import open_store

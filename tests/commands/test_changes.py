@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition
+from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError, NotFoundError
-from txlog.protocol.file_columns import add_files_of
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import add_files_of
 from txlog.errors import ConflictError, InvalidInputError, SchemaMismatchError
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import add_files_of
 
 COLUMNS = (
     "id bigint, day date, place struct<city: string, at: struct<x: double>>, `a.b` int, flag boolean, tags array<int>"

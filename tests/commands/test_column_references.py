@@ -8,8 +8,8 @@ import pytest
 
 import txlog
 from txlog.commands.column_references import references_to, with_new_name
+from txlog.core.format.properties import column_paths
 from txlog.log.state import TableState
-from txlog.protocol.properties import column_paths
 from txlog.table import Table
 
 SCHEMA = (

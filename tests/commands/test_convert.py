@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from txlog.cli.app import app
 from txlog.commands.converted_schema import partition_fields
+from txlog.core.format.schema import type_name
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError
-from txlog.protocol.schema import type_name
 from txlog.store.local import LocalFileStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table

@@ -25,6 +25,9 @@ from typer.testing import CliRunner
 
 from txlog.cli.app import app
 from txlog.commands import copy_into as command
+from txlog.core.format import loaded_files
+from txlog.core.format.actions import DomainMetadata
+from txlog.core.format.loaded_files import LoadedFiles
 from txlog.errors import (
     AccessError,
     CommitStateUnknownError,
@@ -35,9 +38,6 @@ from txlog.errors import (
     SchemaMismatchError,
     StorageError,
 )
-from txlog.protocol import loaded_files
-from txlog.protocol.actions import DomainMetadata
-from txlog.protocol.loaded_files import LoadedFiles
 from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.store.local import LocalLogStore
 from txlog.store.table_store import TableStore

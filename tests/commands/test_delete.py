@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.format.actions import AddFile
 from txlog.core.util import ambient
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
-from txlog.protocol.actions import AddFile
 from txlog.testing.stopped_clock import StoppedClock
 from txlog.verify.verify import verify_table
 

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
-from txlog.protocol.file_columns import adds_to_batch
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
+from txlog.core.format.file_columns import adds_to_batch
 
 FILES = [AddFile(name, {}, 1, 2, True, None) for name in ("none", "some", "all")]
 NONE, SOME, ALL = FILES

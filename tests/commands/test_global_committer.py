@@ -15,7 +15,7 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.protocol.schema import from_arrow
+from txlog.core.format.schema import from_arrow
 from txlog.table import Table
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import Committable

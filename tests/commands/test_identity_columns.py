@@ -23,8 +23,8 @@ from txlog.commands.row_change.parts import table_of_tasks
 from txlog.commands.row_change.preview import preview_upsert
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.identity_ranges import numbers_of
+from txlog.core.format.identity import identity_columns
 from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError, UnsupportedFeatureError
-from txlog.protocol.identity import identity_columns
 from txlog.table import Table
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.testing.faulty_s3 import FaultyS3

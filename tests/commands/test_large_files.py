@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.arrow.parquet_footer import check_footer, indexed_columns, read_footer
+from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
 ROWS = 150_000
 MODES = pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])

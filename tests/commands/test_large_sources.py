@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.arrow import spill
+from txlog.core.format.arrow import spill
 from txlog.errors import InvalidInputError
 from txlog.tasks.operations import numbered_keys, upsert_source
 from txlog.writer import keys as keys_of_writer

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.arrow import arrays, taken
+from txlog.core.format.arrow import arrays
+from txlog.core.format.arrow import take_rows as taken
 
 COUNT = 60
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import add_files_of
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import add_files_of
 
 SCHEMA = pa.schema([("id", pa.int64())])
 PATH = "taken over.parquet"

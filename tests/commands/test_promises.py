@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.properties import KNOWN_KEYS
+from txlog.core.format.properties import KNOWN_KEYS
 
 PAGE = Path(__file__).parents[2] / "docs" / "table-features.md"
 ROWS = pa.table({"i": [1]})

@@ -30,12 +30,12 @@ from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.parts import TasksInParts, change_in_parts
 from txlog.commands.row_change.target import Extent
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.bitmaps import pack, unpack
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.paths import resolve_data_path
+from txlog.core.format.schema import from_arrow
 from txlog.core.util import ambient
-from txlog.protocol.actions import AddFile
-from txlog.protocol.bitmaps import pack, unpack
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.schema import from_arrow
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy

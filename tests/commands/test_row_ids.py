@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.paths import resolve_data_path
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.paths import resolve_data_path
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.table import Table
 from txlog.verify.verify import verify_table
@@ -77,7 +77,7 @@ def tracked(table: Table) -> dict[int, Tracked]:
 
 
 def physical(table: Table, name: str) -> str:
-    from txlog.protocol.column_mapping import physical_name
+    from txlog.core.format.column_mapping import physical_name
 
     field = table._open_table.log.newest_state().schema.find(name)
     assert field is not None

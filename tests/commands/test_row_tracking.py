@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from tests.losing_writer import losing_to
 from txlog.commands import row_tracking
+from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError
-from txlog.protocol.file_columns import add_files_of
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

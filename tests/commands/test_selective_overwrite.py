@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 import txlog
+from txlog.core.format.file_columns import add_files_of
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.file_columns import add_files_of
 from txlog.table import Table
 from txlog.writer.vector_file import write_vectors
 

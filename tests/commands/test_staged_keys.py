@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import txlog
 from txlog.commands.upsert.staged_changes import rows_reader
 from txlog.commands.upsert.staged_keys import gather_keys
-from txlog.protocol.schema import from_arrow
+from txlog.core.format.schema import from_arrow
 from txlog.reading.key_cache import new_key_numbers
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.skipping.key_pruning import KeyRanges

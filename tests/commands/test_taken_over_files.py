@@ -15,10 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_commit, require_within
 from txlog.errors import InvalidInputError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_commit, require_within
 from txlog.store.local import local_table_store
 from txlog.table import Table
 

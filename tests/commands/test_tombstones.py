@@ -16,9 +16,9 @@ import txlog
 from tests.packages import hide
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import add_files_of
 from txlog.core.util import ambient
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import add_files_of
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

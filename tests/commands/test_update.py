@@ -16,8 +16,8 @@ import pytest
 
 import txlog
 from txlog.commands.merge_builder import MergeBuilder
+from txlog.core.format.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.tasks.operations import update
 from txlog.verify.verify import verify_table
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format.schema import LONG, STRING
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
-from txlog.protocol.schema import LONG, STRING
 from txlog.tasks.operations import upsert_source
 from txlog.verify.verify import verify_table
 from txlog.writer.keys import KeyColumn, KeyIndex

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.log_names import commit_name
+from txlog.core.format.log_names import commit_name
 from txlog.testing.faulty_s3 import FaultyS3
 
 FILES, ROWS = 4, 20_000

@@ -11,6 +11,7 @@ import pytest
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_name
 from txlog.errors import (
     ConcurrentDeleteReadError,
     ConcurrentTransactionError,
@@ -18,7 +19,6 @@ from txlog.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import PutOutcome
 from txlog.table import Table

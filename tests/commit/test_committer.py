@@ -17,6 +17,7 @@ import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -27,7 +28,6 @@ from txlog.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.table import Table

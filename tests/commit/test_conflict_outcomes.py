@@ -21,14 +21,14 @@ from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import Action, DomainMetadata, Protocol
+from txlog.core.format.commit_file import Commit, parse_commit
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.errors import ConflictError, ConflictReason
 from txlog.log.conflicts import AlreadyCommitted, Conflict, decide
 from txlog.log.proposal import Proposal, ReadSet
 from txlog.log.state import TableState
-from txlog.protocol.actions import Action, DomainMetadata, Protocol
-from txlog.protocol.commit_file import Commit, parse_commit
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.store.base import PutOutcome

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from txlog.commit.joining import JoiningCommitter, _Append, _Joined
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
 from txlog.log import handed_over
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store import commit_queue
 from txlog.store.base import OBJECT_STORE, PutOutcome

@@ -14,8 +14,8 @@ import pytest
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.resolve import resolve
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
-from txlog.protocol.log_names import commit_name
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 

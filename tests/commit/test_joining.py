@@ -18,6 +18,8 @@ import pytest
 
 from txlog.commit.joining import JoiningCommitter
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.errors import (
     CommitStateUnknownError,
@@ -29,8 +31,6 @@ from txlog.errors import (
 from txlog.hooks import CommitHooks
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.actions import AddFile
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.store.retry import RetryPolicy

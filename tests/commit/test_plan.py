@@ -15,6 +15,9 @@ from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import commit_definition, with_properties
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -27,9 +30,6 @@ from txlog.errors import (
 )
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteMetrics
 from txlog.store.base import PutOutcome
 from txlog.store.commit_queue import Turn

@@ -10,9 +10,9 @@ import pytest
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.read_versions import _KEPT, _READ_BACK_MAX, ReadVersions
+from txlog.core.format.actions import AddFile, CommitInfo, SetTransaction
+from txlog.core.format.commit_file import Commit
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile, CommitInfo, SetTransaction
-from txlog.protocol.commit_file import Commit
 from txlog.table import Table
 from txlog.testing.memory_store import memory_table_store
 

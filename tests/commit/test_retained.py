@@ -9,8 +9,8 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.errors import InvalidInputError
-from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.table import Table
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

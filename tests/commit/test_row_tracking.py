@@ -100,7 +100,7 @@ def test_a_table_that_merely_supports_row_tracking_has_new_rows_numbered_and_old
 def test_a_file_whose_rows_are_not_counted_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     txlog.write(tmp_path, rows(5), properties=TRACKED)
     table = txlog.Table.open(tmp_path)
-    from txlog.protocol.actions import AddFile
+    from txlog.core.format.actions import AddFile
 
     live = table.snapshot().files().to_pylist()[0]
     (tmp_path / "other.parquet").write_bytes((tmp_path / live["path"]).read_bytes())

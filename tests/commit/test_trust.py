@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_name, parse_log_name
+from txlog.core.format.properties import DAY_MS, TableProperties
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log.retention import trusted_s
-from txlog.protocol.log_names import commit_name, parse_log_name
-from txlog.protocol.properties import DAY_MS, TableProperties
 from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.table import Table
 

@@ -24,6 +24,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format import schema as delta
+from txlog.core.format.schema import Field, Struct, from_arrow, type_name, type_to_arrow
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import assigned, literal
 from txlog.expressions.conditions import bind_predicate
@@ -34,8 +36,6 @@ from txlog.expressions.kernels import KERNELS
 from txlog.expressions.predicates import Anything, Comparison, prunable
 from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
 from txlog.expressions.tree import columns_of
-from txlog.protocol import schema as delta
-from txlog.protocol.schema import Field, Struct, from_arrow, type_name, type_to_arrow
 from txlog.skipping.one_file import Pruner
 
 UTC = datetime.timezone.utc
@@ -751,7 +751,7 @@ def test_a_substring_from_the_least_position_is_refused() -> None:
 
 
 def test_decimals_near_powers_of_two_are_cast_divided_and_cut_exactly(tmp_path: Path) -> None:
-    """pyarrow's own division of decimals is wrong there (`txlog.arrow.decimals`)."""
+    """pyarrow's own division of decimals is wrong there (`txlog.core.format.arrow.decimals`)."""
     largest = Decimal(2**64 - 1)
     columns = "e decimal(20,0), f decimal(38,18), a decimal(25,5), b decimal(18,18), s string, g decimal(38,4)"
     table = txlog.Table.create(tmp_path, columns)

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from txlog.core.format.schema import from_arrow
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
-from txlog.protocol.schema import from_arrow
 
 ROWS = pa.table({"s": ["x"], "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
 SCHEMA = from_arrow(ROWS.schema)

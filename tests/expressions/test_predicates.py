@@ -23,13 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format import schema as delta
+from txlog.core.format.schema import Field, Struct, to_arrow
 from txlog.errors import InvalidInputError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Constant, Predicate, bind, col
 from txlog.expressions.sql import parse_predicate
-from txlog.protocol import schema as delta
-from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.skipping.many_files import prune_files
 from txlog.skipping.one_file import Pruner
 

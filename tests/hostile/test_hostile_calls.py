@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.actions import AddFile
+from txlog.core.format.actions import AddFile
 from txlog.sink.staging import Manifest
 
 LONE = "\ud800"

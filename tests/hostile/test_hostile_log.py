@@ -18,8 +18,8 @@ import pytest
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format.commit_file import Limits
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import Limits
 from txlog.store.open import open_store
 from txlog.verify.verify import verify_table
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.protocol.actions import AddFile
+from txlog.core.format.actions import AddFile
 from txlog.store.open import open_store
 from txlog.verify.verify import verify_table
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.format.actions import AddFile, Metadata
+from txlog.core.format.file_columns import adds_to_batch
 from txlog.iceberg.definition import define
 from txlog.iceberg.file_encoder import FileEncoder, encode_files
 from txlog.iceberg.manifest import entry_schema
-from txlog.protocol.actions import AddFile, Metadata
-from txlog.protocol.file_columns import adds_to_batch
 
 TYPES: dict[str, Any] = {
     "tiny": "byte",

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import assign
+from txlog.core.format.schema import parse_schema, schema_to_json
 from txlog.errors import IcebergExportError
 from txlog.iceberg.definition import NAME_MAPPING, Definition, define
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import assign
-from txlog.protocol.schema import parse_schema, schema_to_json
 
 
 def column(name: str, kind: Any, *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import assign
+from txlog.core.format.schema import parse_schema, schema_to_json
 from txlog.iceberg.dropped_columns import hidden_columns, may_have_dropped_columns, with_columns
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import assign
-from txlog.protocol.schema import parse_schema, schema_to_json
 
 
 def mapped(highest: int, *names: str, **configuration: str) -> Metadata:

@@ -24,8 +24,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from txlog.core.format.schema import Decimal, Primitive
 from txlog.iceberg.values import avro_encoder, avro_type, bound_encoder, order_key
-from txlog.protocol.schema import Decimal, Primitive
 
 UTC = datetime.timezone.utc
 VALUES: list[tuple[Any, IcebergType, list[Any]]] = [

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import adds_to_batch
 from txlog.iceberg.whole_table import FileBatches, in_manifests
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import adds_to_batch
 
 
 def batches(*parts: list[tuple[str | None, str]]) -> FileBatches:

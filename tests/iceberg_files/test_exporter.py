@@ -15,14 +15,14 @@ from msgspec.structs import replace
 import txlog
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.log_names import commit_name
 from txlog.result.audits import IcebergExport
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.table_store import TableStore

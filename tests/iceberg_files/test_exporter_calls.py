@@ -11,10 +11,10 @@ import pytest
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.protocol.log_names import commit_name
 from txlog.store.base import ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore

@@ -9,10 +9,10 @@ import pytest
 
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.protocol.log_names import commit_name
 from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store

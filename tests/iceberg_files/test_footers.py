@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import add_files_of
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition, define
 from txlog.iceberg_files.footers import check_column_ids, check_element_ids, row_counts
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import add_files_of
 from txlog.store.table_store import TableStore
 
 ROWS = pa.table(

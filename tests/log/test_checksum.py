@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
+from txlog.core.format.actions import DomainMetadata
+from txlog.core.format.commit_file import Commit
 from txlog.log.checksum import VersionChecksum, parse_checksum
-from txlog.protocol.actions import DomainMetadata
-from txlog.protocol.commit_file import Commit
 
 DOMAIN = {"domain": "mine", "configuration": "x", "removed": False}
 METADATA = {

@@ -6,9 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from txlog.log.clean_up import cutoff_ms, kept_checkpoints, plan_sidecars, plan_versions, protected_version
-from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.log_names import (
+from txlog.core.format.actions import Metadata, Protocol
+from txlog.core.format.log_names import (
     checkpoint_name,
     checksum_name,
     commit_name,
@@ -16,7 +15,8 @@ from txlog.protocol.log_names import (
     multipart_names,
     v2_checkpoint_name,
 )
-from txlog.protocol.properties import TableProperties
+from txlog.core.format.properties import TableProperties
+from txlog.log.clean_up import cutoff_ms, kept_checkpoints, plan_sidecars, plan_versions, protected_version
 from txlog.store.base import ObjectMeta
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
+from txlog.core.format.actions import AddFile, RemoveFile
+from txlog.core.format.commit_file import Commit
 from txlog.log.compaction import compacted_bytes
-from txlog.protocol.actions import AddFile, RemoveFile
-from txlog.protocol.commit_file import Commit
 
 
 def test_the_files_of_a_compacted_log_change_no_data() -> None:

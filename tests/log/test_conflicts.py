@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from txlog import errors
-from txlog.expressions.predicates import bind, col
-from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
-from txlog.log.proposal import Isolation, Proposal, ReadSet
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     Action,
     AddFile,
     CommitInfo,
@@ -27,8 +24,11 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.schema import LONG, STRING, Field, Primitive, Struct
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.schema import LONG, STRING, Field, Primitive, Struct
+from txlog.expressions.predicates import bind, col
+from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
+from txlog.log.proposal import Isolation, Proposal, ReadSet
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 MONDAY = bind(col("day") == "mon", SCHEMA)

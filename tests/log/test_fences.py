@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.offered import STATE, append
+from txlog.core.format.actions import CommitInfo
+from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.log.conflicts import Conflict, Rebase, decide
 from txlog.log.fences import fence, fenced_off
 from txlog.log.proposal import commit_bytes
-from txlog.protocol.actions import CommitInfo
-from txlog.protocol.commit_file import Commit, parse_commit
 
 
 @pytest.mark.parametrize("ids", [("a",), ("a", "b", "c")])

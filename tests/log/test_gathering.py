@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.offered import FILE, METADATA, append
+from txlog.core.format.actions import CommitInfo, Protocol, RemoveFile, SetTransaction
+from txlog.core.format.commit_file import Commit
 from txlog.log.gathering import DEAD_MS, Known, Standing, joined_with, may_be_taken, standing
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, intent_name
 from txlog.log.joined import BYTES_MAX, MEMBERS_MAX
 from txlog.log.proposal import Proposal
-from txlog.protocol.actions import CommitInfo, Protocol, RemoveFile, SetTransaction
-from txlog.protocol.commit_file import Commit
 from txlog.store.base import ObjectMeta
 
 KNOWN = Known(5, 9, {"landed", "withdrawn"})

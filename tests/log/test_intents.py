@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.offered import FILE, METADATA, STATE, append
+from txlog.core.format.actions import DomainMetadata, RemoveFile, SetTransaction
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, intent_name, named_intent
 from txlog.log.proposal import Isolation, Proposal
-from txlog.protocol.actions import DomainMetadata, RemoveFile, SetTransaction
 
 OFFERED = Intent("table", 7, (append(),))
 

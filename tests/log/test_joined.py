@@ -8,6 +8,18 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from txlog.core.format.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from txlog.core.format.commit_file import Commit, parse_commit
+from txlog.core.format.schema import LONG, STRING, Field, Struct
 from txlog.log.conflicts import AlreadyCommitted, Apart, Committed, Conflict, Rebase, decide, decide_unread
 from txlog.log.exactly_once import AlreadyCommitted as Replay
 from txlog.log.exactly_once import FingerprintMismatch, check_replay
@@ -26,18 +38,6 @@ from txlog.log.joined import (
 from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, commit_facts, validate_proposal
 from txlog.log.row_tracking import with_row_ids
 from txlog.log.state import TableState, advance
-from txlog.protocol.actions import (
-    Action,
-    AddFile,
-    CommitInfo,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    SetTransaction,
-)
-from txlog.protocol.commit_file import Commit, parse_commit
-from txlog.protocol.schema import LONG, STRING, Field, Struct
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 METADATA = Metadata("id", "{}", ("day",), {}, {"provider": "parquet", "options": {}})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from txlog.core.format.actions import Action, AddFile, CommitInfo, RemoveFile
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.schema import LONG, STRING, Field, Struct
 from txlog.expressions.predicates import bind, col
 from txlog.log.lost_updates import Region, Unseen, unseen_changes
 from txlog.log.proposal import Isolation
-from txlog.protocol.actions import Action, AddFile, CommitInfo, RemoveFile
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.schema import LONG, STRING, Field, Struct
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 MONDAYS = Region(SCHEMA, ("day",), None, frozenset({("mon",)}), frozenset({"seen"}))

@@ -11,10 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import bind, col
-from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, validate_proposal
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     Action,
     AddCDCFile,
     AddFile,
@@ -28,8 +25,11 @@ from txlog.protocol.actions import (
     Sidecar,
     operation_parameters,
 )
-from txlog.protocol.commit_file import parse_commit
-from txlog.protocol.schema import LONG, STRING, Field, Struct, schema_to_json
+from txlog.core.format.commit_file import parse_commit
+from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import bind, col
+from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, validate_proposal
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 METADATA = Metadata("id", schema_to_json(SCHEMA), ("day",), {}, {"provider": "parquet", "options": {}})

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import bind, col
-from txlog.log.proposal import Isolation, Proposal, ReadSet, validate_proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.segment import LogSegment
-from txlog.log.state import StateBuilder, TableState
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     AddCDCFile,
     AddFile,
     DeletionVectorDescriptor,
@@ -23,7 +17,13 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from txlog.protocol.schema import LONG, STRING, Field, Struct, schema_to_json
+from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import bind, col
+from txlog.log.proposal import Isolation, Proposal, ReadSet, validate_proposal
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.segment import LogSegment
+from txlog.log.state import StateBuilder, TableState
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 METADATA = Metadata("id", schema_to_json(SCHEMA), ("day",), {}, {"provider": "parquet", "options": {}})

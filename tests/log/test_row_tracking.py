@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import orjson
 
+from txlog.core.format.actions import AddFile, DomainMetadata, Metadata, Protocol
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.schema import LONG, Field, Struct, schema_to_json
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.row_tracking import with_row_ids
 from txlog.log.state import TableState, advance
-from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.schema import LONG, Field, Struct, schema_to_json
 
 SCHEMA = Struct((Field("id", LONG),))
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from txlog.log.segment import LogSegment, choose_segment, read_listing
-from txlog.protocol.log_names import (
+from txlog.core.format.log_names import (
     LogFileKind,
     checkpoint_name,
     checksum_name,
@@ -15,6 +14,7 @@ from txlog.protocol.log_names import (
     multipart_names,
     v2_checkpoint_name,
 )
+from txlog.log.segment import LogSegment, choose_segment, read_listing
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 

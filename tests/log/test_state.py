@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from txlog.core.format.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.core.format.commit_file import Commit
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
 from txlog.log.state import StateBuilder, TableState, Totals, advance
-from txlog.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
-from txlog.protocol.commit_file import Commit
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 

@@ -17,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format.actions import action_to_json
+from txlog.core.format.log_names import checkpoint_name, commit_name
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.log.checkpoint import columns as checkpoint_columns
@@ -25,8 +27,6 @@ from txlog.log.checkpoint.hint import json_checksum
 from txlog.log.state import Totals
 from txlog.log_files import checkpoint_parquet
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import action_to_json
-from txlog.protocol.log_names import checkpoint_name, commit_name
 from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore, StoreCall

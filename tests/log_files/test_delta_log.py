@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txlog.arrow.small_pages import small_pages
+from txlog.core.format.commit_file import parse_commit
+from txlog.core.format.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.expressions.conditions import bind_predicate
@@ -20,8 +21,7 @@ from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.state import TableState
 from txlog.log_files import checkpoint_parquet, delta_log, file_loader
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import parse_commit
-from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
+from txlog.log_files.small_pages import small_pages
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.format.actions import AddFile
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile
-from txlog.protocol.log_names import commit_name
 from txlog.store.local import local_table_store
 
 PARTITIONED = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])

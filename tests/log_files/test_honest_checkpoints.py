@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
+from txlog.core.format.commit_file import Limits
+from txlog.core.format.log_names import commit_name
 from txlog.errors import CorruptLogError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import Limits
-from txlog.protocol.log_names import commit_name
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

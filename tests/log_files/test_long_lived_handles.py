@@ -10,9 +10,9 @@ import pytest
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, parse_log_name
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, parse_log_name
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore

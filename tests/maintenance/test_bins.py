@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.file_columns import FILES_SCHEMA, adds_to_batch
+from txlog.core.format.schema import STRING, TIMESTAMP, Field
 from txlog.maintenance import bins as bins_module
 from txlog.maintenance.bins import (
     PlannedBin,
@@ -19,9 +22,6 @@ from txlog.maintenance.bins import (
     cheapest_first,
     grouped,
 )
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.file_columns import FILES_SCHEMA, adds_to_batch
-from txlog.protocol.schema import STRING, TIMESTAMP, Field
 
 DAY = {"day": Field("day", STRING)}
 

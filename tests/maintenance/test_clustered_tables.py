@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.format.actions import AddFile
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.actions import AddFile
 from txlog.verify.verify import verify_table
 
 ROWS = 5_000
@@ -48,7 +48,7 @@ def clustered(path: Path, *columns: list[str], files: int = 3, **properties: str
 
 def adds(table: txlog.Table) -> list[AddFile]:
     log = table._open_table.log
-    from txlog.protocol.file_columns import add_files_of
+    from txlog.core.format.file_columns import add_files_of
 
     return add_files_of(log.files(log.newest_state()))
 

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.file_columns import FILES_SCHEMA, adds_to_batch
+from txlog.core.format.paths import canonical_paths
 from txlog.maintenance import path_set
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.version_files import difference
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.file_columns import FILES_SCHEMA, adds_to_batch
-from txlog.protocol.paths import canonical_paths
 from txlog.tasks.list_files import ranges_of
 
 MIB = 1 << 20

@@ -229,7 +229,7 @@ def test_a_file_that_is_committed_while_its_deletion_is_planned_stays(
 
 
 def adds_of(table: txlog.Table, version: int) -> list[Any]:
-    from txlog.protocol.file_columns import add_files_of
+    from txlog.core.format.file_columns import add_files_of
 
     return add_files_of(table.snapshot(version).files())
 

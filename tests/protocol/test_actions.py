@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     ActionError,
     AddFile,
     CommitInfo,
@@ -16,7 +16,7 @@ from txlog.protocol.actions import (
     action_from_json,
     action_to_json,
 )
-from txlog.protocol.schema import parse_schema
+from txlog.core.format.schema import parse_schema
 
 ADD = {"path": "a.parquet", "partitionValues": {"day": None}, "size": 3, "modificationTime": -1, "dataChange": True}
 METADATA = {

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.protocol.bitmaps import are_among, bitmap_of, is_in, numbers_of
+from txlog.core.format.bitmaps import are_among, bitmap_of, is_in, numbers_of
 
 POSITIONS = st.sets(st.one_of(st.integers(0, 12), st.integers(2**33, 2**33 + 2)))
 

@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
+from txlog.core.format.actions import AddFile, Protocol, SetTransaction
+from txlog.core.format.commit_file import Limits, parse_commit
 from txlog.errors import CorruptLogError
-from txlog.protocol.actions import AddFile, Protocol, SetTransaction
-from txlog.protocol.commit_file import Limits, parse_commit
 
 ADD = {"add": {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 2, "dataChange": True}}
 TXN = {"txn": {"appId": "x", "version": 3}}

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from txlog.errors import CorruptLogError
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import (
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import (
     bitmap_in_block,
     block_size_bytes,
     dead_rows,
     inline_bitmap,
     vector_path,
 )
+from txlog.errors import CorruptLogError
 
 MAGIC = struct.pack("<i", 1681511377)
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

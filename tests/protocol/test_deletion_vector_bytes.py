@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from txlog.protocol.deletion_vector import bitmap_in_block, block_size_bytes, dead_rows, vector_path
-from txlog.protocol.deletion_vector_bytes import bitmap_bytes, pack_vectors, vector_file_name
+from txlog.core.format.deletion_vector import bitmap_in_block, block_size_bytes, dead_rows, vector_path
+from txlog.core.format.deletion_vector_bytes import bitmap_bytes, pack_vectors, vector_file_name
 
 UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 positions = st.sets(st.integers(0, 2**34), min_size=1, max_size=40)

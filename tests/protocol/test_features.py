@@ -9,10 +9,9 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from txlog.errors import CorruptLogError, UnsupportedFeatureError
-from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.features import check_can_read, check_can_write, check_owner, protocol_for, upgraded_for
-from txlog.protocol.schema import (
+from txlog.core.format.actions import Metadata, Protocol
+from txlog.core.format.features import check_can_read, check_can_write, check_owner, protocol_for, upgraded_for
+from txlog.core.format.schema import (
     LONG,
     STRING,
     TIMESTAMP_NTZ,
@@ -24,6 +23,7 @@ from txlog.protocol.schema import (
     from_arrow,
     schema_to_json,
 )
+from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
 PLAIN = Struct((Field("id", LONG), Field("name", STRING)))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from txlog.core.format.properties import validate
 from txlog.errors import InvalidInputError
 from txlog.iceberg.properties import ICEBERG_CATALOG, catalog_entry
-from txlog.protocol.properties import validate
 
 
 @pytest.mark.parametrize("name", ["prod.sales.orders", "prod.eu.sales.orders"])

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.actions import Metadata
-from txlog.protocol.identity import (
+from txlog.core.format.actions import Metadata
+from txlog.core.format.identity import (
     IdentityColumn,
     check_identity_columns,
     identity_columns,
@@ -17,8 +16,9 @@ from txlog.protocol.identity import (
     with_later_marks,
     with_mark,
 )
-from txlog.protocol.schema import INTEGER, LONG, STRING, Field, Struct, parse_schema, schema_to_json
-from txlog.protocol.schema_ddl import parse_columns
+from txlog.core.format.schema import INTEGER, LONG, STRING, Field, Struct, parse_schema, schema_to_json
+from txlog.core.format.schema_ddl import parse_columns
+from txlog.errors import CorruptLogError, InvalidInputError
 
 GREATEST = (1 << 63) - 1
 

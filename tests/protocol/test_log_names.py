@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from txlog.protocol.log_names import (
+from txlog.core.format.log_names import (
     LogFileKind,
     checkpoint_name,
     checksum_name,

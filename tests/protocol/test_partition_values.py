@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.partition_values import decode, decode_array, encode, encode_array
-from txlog.protocol.schema import (
+from txlog.core.format.partition_values import decode, decode_array, encode, encode_array
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -42,6 +41,7 @@ from txlog.protocol.schema import (
     parse_schema,
     type_to_arrow,
 )
+from txlog.errors import CorruptLogError, InvalidInputError
 
 UTC = datetime.timezone.utc
 DECIMAL_38_18 = Decimal(38, 18)

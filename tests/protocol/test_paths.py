@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.errors import CorruptLogError
-from txlog.protocol.partition_values import encode
-from txlog.protocol.paths import (
+from txlog.core.format.partition_values import encode
+from txlog.core.format.paths import (
     HIVE_NULL,
     DataPath,
     canonical_path,
@@ -29,7 +28,8 @@ from txlog.protocol.paths import (
     resolve_data_path,
     uri_of,
 )
-from txlog.protocol.schema import from_arrow, schema_to_json
+from txlog.core.format.schema import from_arrow, schema_to_json
+from txlog.errors import CorruptLogError
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 

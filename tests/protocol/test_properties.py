@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from txlog.core.format.properties import KNOWN_KEYS, TableProperties, means_same, parse_interval_ms, stored, validate
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import KNOWN_KEYS, TableProperties, means_same, parse_interval_ms, stored, validate
 
 DAY_MS = 86_400_000
 

@@ -10,8 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     ARROW_METADATA_KEY,
     BINARY,
     BYTE,
@@ -39,7 +38,8 @@ from txlog.protocol.schema import (
     to_arrow,
     type_name,
 )
-from txlog.protocol.schema_input import SCHEMA_EXAMPLE, from_any
+from txlog.core.format.schema_input import SCHEMA_EXAMPLE, from_any
+from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 
 EVERY_PRIMITIVE = ("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date")
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.format.column_rules import dropped_rules, with_rules_of
+from txlog.core.format.properties import column_paths, path_text
+from txlog.core.format.schema import Decimal, Struct, schema_to_json, type_name
+from txlog.core.format.schema_changes import column_path, dropped, field_at, moved, renamed, type_at
+from txlog.core.format.schema_ddl import parse_columns
+from txlog.core.format.type_widening import is_widening, may_widen, retyped, unknown_changes, wider_types
 from txlog.errors import InvalidInputError
-from txlog.protocol.column_rules import dropped_rules, with_rules_of
-from txlog.protocol.properties import column_paths, path_text
-from txlog.protocol.schema import Decimal, Struct, schema_to_json, type_name
-from txlog.protocol.schema_changes import column_path, dropped, field_at, moved, renamed, type_at
-from txlog.protocol.schema_ddl import parse_columns
-from txlog.protocol.type_widening import is_widening, may_widen, retyped, unknown_changes, wider_types
 
 SCHEMA = parse_columns(
     "a int, s struct<x: int, `y.z`: string>, l array<struct<k: int>>, m map<int, struct<v: int>>, `a.b` int, `c d` int"

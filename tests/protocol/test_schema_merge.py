@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BYTE,
     DATE,
@@ -27,7 +26,8 @@ from txlog.protocol.schema import (
     Map,
     Struct,
 )
-from txlog.protocol.schema_merge import accepts, check_partition_columns, check_schema, merge
+from txlog.core.format.schema_merge import accepts, check_partition_columns, check_schema, merge
+from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 
 
 def struct(**members: DataType) -> Struct:

@@ -24,10 +24,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import txlog.protocol.statistics as protocol_statistics
-from txlog.errors import InvalidInputError
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import (
+import txlog.core.format.statistics as protocol_statistics
+from txlog.core.format.properties import TableProperties
+from txlog.core.format.schema import (
     BOOLEAN,
     FLOAT,
     LONG,
@@ -42,8 +41,9 @@ from txlog.protocol.schema import (
     schema_to_json,
     to_arrow,
 )
-from txlog.protocol.statistics import FileStatistics, StatisticsPolicy, check_statistics_columns
-from txlog.protocol.statistics_read import StatisticsReader
+from txlog.core.format.statistics import FileStatistics, StatisticsPolicy, check_statistics_columns
+from txlog.core.format.statistics_read import StatisticsReader
+from txlog.errors import InvalidInputError
 
 OLD_PYARROW = int(pa.__version__.partition(".")[0]) < 25
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -36,7 +36,7 @@ from txlog.protocol.schema import (
     leaf_paths,
     parse_schema,
 )
-from txlog.protocol.statistics_read import FileBounds, StatisticsReader
+from txlog.core.format.statistics_read import FileBounds, StatisticsReader
 
 D = decimal.Decimal
 UTC = datetime.timezone.utc

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.protocol import stats_struct
-from txlog.protocol.schema import leaf_paths, parse_schema
-from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
-from txlog.protocol.stats_text import statistics_as_json
+from txlog.core.format import stats_struct
+from txlog.core.format.schema import leaf_paths, parse_schema
+from txlog.core.format.stats_struct import statistics_as_struct, statistics_type
+from txlog.core.format.stats_text import statistics_as_json
 
 SCHEMA = parse_schema(
     json.dumps(

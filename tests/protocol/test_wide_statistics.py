@@ -7,9 +7,9 @@ import json
 import orjson
 import pytest
 
-from txlog.protocol.schema import DOUBLE, LONG, Decimal, Field, Struct
-from txlog.protocol.statistics_read import StatisticsReader
-from txlog.protocol.wide_statistics import wide_statistics
+from txlog.core.format.schema import DOUBLE, LONG, Decimal, Field, Struct
+from txlog.core.format.statistics_read import StatisticsReader
+from txlog.core.format.wide_statistics import wide_statistics
 
 SCHEMA = Struct(
     (Field("n", LONG), Field("d", Decimal(30, 10)), Field("x", DOUBLE), Field("s", Struct((Field("m", LONG),))))

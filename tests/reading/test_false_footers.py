@@ -27,8 +27,8 @@ from tests.parquet_bytes import (
     statistics_of,
     written_by,
 )
-from txlog.arrow.footer_statistics import FooterStatistics
-from txlog.arrow.parquet_footer import check_opened
+from txlog.core.format.arrow.footer_statistics import FooterStatistics
+from txlog.core.format.arrow.parquet_footer import check_opened
 
 OLD_MR = "parquet-mr version 1.8.2 (build c6522788629e590a53eb79874b95f6c3ff11f16c)"
 OLDEST_MR = "parquet-mr version 1.7.0 (build 1af89788)"

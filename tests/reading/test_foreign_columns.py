@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.format.actions import AddFile
 from txlog.errors import IcebergExportError
-from txlog.protocol.actions import AddFile
 
 
 class Point(pa.ExtensionType):

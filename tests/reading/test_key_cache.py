@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from txlog.protocol.actions import FileId
+from txlog.core.format.actions import FileId
 from txlog.reading.key_cache import CachedKeys, FileKeys, KeyCache
 from txlog.reading.key_values import KeyValues
 

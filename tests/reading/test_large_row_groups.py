@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import Table
-from txlog.arrow.bounded_batches import beside
+from txlog.log_files.bounded_batches import beside
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from txlog.core.format.schema import from_arrow
 from txlog.core.util import ambient
 from txlog.errors import NotFoundError
-from txlog.protocol.schema import from_arrow
 from txlog.reading.read_ahead import BYTES_AT_ONCE, TASKS_AT_ONCE, read_ahead
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader

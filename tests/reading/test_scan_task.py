@@ -23,12 +23,12 @@ from pyroaring import BitMap64
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.schema import from_arrow
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.expressions import sql
 from txlog.expressions.conditions import bind_predicate
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.schema import from_arrow
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.open import open_store

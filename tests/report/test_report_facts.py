@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.protocol.schema_input import from_any
-from txlog.protocol.upgrade_note import READERS, reader_verdicts
+from txlog.core.format.schema_input import from_any
+from txlog.core.format.upgrade_note import READERS, reader_verdicts
 from txlog.report.advice import advice_for
 from txlog.report.clustering import key_columns, ordered_paths
 from txlog.report.commits import BINS_MAX, KINDS, commit_facts, commit_line, timeline_of

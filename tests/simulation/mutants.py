@@ -29,6 +29,8 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit import attempt, open_table, resolve
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.commit.outcome import raise_conflict
+from txlog.core.format.actions import RemoveFile
+from txlog.core.format.log_names import version_prefix
 from txlog.core.util import ambient
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log import clean_up, conflicts, in_commit_timestamps
@@ -38,8 +40,6 @@ from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.segment import read_listing
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.file_loader import FileLoader
-from txlog.protocol.actions import RemoveFile
-from txlog.protocol.log_names import version_prefix
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Staging

@@ -16,9 +16,9 @@ from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.credentials import VendedCredentials
 from txlog.catalogs.unity.publications import Publications
 from txlog.commit.alone import CommitRun, _Seen
+from txlog.core.format.log_names import STAGED
 from txlog.core.util import ambient
 from txlog.errors import AccessError, ForkedTableError, NotFoundError, TableNotFoundError, TxlogError
-from txlog.protocol.log_names import STAGED
 from txlog.store.base import PutOutcome
 from txlog.store.versions import FolderVersions
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from txlog.commands import checked_definition
+from txlog.core.format.actions import Metadata
 from txlog.log import conflicts
-from txlog.protocol.actions import Metadata
 from txlog.reading import parquet_columns
 
 __all__ = ["DEFINITION_MUTANTS"]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from txlog.commit import number_ranges
+from txlog.core.format.actions import AddFile, RemoveFile
 from txlog.log import conflicts, proposal, proposal_builder
 from txlog.maintenance import restored_definition
-from txlog.protocol.actions import AddFile, RemoveFile
 
 __all__ = ["IDENTITY_MUTANTS"]
 

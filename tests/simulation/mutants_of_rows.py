@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from txlog.commands.row_change.file_choice import FileChoice
 from txlog.commit import alone
 from txlog.commit.alone import CommitRun, _Seen
+from txlog.core.format.statistics_read import num_records
 from txlog.log import conflicts
 from txlog.log.conflicts import Rebase, Reexecute, decide
-from txlog.protocol.statistics_read import num_records
 from txlog.tasks.operations import merge_source
 from txlog.tasks.operations.known_keys import KnownKeys
 from txlog.tasks.operations.merge import MergeRows

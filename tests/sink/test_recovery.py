@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from staging_contract import committable, sealed
 
 import txlog
-from txlog.protocol.properties import TableProperties
+from txlog.core.format.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.recovery import (
     Recovery,

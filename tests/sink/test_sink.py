@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.protocol.schema import Struct, from_arrow
-from txlog.protocol.schema_merge import reads
+from txlog.core.format.schema import Struct, from_arrow
+from txlog.core.format.schema_merge import reads
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 

@@ -20,7 +20,7 @@ import txlog
 from txlog.cli.app import app
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
-from txlog.protocol.log_names import commit_name
+from txlog.core.format.log_names import commit_name
 from txlog.sink.checkpoint_commits import GivenUp
 from txlog.sink.inspection import applications
 from txlog.sink.recovery import Recovery

@@ -19,7 +19,7 @@ from staging_contract import AWKWARD_APP_IDS
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
-from txlog.protocol.log_names import commit_name
+from txlog.core.format.log_names import commit_name
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.sink.recovery import Recovery
 from txlog.store.base import PutOutcome

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.format.properties import TableProperties
+from txlog.core.format.schema import Struct, from_arrow, to_arrow
+from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.expressions.evaluate import evaluate
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import Struct, from_arrow, to_arrow
-from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {

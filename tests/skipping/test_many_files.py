@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format.schema import STRING, Field, Struct, leaf_paths, parse_schema
+from txlog.core.format.stats_struct import statistics_as_struct, statistics_type
 from txlog.expressions.sql import parse_predicate
-from txlog.protocol.schema import STRING, Field, Struct, leaf_paths, parse_schema
-from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 from txlog.skipping.bounds_columns import bounds_of_text, leaves_of
 from txlog.skipping.many_files import FilePruner, prune_files
 from txlog.skipping.one_file import Pruner

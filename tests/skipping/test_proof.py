@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.format.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, bind, col
-from txlog.protocol.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
 from txlog.skipping.one_file import Pruner
 from txlog.skipping.proof import MatchProver, without_nan_doubts
 

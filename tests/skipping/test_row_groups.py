@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.arrow.parquet_footer import read_footer
+from txlog.core.format.arrow.parquet_footer import read_footer
+from txlog.core.format.schema import from_arrow
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse_predicate
-from txlog.protocol.schema import from_arrow
 from txlog.skipping.row_groups import RowGroupPruner
 
 

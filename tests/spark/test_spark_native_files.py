@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.schema import STRING, Field, Struct, from_arrow
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.schema import STRING, Field, Struct, from_arrow
 from txlog.reading.scan_shares import balanced
 from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.native_files import BRANCHES_MAX, FEW_FILES, groups_of, hadoop_root, is_plain_path, reads_natively

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pyspark.sql.types import LongType, StructField, StructType
 
 import txlog
-from txlog.protocol.log_names import commit_name
+from txlog.core.format.log_names import commit_name
 from txlog.spark import open_tables
 from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
+from txlog.core.format.schema import LONG, STRING, Array, Field, Map, Struct, to_arrow
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import LONG, STRING, Array, Field, Map, Struct, to_arrow
 from txlog.spark.schema import as_nullable, frame_schema
 
 

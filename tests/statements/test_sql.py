@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.format.schema import Struct
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -22,7 +23,6 @@ from txlog.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from txlog.protocol.schema import Struct
 from txlog.statements.engine import LocalEngine, Source
 from txlog.statements.query import Query
 from txlog.statements.script import read_statements

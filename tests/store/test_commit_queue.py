@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
-from txlog.protocol.log_names import commit_name
 from txlog.store import commit_queue
 from txlog.store.commit_queue import LocalCommitQueue, MachineCommitQueue, Turn
 

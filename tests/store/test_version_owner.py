@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.library import modules, tree
 
-NAMES = "protocol/log_names.py"
+NAMES = "core/format/log_names.py"
 """The names of the Delta protocol: how each is written and recognized."""
 FOLDER = "store/versions.py"
 """The folder as owner of the versions."""

@@ -10,7 +10,7 @@ import pytest
 from small_table import SCHEMA, data_files, ids_of, rows_of
 
 import txlog
-from txlog.protocol.log_names import commit_name
+from txlog.core.format.log_names import commit_name
 from txlog.table import Table
 
 

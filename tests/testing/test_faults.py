@@ -12,9 +12,9 @@ import pytest
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import checkpoint_name, commit_name
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.log_names import checkpoint_name, commit_name
 from txlog.store.base import PutOutcome
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore

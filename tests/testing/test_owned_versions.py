@@ -12,8 +12,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.log_names import commit_version
 from txlog.errors import CommitStateUnknownError, StorageError
-from txlog.protocol.log_names import commit_version
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy

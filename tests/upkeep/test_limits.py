@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.format.commit_file import Limits
 from txlog.errors import CorruptLogError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import Limits
 from txlog.store.open import open_store
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.upkeep.log_compaction import compact_log

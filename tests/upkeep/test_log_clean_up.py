@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
 from txlog.core.util import ambient
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
 from txlog.result.maintenance import LogCleanUp
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

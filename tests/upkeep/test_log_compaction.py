@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.commit_file import parse_commit
+from txlog.core.format.log_names import commit_name, compacted_name
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log.compaction import compacted_bytes
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import parse_commit
-from txlog.protocol.log_names import commit_name, compacted_name
 from txlog.result.maintenance import LogCompaction
 from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore

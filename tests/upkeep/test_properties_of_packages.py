@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import txlog
 from tests.packages import hide, install
 from txlog.cli.app import app
+from txlog.core.format.properties import require_extensions
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.properties import require_extensions
 
 ROWS = pa.table({"id": [1, 2]})
 ICEBERG = ("txlog.after_commit:txlog.iceberg", "txlog.properties:txlog.iceberg")

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, SetTransaction
+from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name
 from txlog.core.util import ambient
 from txlog.log.checksum import checksum_bytes, parse_checksum
 from txlog.log.state import Totals
-from txlog.protocol.actions import AddFile, SetTransaction
-from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name
 from txlog.store.local import local_table_store
 from txlog.upkeep.version_checksum import write_checksum
 

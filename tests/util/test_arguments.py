@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.format.actions import AddFile
 from txlog.core.util.arguments import described, whole_number
-from txlog.protocol.actions import AddFile
 
 ROWS = pa.table({"id": [1, 2]})
 ONE = np.int64(1)

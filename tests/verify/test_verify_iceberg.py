@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from txlog import Table
-from txlog.protocol.log_names import commit_name
+from txlog.core.format.log_names import commit_name
 from txlog.store.open import open_store
 from txlog.verify.verify import Finding, verify_table
 

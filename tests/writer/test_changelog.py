@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.arrow.buckets import Buckets
+from txlog.core.format.arrow.buckets import Buckets
+from txlog.core.format.schema import LONG, STRING, Decimal, from_arrow
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import LONG, STRING, Decimal, from_arrow
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
 from txlog.writer.changelog.key_hash import key_hashes, tasks_of

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from txlog.core.format import sealed_json
+from txlog.core.format.actions import AddFile, action_to_json
+from txlog.core.format.paths import resolve_data_path
+from txlog.core.format.schema import STRING, Field
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.protocol.actions import AddFile, action_to_json
-from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.schema import STRING, Field
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.writer import sealed_json
 from txlog.writer.committable import Committable, KeyFile, PendingFile, validate_committables
 from txlog.writer.write_intent import APPEND, OVERWRITE, WriteIntent
 

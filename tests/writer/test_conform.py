@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -40,6 +39,7 @@ from txlog.protocol.schema import (
     to_arrow,
     type_to_arrow,
 )
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.writer.conform import Conformer
 from txlog.writer.input import open_data
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core.format.schema import from_arrow
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import from_arrow
 from txlog.writer.changelog.row_kinds import KINDS
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.keyed_rows import KeyedRows

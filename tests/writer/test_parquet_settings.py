@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.format.actions import Metadata
+from txlog.core.format.schema import from_arrow, schema_to_json
 from txlog.errors import InvalidInputError
-from txlog.protocol.actions import Metadata
-from txlog.protocol.schema import from_arrow, schema_to_json
 from txlog.writer.data_file import ColumnSettings, ParquetSettings
 from txlog.writer.write_plan import WritePlan
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.errors import InvalidInputError
-from txlog.protocol.partition_values import encode
-from txlog.protocol.schema import (
+from txlog.core.format.partition_values import encode
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -31,6 +30,7 @@ from txlog.protocol.schema import (
     Struct,
     to_arrow,
 )
+from txlog.errors import InvalidInputError
 from txlog.writer.task_writer import PartitionKey, Router
 
 UTC = datetime.timezone.utc

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from txlog.core.format.actions import Metadata, Protocol, action_to_json
+from txlog.core.format.schema import STRING, Field, from_arrow, schema_to_json
 from txlog.errors import InvalidInputError, StorageError
-from txlog.protocol.actions import Metadata, Protocol, action_to_json
-from txlog.protocol.schema import STRING, Field, from_arrow, schema_to_json
 from txlog.store.base import FileStore
 from txlog.store.local import local_table_store
 from txlog.testing.memory_store import MemoryFileStore
@@ -209,8 +209,8 @@ def _child(root: Path, *, partitioned: bool) -> subprocess.Popen[str]:
     """A process that writes into several open files without end, and says so once bytes are on their way."""
     script = f"""
         import pyarrow as pa
-        from txlog.protocol.actions import Metadata
-        from txlog.protocol.schema import from_arrow, schema_to_json
+        from txlog.core.format.actions import Metadata
+        from txlog.core.format.schema import from_arrow, schema_to_json
         from txlog.writer.task_writer import TaskWriter
         from txlog.writer.write_plan import TaskIdentity, WritePlan
         from txlog.store.local import local_table_store

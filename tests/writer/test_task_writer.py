@@ -17,11 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.core.util import ambient
-from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
-from txlog.protocol.actions import Metadata
-from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import (
+from txlog.core.format.actions import Metadata
+from txlog.core.format.partition_values import decode
+from txlog.core.format.schema import (
     DATE,
     DOUBLE,
     INTEGER,
@@ -38,6 +36,8 @@ from txlog.protocol.schema import (
     schema_to_json,
     to_arrow,
 )
+from txlog.core.util import ambient
+from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.testing.memory_store import MemoryFileStore, MemoryOutputFile
 from txlog.writer import partition_writer, task_writer
 from txlog.writer.committable import PendingFile

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from txlog.core.format.schema import LONG, STRING, Array, DataType, Field, Map, Struct, to_arrow
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import LONG, STRING, Array, DataType, Field, Map, Struct, to_arrow
 from txlog.writer.text_limits import limits_of, too_long
 
 NESTED = Struct((Field("v", STRING), Field("c", STRING), Field("later", STRING)))

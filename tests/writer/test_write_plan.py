@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.schema import DATE, LONG, STRING, TIMESTAMP, VOID, Array, Field, Struct, schema_to_json
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.expressions.evaluate import evaluate
-from txlog.protocol.actions import Metadata
-from txlog.protocol.schema import DATE, LONG, STRING, TIMESTAMP, VOID, Array, Field, Struct, schema_to_json
 from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
 
 SCHEMA = Struct((Field("id", LONG), Field("day", STRING)))

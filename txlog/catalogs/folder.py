@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts, name_text
+from txlog.core.format.schema import backquoted
 from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
@@ -27,7 +28,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.protocol.schema import backquoted
 from txlog.store import disk
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore

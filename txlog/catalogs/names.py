@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from txlog.core.format.properties import column_paths
+from txlog.core.format.schema import backquoted
 from txlog.core.util.arguments import invalid
 from txlog.core.util.lazy import pattern
-from txlog.protocol.properties import column_paths
-from txlog.protocol.schema import backquoted
 
 __all__ = ["name_parts", "name_text"]
 

@@ -8,11 +8,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from txlog.arrow.wide_years import python_rows
 from txlog.cli.console import Output
 from txlog.cli.opened import open_table
 from txlog.cli.options import Json, Storage, Uri, names, pairs
 from txlog.cli.values import plain
+from txlog.core.format.arrow.wide_years import python_rows
 
 __all__ = ["changes"]
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
+from txlog.core.format.properties import size_bytes
+from txlog.core.format.schema import Struct, schema_from_json
+from txlog.core.format.schema_input import SCHEMA_EXAMPLE
 from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import size_bytes
-from txlog.protocol.schema import Struct, schema_from_json
-from txlog.protocol.schema_input import SCHEMA_EXAMPLE
 
 __all__ = [
     "AppId",

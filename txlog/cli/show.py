@@ -21,8 +21,8 @@ from txlog.cli.iceberg_commands import iceberg_shown
 from txlog.cli.tables import grid, table_of
 from txlog.cli.values import plain
 from txlog.commands.history import HISTORY_COLUMNS, history_row
-from txlog.protocol.paths import location_of, resolve_data_path
-from txlog.protocol.schema import type_name
+from txlog.core.format.paths import location_of, resolve_data_path
+from txlog.core.format.schema import type_name
 from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from txlog.commands.taken_over_files import refuse_unread_rules
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.column_mapping import is_mapped
+from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import is_mapped
-from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.tasks.existing_files import ExistingFile, ReadExisting, naming

@@ -17,12 +17,12 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_for_rows
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.schema import to_arrow
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.log.definition_changes import is_same_definition
 from txlog.log.state import TableState
-from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.task_committer import write_task
@@ -100,7 +100,7 @@ def _write(
 
 
 def _columns_of(state: TableState) -> pa.Schema:
-    from txlog.protocol.identity import without_counted
+    from txlog.core.format.identity import without_counted
 
     return to_arrow(without_counted(state.schema))
 

@@ -18,20 +18,20 @@ from txlog.commands.change_definition import history_column, history_name
 from txlog.commands.checked_definition import DefinitionChange
 from txlog.commands.column_references import ColumnReferences, references_to, with_new_name, without_column
 from txlog.commands.table_definition import Definition, check_retyped, redefined
+from txlog.core.format.actions import operation_parameters
+from txlog.core.format.column_mapping import MODE_KEY, mapping_mode
+from txlog.core.format.properties import ColumnPath, path_text
+from txlog.core.format.schema import TEXT_LENGTH_KEY, Array, DataType, Field, Map, Struct, from_arrow, type_name
+from txlog.core.format.schema_changes import column_path, dropped, field_at, moved, renamed, type_at, with_field
+from txlog.core.format.schema_input import from_any
+from txlog.core.format.schema_merge import check_partition_columns
+from txlog.core.format.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
+from txlog.core.format.upgrade_note import readers_note
 from txlog.core.util.arguments import UTC, check_text, invalid
 from txlog.core.util.lazy import pattern
 from txlog.core.util.wording import argument, call
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
-from txlog.protocol.actions import operation_parameters
-from txlog.protocol.column_mapping import MODE_KEY, mapping_mode
-from txlog.protocol.properties import ColumnPath, path_text
-from txlog.protocol.schema import TEXT_LENGTH_KEY, Array, DataType, Field, Map, Struct, from_arrow, type_name
-from txlog.protocol.schema_changes import column_path, dropped, field_at, moved, renamed, type_at, with_field
-from txlog.protocol.schema_input import from_any
-from txlog.protocol.schema_merge import check_partition_columns
-from txlog.protocol.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
-from txlog.protocol.upgrade_note import readers_note
 from txlog.writer.constraints import Constraint
 from txlog.writer.generated_columns import check_computed_columns
 

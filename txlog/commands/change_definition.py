@@ -12,13 +12,13 @@ from typing import Any
 from txlog.commands.checked_definition import DefinitionChange, MakeChange, commit_change
 from txlog.commands.table_definition import check_added_columns, with_columns, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import operation_parameters
+from txlog.core.format.properties import SYMLINK_MANIFESTS, ColumnPath, validate
+from txlog.core.format.schema import Field, type_to_json
+from txlog.core.format.schema_input import from_any
 from txlog.core.util.arguments import names_in
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.actions import operation_parameters
-from txlog.protocol.properties import SYMLINK_MANIFESTS, ColumnPath, validate
-from txlog.protocol.schema import Field, type_to_json
-from txlog.protocol.schema_input import from_any
 from txlog.result import WriteResult
 from txlog.workers.given import GivenWorkers
 

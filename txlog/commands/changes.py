@@ -15,6 +15,10 @@ import pyarrow as pa
 
 from txlog.commands.follower import Feed, Follower, bind_to_feed
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.change_data import FEED_FIELDS
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.features import check_can_read
+from txlog.core.format.schema import Field, Struct, fold_name
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import argument
@@ -23,10 +27,6 @@ from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds
-from txlog.protocol.change_data import FEED_FIELDS
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_read
-from txlog.protocol.schema import Field, Struct, fold_name
 from txlog.reading.change_rows import ChangeReader
 from txlog.reading.scan_plan import select
 

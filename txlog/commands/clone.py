@@ -22,6 +22,12 @@ from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_tracking import give_row_ids
 from txlog.commands.table_definition import Definition, cloned, define
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, operation_parameters
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.features import check_can_read
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.paths import canonical_path, is_hidden, uri_of
+from txlog.core.format.properties import TableProperties
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.wording import setting
@@ -36,12 +42,6 @@ from txlog.errors import (
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, operation_parameters
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.features import check_can_read
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.paths import canonical_path, is_hidden, uri_of
-from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
 from txlog.workers.base import Workers

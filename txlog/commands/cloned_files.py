@@ -13,11 +13,11 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.deletion_vector_bytes import descriptor_in, vector_file_name
+from txlog.core.format.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
 from txlog.core.util.lazy import cached_property, pattern
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.deletion_vector_bytes import descriptor_in, vector_file_name
-from txlog.protocol.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
 from txlog.tasks.copy_files import FileCopy
 
 __all__ = ["Copies", "Referring"]

@@ -12,14 +12,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from txlog.core.util.arguments import UTC
-from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import Predicate
-from txlog.expressions.tree import columns_of
-from txlog.log.state import TableState
-from txlog.protocol.actions import Metadata
-from txlog.protocol.clustering import clustering_columns
-from txlog.protocol.properties import (
+from txlog.core.format.actions import Metadata
+from txlog.core.format.clustering import clustering_columns
+from txlog.core.format.properties import (
     COLUMN_MARK,
     FIELDS,
     PREFIX,
@@ -31,7 +26,12 @@ from txlog.protocol.properties import (
     merge_options,
     path_text,
 )
-from txlog.protocol.schema import Struct, fold_name
+from txlog.core.format.schema import Struct, fold_name
+from txlog.core.util.arguments import UTC
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import Predicate
+from txlog.expressions.tree import columns_of
+from txlog.log.state import TableState
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
 

@@ -16,23 +16,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.arrow.arrays import coded
 from txlog.commands.footers import footer_facts
 from txlog.commands.table_definition import Definition, new_table, random_name
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.bitmaps import bitmap_of, deserialized
-from txlog.protocol.column_mapping import (
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.arrow.arrays import coded
+from txlog.core.format.bitmaps import bitmap_of, deserialized
+from txlog.core.format.column_mapping import (
     MAX_COLUMN_ID_KEY,
     MODE_KEY,
     PHYSICAL_NAME_KEY,
     field_id,
     physical_name,
 )
-from txlog.protocol.deletion_vector import bitmap_in_block, vector_files
-from txlog.protocol.paths import encode_path, is_location, readable_path, uri_of
-from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.format.deletion_vector import bitmap_in_block, vector_files
+from txlog.core.format.paths import encode_path, is_location, readable_path, uri_of
+from txlog.core.format.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.store.base import ObjectMeta, TableFiles
 from txlog.store.table_store import TableStore
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter

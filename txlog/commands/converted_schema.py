@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.format.schema_input import from_any
 from txlog.core.util.arguments import names_in
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.protocol.hive_paths import directories_of, type_of_texts
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
-from txlog.protocol.schema_input import from_any
+from txlog.loading.hive_paths import directories_of, type_of_texts
 
 __all__ = ["merged_schema", "names_given", "partition_fields"]
 

@@ -1,8 +1,9 @@
 """Loads the new files of a folder into a table, each exactly once: Parquet, CSV or JSON, as one version.
 
 In: an open table, the store of a folder, and `CopyOptions`. Out: a `CopyResult`. The version that has a file's rows
-also notes the file as loaded (``protocol/loaded_files``), so a load that is run again after any failure, or alongside
-another one, loads each file once: of two loads at once, one loses the race, and looks again which files are new.
+also notes the file as loaded (``core/format/loaded_files``), so a load that is run again after any failure, or
+alongside another one, loads each file once: of two loads at once, one loses the race, and looks again which files are
+new.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.spill import temporary_folder
 from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
 from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import Protocol, operation_parameters
+from txlog.core.format.arrow.spill import temporary_folder
+from txlog.core.format.features import merged, upgraded_for
+from txlog.core.format.identity import without_counted
+from txlog.core.format.loaded_files import FEATURE, LoadedFiles
+from txlog.core.format.paths import encode_path, is_hidden
+from txlog.core.format.properties import FEATURE_PREFIX
+from txlog.core.format.schema import to_arrow
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.lazy import cached_property
@@ -34,13 +42,6 @@ from txlog.errors import ConflictError, InvalidInputError, NotFoundError, Storag
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import Protocol, operation_parameters
-from txlog.protocol.features import merged, upgraded_for
-from txlog.protocol.identity import without_counted
-from txlog.protocol.loaded_files import FEATURE, LoadedFiles
-from txlog.protocol.paths import encode_path, is_hidden
-from txlog.protocol.properties import FEATURE_PREFIX
-from txlog.protocol.schema import to_arrow
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
 from txlog.store.base import ObjectMeta

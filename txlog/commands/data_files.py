@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, json
 
-from txlog.arrow.arrays import first_not_utf8
-from txlog.arrow.old_calendar import old_calendar
-from txlog.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.arrow.arrays import first_not_utf8
+from txlog.core.format.arrow.old_calendar import old_calendar
+from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.schema import Struct, fold_name
 from txlog.core.util.wording import advice, setting
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted
 from txlog.tasks.footer_facts import with_moments
 from txlog.writer.generated_columns import is_computed

@@ -15,9 +15,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of, numbers_of
-from txlog.arrow.compute import pc
-from txlog.arrow.taken import taken_column, taken_rows
+from txlog.core.format.actions import AddFile, Metadata, Protocol
+from txlog.core.format.arrow.arrays import flags_of, numbers_of
+from txlog.core.format.arrow.compute import pc
+from txlog.core.format.arrow.take_rows import taken_column, taken_rows
+from txlog.core.format.change_data import DELETE, FEED_FIELDS, INSERT, reserved_columns
+from txlog.core.format.changed_rows import ChangedRows
+from txlog.core.format.column_mapping import physical_path
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.features import check_can_read
+from txlog.core.format.file_columns import adds_to_batch
+from txlog.core.format.schema import Field, Struct
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import advice, call, setting
@@ -28,14 +36,6 @@ from txlog.log.changes import added_files, changed_rows, incompatible_change, re
 from txlog.log.state import TableState
 from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile, Metadata, Protocol
-from txlog.protocol.change_data import DELETE, FEED_FIELDS, INSERT, reserved_columns
-from txlog.protocol.changed_rows import ChangedRows
-from txlog.protocol.column_mapping import physical_path
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_read
-from txlog.protocol.file_columns import adds_to_batch
-from txlog.protocol.schema import Field, Struct
 from txlog.reading.change_rows import ChangeTask, VersionChanges
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import ScanTask, Selection

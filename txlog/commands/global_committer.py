@@ -22,6 +22,9 @@ from txlog.commands.replaced import Replaced, write_parameters
 from txlog.commands.write_planning import on_newer_definition, with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
+from txlog.core.format.column_mapping import physical_path, physical_schema
+from txlog.core.format.features import check_can_write
+from txlog.core.format.schema import Struct
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.errors import (
@@ -39,9 +42,6 @@ from txlog.log.joined import holds
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.column_mapping import physical_path, physical_schema
-from txlog.protocol.features import check_can_write
-from txlog.protocol.schema import Struct
 from txlog.result import WriteMetrics, WriteResult
 from txlog.writer.committable import Committable, validate_committables
 from txlog.writer.unsent_files import UnsentFiles
@@ -156,7 +156,7 @@ class GlobalCommitter:
         Raises ``MetadataChangedError`` if a column of the files would now be read differently, or a key's name now
         belongs to another column; ``InvalidInputError`` if the files were written for a version lost in a power cut.
         """
-        from txlog.protocol.schema_merge import reads
+        from txlog.core.format.schema_merge import reads
 
         for version in self._bases(job, committables) - {job.read_version}:
             try:

@@ -16,12 +16,12 @@ from txlog.commands.row_change.run import replayed, run_prepared, state_to_chang
 from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.properties import column_paths
+from txlog.core.format.schema import Struct, fold_name
+from txlog.core.format.statistics import ColumnPath
 from txlog.core.util import ambient
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.properties import column_paths
-from txlog.protocol.schema import Struct, fold_name
-from txlog.protocol.statistics import ColumnPath
 from txlog.result import WriteResult
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.merge import MergeRows

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Set
 import pyarrow as pa
 
 from txlog.commands.table_definition import Definition, is_wider, with_columns
+from txlog.core.format.schema import Field, fold_name, from_arrow
+from txlog.core.format.schema_merge import adds_members
+from txlog.core.format.statistics import ColumnPath
 from txlog.log.state import TableState
-from txlog.protocol.schema import Field, fold_name, from_arrow
-from txlog.protocol.schema_merge import adds_members
-from txlog.protocol.statistics import ColumnPath
 
 __all__ = ["with_new_columns"]
 

@@ -16,8 +16,8 @@ from txlog.commands.unseen_files import without_unseen
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_for_rows
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.file_columns import add_files_of
 from txlog.errors import TxlogError
-from txlog.protocol.file_columns import add_files_of
 from txlog.writer.conform import completer_for
 from txlog.writer.generated_columns import NumbersOfPreview
 from txlog.writer.input import open_data

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import partition_texts
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.arrays import partition_texts
+from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.partition_values import canonical_text
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.partition_values import canonical_text
 
 __all__ = ["files_in_partitions", "partitions_of"]
 

@@ -14,6 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, operation_parameters
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.paths import DataPath, is_location, resolve_data_path, stored_path
+from txlog.core.format.statistics_read import num_records
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
@@ -21,12 +27,6 @@ from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, operation_parameters
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.paths import DataPath, is_location, resolve_data_path, stored_path
-from txlog.protocol.statistics_read import num_records
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
 from txlog.tasks.change_files import ChangeFileWriter

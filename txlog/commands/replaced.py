@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from txlog.protocol.actions import AddFile, FileId, operation_parameters
+from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.result import WriteMetrics
 from txlog.writer.committable import PendingFile
 from txlog.writer.write_intent import WriteIntent
@@ -41,7 +41,7 @@ class Replaced(msgspec.Struct):
 
     def remove_whole(self, *files: AddFile) -> None:
         """Remove files whose rows are all replaced."""
-        from txlog.protocol.file_columns import live_rows
+        from txlog.core.format.file_columns import live_rows
 
         self.removed += files
         self.rows_deleted += sum(map(live_rows, files))

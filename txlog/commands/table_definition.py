@@ -16,19 +16,9 @@ from msgspec.structs import replace
 from txlog.commands.upsert.row_changes import check_definition as check_merging
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
-from txlog.core.util import ambient
-from txlog.core.util.arguments import names_in
-from txlog.core.util.wording import argument, call, in_python, setting, spelled
-from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
-from txlog.log.definition_changes import is_same_definition
-from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.row_tracking import SUSPENDED, is_suspended
-from txlog.log.state import TableState
-from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
-from txlog.protocol.change_data import reserved_columns
-from txlog.protocol.clustering import (
+from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
+from txlog.core.format.change_data import reserved_columns
+from txlog.core.format.clustering import (
     CLUSTERING_DOMAIN,
     CLUSTERING_FEATURE,
     check_clustering,
@@ -37,7 +27,7 @@ from txlog.protocol.clustering import (
     clustering_text,
     replaced_clustering,
 )
-from txlog.protocol.column_mapping import (
+from txlog.core.format.column_mapping import (
     MAPPING_PREFIX,
     MAX_COLUMN_ID_KEY,
     MODE_KEY,
@@ -47,8 +37,8 @@ from txlog.protocol.column_mapping import (
     repeated_physical_names,
     without_metadata,
 )
-from txlog.protocol.column_rules import dropped_rules, with_rules_of
-from txlog.protocol.features import (
+from txlog.core.format.column_rules import dropped_rules, with_rules_of
+from txlog.core.format.features import (
     CATALOG_MANAGED,
     check_can_write,
     check_promises,
@@ -57,10 +47,10 @@ from txlog.protocol.features import (
     upgraded_for,
     without_feature,
 )
-from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, created_again_ms, with_later_marks
-from txlog.protocol.loaded_files import is_of_loaded_files
-from txlog.protocol.partition_values import partitioning_text
-from txlog.protocol.properties import (
+from txlog.core.format.identity import IDENTITY_PREFIX, check_identity_columns, created_again_ms, with_later_marks
+from txlog.core.format.loaded_files import is_of_loaded_files
+from txlog.core.format.partition_values import partitioning_text
+from txlog.core.format.properties import (
     DAY_MS,
     FEATURE_PREFIX,
     OTHER_FORMATS,
@@ -73,7 +63,7 @@ from txlog.protocol.properties import (
     stored,
     validate,
 )
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     DataType,
     Field,
     Struct,
@@ -83,11 +73,21 @@ from txlog.protocol.schema import (
     schema_to_json,
     type_name,
 )
-from txlog.protocol.schema_changes import type_at
-from txlog.protocol.schema_input import from_any
-from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
-from txlog.protocol.statistics import check_statistics_columns
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY, retyped, wider_types
+from txlog.core.format.schema_changes import type_at
+from txlog.core.format.schema_input import from_any
+from txlog.core.format.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
+from txlog.core.format.statistics import check_statistics_columns
+from txlog.core.format.type_widening import TYPE_CHANGES_KEY, retyped, wider_types
+from txlog.core.util import ambient
+from txlog.core.util.arguments import names_in
+from txlog.core.util.wording import argument, call, in_python, setting, spelled
+from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
+from txlog.log.definition_changes import is_same_definition
+from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
+from txlog.log.proposal import Isolation
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.row_tracking import SUSPENDED, is_suspended
+from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns

@@ -13,20 +13,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import ActionError, AddFile, RemoveFile, as_read
+from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.identity import identity_columns
+from txlog.core.format.partition_values import problem_of
+from txlog.core.format.paths import canonical_path, path_below, resolve_data_path
+from txlog.core.format.statistics import statistics_problem
+from txlog.core.format.statistics_read import num_records
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import ActionError, AddFile, RemoveFile, as_read
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.identity import identity_columns
-from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import canonical_path, path_below, resolve_data_path
-from txlog.protocol.statistics import statistics_problem
-from txlog.protocol.statistics_read import num_records
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.writer.constraints import stored_constraints

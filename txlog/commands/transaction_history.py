@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from txlog.protocol.actions import AddFile, RemoveFile, operation_parameters
+from txlog.core.format.actions import AddFile, RemoveFile, operation_parameters
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:

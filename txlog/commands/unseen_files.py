@@ -14,10 +14,10 @@ import pyarrow as pa
 from txlog.commands.partitions import files_in_partitions
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import READ_AGAIN, raise_conflict
+from txlog.core.format.paths import canonical_path
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
 from txlog.expressions.predicates import Constant
 from txlog.log.state import TableState
-from txlog.protocol.paths import canonical_path
 from txlog.writer.write_plan import WriteJob
 
 __all__ = ["without_unseen"]

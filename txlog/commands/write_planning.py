@@ -14,6 +14,10 @@ from msgspec.structs import replace
 
 from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import Metadata
+from txlog.core.format.partition_values import partitioning_text
+from txlog.core.format.properties import means_same, stored, validate
+from txlog.core.format.schema import Struct, fold_name, from_arrow
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument, call
 from txlog.errors import (
@@ -25,10 +29,6 @@ from txlog.errors import (
 )
 from txlog.log.definition_changes import is_same_definition, lacked_columns, only_adds_harmless_features
 from txlog.log.state import TableState
-from txlog.protocol.actions import Metadata
-from txlog.protocol.partition_values import partitioning_text
-from txlog.protocol.properties import means_same, stored, validate
-from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.writer.conform import completer_for, fitting_stream
 from txlog.writer.input import DataStream
 from txlog.writer.write_intent import IntentKind, WriteIntent
@@ -55,8 +55,8 @@ def plan_write(
         if not options.create or options.commit.reads_table:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
         from txlog.commands.table_definition import Definition, new_table
-        from txlog.protocol.column_mapping import without_metadata
-        from txlog.protocol.identity import IDENTITY_PREFIX
+        from txlog.core.format.column_mapping import without_metadata
+        from txlog.core.format.identity import IDENTITY_PREFIX
 
         with TxlogError.located(open_table.uri):
             # Rows bring their values: their column does not count, even if it did where they come from.
@@ -284,7 +284,7 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
 
 def check_counted_columns(state: TableState) -> None:
     """A changelog replaces whole rows, whose numbers would change."""
-    from txlog.protocol.identity import identity_columns
+    from txlog.core.format.identity import identity_columns
 
     for column in identity_columns(state.schema):
         if not column.takes_values:
@@ -307,7 +307,7 @@ def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> 
 
 
 def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -> None:
-    from txlog.protocol.clustering import clustering_columns, clustering_text, named_columns
+    from txlog.core.format.clustering import clustering_columns, clustering_text, named_columns
 
     found = clustering_columns(state.domains, state.schema)
     asked = named_columns(cluster_by, state.schema)
@@ -350,7 +350,7 @@ def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
 
     None if the two tables differ, so files written for one do not fit the other.
     """
-    from txlog.protocol.clustering import clustering_columns
+    from txlog.core.format.clustering import clustering_columns
 
     ours = job.new_metadata
     assert ours is not None

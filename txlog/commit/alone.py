@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
 from txlog.commit.plan import Plan, Reexecution
+from txlog.core.format.commit_file import Commit
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -45,7 +46,6 @@ from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
 from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import FRESH_MAX_S, DeltaLog
-from txlog.protocol.commit_file import Commit
 from txlog.result import Outcome, counted
 from txlog.store.base import PutOutcome, last_answer
 from txlog.store.commit_queue import Turn

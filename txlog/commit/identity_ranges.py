@@ -17,6 +17,8 @@ import pyarrow as pa
 from txlog.commit.number_ranges import NumberRange
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
+from txlog.core.format.actions import operation_parameters
+from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without
@@ -24,8 +26,6 @@ from txlog.errors import ConflictReason, InvalidInputError, MetadataChangedError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import operation_parameters
-from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
 from txlog.result import WriteMetrics
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore

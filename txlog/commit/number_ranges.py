@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.identity import IdentityColumn
 from txlog.core.util.parallel import new_lock
-from txlog.protocol.identity import IdentityColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,6 +17,10 @@ from txlog import __version__
 from txlog.commit.alone import LoneCommitter
 from txlog.commit.joining import JoiningCommitter
 from txlog.commit.plan import Plan
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.features import check_can_tend, check_can_write, check_owner
+from txlog.core.format.properties import unknown_keys
 from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -27,10 +31,6 @@ from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_tend, check_can_write, check_owner
-from txlog.protocol.properties import unknown_keys
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
@@ -389,7 +389,7 @@ class OpenTable:
 
     def _noted(self, result: WriteResult, before: TableState, after: TableState) -> WriteResult:
         """Say which programs an upgrade of the protocol concerns. It is ours: another's would have been a conflict."""
-        from txlog.protocol.upgrade_note import concerns_readers, upgrade_note
+        from txlog.core.format.upgrade_note import concerns_readers, upgrade_note
 
         note = upgrade_note(before.protocol, after.protocol, after.metadata)
         if note is None:
@@ -482,6 +482,6 @@ def _checked(time_zone: str | ZoneInfo) -> str:
 
 def _check_clustering(state: TableState) -> None:
     if state.domains:
-        from txlog.protocol.clustering import check_clustering
+        from txlog.core.format.clustering import check_clustering
 
         check_clustering(state.domains, state.schema, state.properties, state.partition_columns)

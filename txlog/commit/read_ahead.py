@@ -6,9 +6,9 @@ decided here.
 
 from __future__ import annotations
 
+from txlog.core.format.commit_file import Commit
 from txlog.errors import NotFoundError, StorageError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import Commit
 
 __all__ = ["ReadAhead"]
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.properties import DAY_MS
 from txlog.core.util.parallel import new_lock
 from txlog.errors import NotFoundError
 from txlog.log.fences import fenced_off
 from txlog.log.gathering import Known
 from txlog.log.joined import txn_ids
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.properties import DAY_MS
 
 __all__ = ["ReadVersions"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.properties import DAY_MS
 from txlog.errors import NotFoundError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.properties import DAY_MS
 
 __all__ = ["RetainedCommits", "commit_of_last"]
 

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.schema import STRING, type_name
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import arithmetic, as_condition, chosen, compare, is_null, like, literal, member
 from txlog.expressions.functions import function
 from txlog.expressions.predicates import And, Not, Or
 from txlog.expressions.tree import Expression, Path
 from txlog.expressions.types import is_floating
-from txlog.protocol.schema import STRING, type_name
 
 __all__ = ["is_arrow_expression", "read_arrow_expression"]
 

@@ -14,6 +14,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core.format.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    Decimal,
+    Primitive,
+    Struct,
+    type_name,
+)
 from txlog.core.util.arguments import described
 from txlog.core.util.scalars import plain
 from txlog.core.util.time_zones import offset_of
@@ -47,24 +65,6 @@ from txlog.expressions.types import (
 )
 from txlog.expressions.values import Microseconds, fit, next_comparison
 from txlog.expressions.zones import UTC, current_zone
-from txlog.protocol.schema import (
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    LONG,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    VOID,
-    DataType,
-    Decimal,
-    Primitive,
-    Struct,
-    type_name,
-)
 
 __all__ = [
     "arithmetic",

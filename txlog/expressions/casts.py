@@ -12,12 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import as_list_of_entries, offsets_and_mask
-from txlog.arrow.decimals import rounded, truncated
-from txlog.arrow.wide_years import date_text
-from txlog.expressions.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
-from txlog.expressions.zones import UTC, as_clock, as_instant
-from txlog.protocol.schema import (
+from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
+from txlog.core.format.arrow.decimals import rounded, truncated
+from txlog.core.format.arrow.wide_years import date_text
+from txlog.core.format.schema import (
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -35,6 +33,8 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.expressions.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
+from txlog.expressions.zones import UTC, as_clock, as_instant
 
 __all__ = ["cast", "cast_can_fail", "to_decimal"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from txlog.core.format.schema import Struct
 from txlog.core.util.arguments import UTC, invalid
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate, bind
-from txlog.protocol.schema import Struct
 
 __all__ = ["bind_predicate"]
 

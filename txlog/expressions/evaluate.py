@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import absent
+from txlog.core.format.arrow.arrays import absent
+from txlog.core.format.schema import DataType, type_to_arrow
 from txlog.errors import InvalidInputError
 from txlog.expressions.casts import cast, cast_can_fail
 from txlog.expressions.kernels import FALLIBLE, KERNELS
 from txlog.expressions.predicates import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
 from txlog.expressions.row_filter import comparison, membership
 from txlog.expressions.tree import Call, Expression, Path, Reference, Side, Value, walk
-from txlog.protocol.schema import DataType, type_to_arrow
 
 __all__ = ["can_fail", "evaluate"]
 

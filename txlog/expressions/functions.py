@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+from txlog.core.format.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, DataType, Decimal, type_name
 from txlog.expressions.build import arithmetic, as_condition, call, chosen, compare, convert, is_null, literal
 from txlog.expressions.nested_functions import NESTED_FUNCTIONS
 from txlog.expressions.operands import Make, constant
@@ -17,7 +18,6 @@ from txlog.expressions.string_functions import STRING_FUNCTIONS
 from txlog.expressions.time_functions import TIME_FUNCTIONS
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import common_type, is_floating, is_integer, is_numeric, is_ordered
-from txlog.protocol.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, DataType, Decimal, type_name
 
 __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
 

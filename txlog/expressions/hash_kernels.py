@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import from_numbers
+from txlog.core.format.arrow.arrays import from_numbers
 from txlog.expressions.tree import Call
 
 if TYPE_CHECKING:

@@ -12,12 +12,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from txlog.expressions.build import FLIPPED, balanced, call
-from txlog.expressions.predicates import And, Constant, Holds, Predicate
-from txlog.expressions.tree import Call, Expression, Path, Reference, Value
-from txlog.expressions.types import is_floating, is_integer
-from txlog.expressions.values import Ordered
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -27,6 +22,11 @@ from txlog.protocol.schema import (
     DataType,
     Decimal,
 )
+from txlog.expressions.build import FLIPPED, balanced, call
+from txlog.expressions.predicates import And, Constant, Holds, Predicate
+from txlog.expressions.tree import Call, Expression, Path, Reference, Value
+from txlog.expressions.types import is_floating, is_integer
+from txlog.expressions.values import Ordered
 
 __all__ = ["JoinCondition", "JoinKey", "JoinRange", "conjuncts", "path_of", "split_join"]
 

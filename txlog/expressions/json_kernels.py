@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.core.format.schema import BOOLEAN, DOUBLE, INTEGER, LONG, DataType, Struct
 from txlog.expressions.row_kernels import by_row
 from txlog.expressions.tree import Call
-from txlog.protocol.schema import BOOLEAN, DOUBLE, INTEGER, LONG, DataType, Struct
 
 __all__ = ["JSON_KERNELS"]
 

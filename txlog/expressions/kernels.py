@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.decimals import divided, truncated
+from txlog.core.format.arrow.decimals import divided, truncated
+from txlog.core.format.schema import Decimal, Map, type_to_arrow
 from txlog.expressions.casts import to_decimal
 from txlog.expressions.hash_kernels import HASH_KERNELS
 from txlog.expressions.json_kernels import JSON_KERNELS
@@ -25,7 +26,6 @@ from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
 from txlog.expressions.zones import as_instant
-from txlog.protocol.schema import Decimal, Map, type_to_arrow
 
 __all__ = ["FALLIBLE", "KERNELS"]
 
@@ -128,7 +128,7 @@ _DECIMAL_REMAINDER = by_row(_decimal_remainder)
 
 def _whole(call: Call, values: Any, is_beyond: Callable[..., Any], step: int) -> Any:
     """Decimals without a fraction, one ``step`` further if the cut value ``is_beyond`` the value: Arrow's own floor is
-    wrong for some (`arrow.decimals`)."""
+    wrong for some (`core.format.arrow.decimals`)."""
     cut = truncated(values, 0).cast(pa.decimal256(39, 0))
     digit = pa.decimal256(1, 0)
     steps = pc.if_else(is_beyond(cut, values), pa.scalar(step, digit), pa.scalar(0, digit))

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txlog.errors import InvalidInputError
-from txlog.expressions.build import convert, struct_of
-from txlog.expressions.operands import Make, constant, typed
-from txlog.expressions.tree import Call, Expression, Reference, Value, Written
-from txlog.expressions.types import common_type, is_integer
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -27,6 +22,11 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
+from txlog.errors import InvalidInputError
+from txlog.expressions.build import convert, struct_of
+from txlog.expressions.operands import Make, constant, typed
+from txlog.expressions.tree import Call, Expression, Reference, Value, Written
+from txlog.expressions.types import common_type, is_integer
 
 __all__ = ["NESTED_FUNCTIONS", "item"]
 
@@ -103,7 +103,7 @@ _OF_JSON = (STRING, INTEGER, LONG, DOUBLE, BOOLEAN)
 
 def _from_json(text: Expression, schema: Expression) -> Expression:
     """A struct of the fields that the text has. The schema is DDL, as in Spark: ``'a INT, b STRING'``."""
-    from txlog.protocol.schema_ddl import parse_columns
+    from txlog.core.format.schema_ddl import parse_columns
 
     written = str(constant(schema, str, "from_json"))
     try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, type_name
 from txlog.expressions.build import call, cast_to, convert
 from txlog.expressions.tree import Expression, Value
-from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, type_name
 
 __all__ = ["Make", "constant", "day", "of_types", "typed"]
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
 from txlog.core.util import api_hints
 from txlog.core.util.arguments import described, invalid
 from txlog.core.util.scalars import plain
@@ -22,8 +24,6 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.expressions.tree import Call, Expression, Path, Reference, Value, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.expressions.zones import UTC, current_zone, read_in
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
 
 __all__ = [
     "And",

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.schema import type_to_arrow
 from txlog.expressions.types import is_floating
-from txlog.protocol.schema import type_to_arrow
 
 __all__ = ["ARROW_COMPARISONS", "comparison", "membership"]
 
@@ -28,7 +28,7 @@ ARROW_COMPARISONS = {
 
 def comparison(column: Any, operator: str, value: Any, data_type: Any) -> Any:
     """``column operator value``."""
-    import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+    import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 
     compare = ARROW_COMPARISONS[operator]
     if not is_floating(data_type):
@@ -51,7 +51,7 @@ def comparison(column: Any, operator: str, value: Any, data_type: Any) -> Any:
 def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: Any) -> Any:
     """``column IN (values)``. Without a match, the result is unknown if the value is null or the list has a null;
     Arrow's ``is_in`` would return false."""
-    import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+    import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 
     arrow_type = type_to_arrow(data_type)
     kept = list(values)

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.schema import FLOAT, type_to_arrow
 from txlog.expressions.time_patterns import pattern_parts
 from txlog.expressions.tree import Call
-from txlog.protocol.schema import FLOAT, type_to_arrow
 
 __all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 import sqlglot
 from sqlglot import exp
 
+from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
 from txlog.core.util.arguments import described
 from txlog.errors import InvalidInputError
 from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
@@ -35,7 +36,6 @@ from txlog.expressions.sql_reader import Reader, Scope, line_and_column
 from txlog.expressions.tree import Expression, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.zones import read_in
-from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
 
 if TYPE_CHECKING:
     from typing_extensions import Required, Unpack

@@ -15,6 +15,26 @@ from typing import Any
 import msgspec
 from sqlglot import exp
 
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Decimal,
+    Struct,
+    fold_name,
+    type_name,
+)
 from txlog.core.util.arguments import UTC
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
@@ -41,26 +61,6 @@ from txlog.expressions.time_functions import extracted_second, shifted_by
 from txlog.expressions.tree import Call, Expression, Path, Reference, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.values import fit, parse_date, parse_timestamp
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import (
-    BINARY,
-    BOOLEAN,
-    BYTE,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    LONG,
-    SHORT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    DataType,
-    Decimal,
-    Struct,
-    fold_name,
-    type_name,
-)
 
 __all__ = ["Reader", "Scope", "line_and_column"]
 

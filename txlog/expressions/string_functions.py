@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from txlog.core.format.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, Array, DataType, type_name
 from txlog.expressions.build import call, convert, like, literal
 from txlog.expressions.operands import Make, constant, of_types, typed
 from txlog.expressions.patterns import java_pattern, java_replacement, matches_empty
 from txlog.expressions.tree import Call, Expression, Written
 from txlog.expressions.types import is_integer
-from txlog.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, Array, DataType, type_name
 
 __all__ = ["STRING_FUNCTIONS", "concat"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, type_name
 from txlog.expressions.build import call, cast_to, clock_of, convert, instant_of, literal
 from txlog.expressions.operands import Make, constant, day, of_types, typed
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Expression, Written
 from txlog.expressions.types import is_integer
-from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, type_name
 
 __all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import VOID, DataType, Decimal, Primitive, type_name
 from txlog.expressions.values import Ordered, value_text
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import VOID, DataType, Decimal, Primitive, type_name
 
 __all__ = [
     "Call",

@@ -6,7 +6,7 @@ In: Delta types. Out: Delta types, or None and False if SQL has no rule or txlog
 
 from __future__ import annotations
 
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     DATE,

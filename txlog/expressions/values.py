@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from txlog.core.format import schema as delta
+from txlog.core.format.schema import DataType
 from txlog.core.util.arguments import UTC
-from txlog.protocol import schema as delta
-from txlog.protocol.schema import DataType
 
 __all__ = [
     "INTEGER_ENDS",

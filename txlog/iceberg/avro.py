@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of, from_numbers, numbers_of
+from txlog.core.format.arrow.arrays import flags_of, from_numbers, numbers_of
 
 __all__ = [
     "NULL",

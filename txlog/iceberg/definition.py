@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import orjson
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import ROW_ID_COLUMNS, is_mapped, physical_name, physical_schema, schema_of
+from txlog.core.format.schema import Array, DataType, Map, Struct
 from txlog.errors import IcebergExportError
 from txlog.iceberg.schema import ColumnPath, IcebergSchema, Known, KnownColumn, Leaf, NewMeaningError, convert
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import ROW_ID_COLUMNS, is_mapped, physical_name, physical_schema, schema_of
-from txlog.protocol.schema import Array, DataType, Map, Struct
 
 __all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "Definition", "Leaf", "PartitionField", "define"]
 

@@ -16,9 +16,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import dead_rows
 from txlog.iceberg.names import NewFile, content_name
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import dead_rows
 
 __all__ = ["DELETED_FILE_ID", "DELETED_POSITION_ID", "DeleteFile", "Vector", "delete_files"]
 

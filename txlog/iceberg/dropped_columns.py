@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import MAX_COLUMN_ID_KEY, ids_of, is_mapped, physical_name, schema_of
 from txlog.iceberg.schema import ColumnPath
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY, ids_of, is_mapped, physical_name, schema_of
 
 __all__ = ["hidden_columns", "may_have_dropped_columns", "with_columns"]
 

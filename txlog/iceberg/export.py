@@ -16,7 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import numbers_of
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
+from txlog.core.format.arrow.arrays import numbers_of
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.properties import TableProperties
+from txlog.core.format.schema import DATE, TIMESTAMP, leaf_paths
 from txlog.errors import TxlogError
 from txlog.iceberg.definition import Definition, define
 from txlog.iceberg.deletes import Vector, delete_files
@@ -38,11 +43,6 @@ from txlog.iceberg.table_metadata import (
     with_snapshot,
     with_version,
 )
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import DATE, TIMESTAMP, leaf_paths
 
 if TYPE_CHECKING:
     import pyarrow as pa

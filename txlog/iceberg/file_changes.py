@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from txlog.protocol.actions import Action, AddFile, RemoveFile
-from txlog.protocol.paths import canonical_path
+from txlog.core.format.actions import Action, AddFile, RemoveFile
+from txlog.core.format.paths import canonical_path
 
 __all__ = ["FileChanges", "file_changes"]
 

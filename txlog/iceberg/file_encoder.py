@@ -15,8 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import flags_of, from_flags, from_numbers, numbers_of, partition_texts
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers, numbers_of, partition_texts
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.partition_values import decode
+from txlog.core.format.paths import resolve_data_path
+from txlog.core.format.schema import DataType, Primitive
+from txlog.core.format.statistics_read import StatisticsReader, num_records
 from txlog.iceberg.avro import (
     NULL,
     SOME,
@@ -35,12 +41,6 @@ from txlog.iceberg.deletes import DeleteFile
 from txlog.iceberg.manifest import NO_SIZES, nullable_blobs, nullable_longs
 from txlog.iceberg.manifest_list import PartitionSummary
 from txlog.iceberg.values import avro_encoder, bound_encoder, order_key
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.partition_values import decode
-from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.schema import DataType, Primitive
-from txlog.protocol.statistics_read import StatisticsReader, num_records
 from txlog.skipping.bounds_columns import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics
 
 __all__ = ["PARQUET", "EncodedTable", "FileEncoder", "PartitionValues", "encode_files", "location_of"]

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import orjson
 
+from txlog.core.format.column_mapping import ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY
+from txlog.core.format.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.column_mapping import ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY
-from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
 __all__ = ["ForeignTable", "foreign_table"]
 

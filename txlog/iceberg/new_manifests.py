@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import from_numbers
+from txlog.core.format.arrow.arrays import from_numbers
 from txlog.iceberg.avro import Block, constant, joined, longs
 from txlog.iceberg.file_encoder import EncodedTable, PartitionValues
 from txlog.iceberg.live_manifests import Layout, Moment

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from txlog.core.format.properties import ColumnPath, PropertyRule, choice, path_text
+from txlog.core.format.schema import DataType, type_name
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
 from txlog.iceberg.schema import can_follow_widening
-from txlog.protocol.properties import ColumnPath, PropertyRule, choice, path_text
-from txlog.protocol.schema import DataType, type_name
 
 __all__ = ["CATALOG_RULE", "FORMAT_RULE", "ICEBERG", "ICEBERG_CATALOG", "catalog_entry", "format_name"]
 

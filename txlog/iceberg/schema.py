@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from txlog.errors import IcebergExportError
-from txlog.protocol.column_mapping import field_id, nested_ids, physical_name
-from txlog.protocol.schema import (
+from txlog.core.format.column_mapping import field_id, nested_ids, physical_name
+from txlog.core.format.schema import (
     COLLATIONS_KEY,
     VARIANT,
     Array,
@@ -28,7 +27,8 @@ from txlog.protocol.schema import (
     type_name,
     type_to_json,
 )
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY
+from txlog.core.format.type_widening import TYPE_CHANGES_KEY
+from txlog.errors import IcebergExportError
 
 __all__ = [
     "ColumnPath",

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from txlog.core.format.actions import Metadata
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without
 from txlog.errors import IcebergExportError
@@ -22,7 +23,6 @@ from txlog.iceberg.live_manifests import Layout
 from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
 from txlog.iceberg.schema import ColumnPath
-from txlog.protocol.actions import Metadata
 
 __all__ = [
     "DELTA_VERSION",

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from txlog.core.format.schema import DataType, Decimal, Primitive
 from txlog.iceberg.avro import encode_bytes, encode_long
-from txlog.protocol.schema import DataType, Decimal, Primitive
 
 __all__ = ["BoundEncoder", "avro_encoder", "avro_type", "bound_encoder", "decimal_bytes", "micros", "order_key"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import coded, numbers_of, partition_texts
+from txlog.core.format.arrow.arrays import coded, numbers_of, partition_texts
 
 __all__ = ["FileBatches", "in_manifests"]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import Any
 
+from txlog.core.format.properties import validate
 from txlog.core.util.extras import how_to_install
 from txlog.core.util.whole_import import import_whole
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
 from txlog.iceberg.names import metadata_number
 from txlog.iceberg.properties import ICEBERG_CATALOG
-from txlog.protocol.properties import validate
 
 __all__ = ["import_client", "move_entry"]
 

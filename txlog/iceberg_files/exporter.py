@@ -12,6 +12,9 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.commit_file import Commit
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock, parallel_map
@@ -42,9 +45,6 @@ from txlog.iceberg_files.footers import (
 from txlog.iceberg_files.metadata_folder import MetadataFile, MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.commit_file import Commit
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.result.audits import IcebergExport

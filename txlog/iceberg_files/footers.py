@@ -12,15 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arrow.old_calendar import old_calendar
-from txlog.arrow.parquet_rows import row_count
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.old_calendar import old_calendar
+from txlog.core.format.arrow.parquet_rows import row_count
+from txlog.core.format.column_mapping import PARQUET_FIELD_ID, file_ids
+from txlog.core.format.statistics import file_leaves
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import PARQUET_FIELD_ID, file_ids
-from txlog.protocol.statistics import file_leaves
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.store.table_store import TableStore
 

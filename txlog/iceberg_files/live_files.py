@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from txlog.core.format.actions import Metadata
 from txlog.iceberg.definition import define
 from txlog.iceberg.manifest import DATA, read_entries
 from txlog.iceberg.table_metadata import Exported
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.protocol.actions import Metadata
 
 __all__ = ["SeenFile", "live_files"]
 

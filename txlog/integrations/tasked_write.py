@@ -14,10 +14,10 @@ import msgspec
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commands.write_planning import plan_write
+from txlog.core.format.identity import without_counted
+from txlog.core.format.schema import to_arrow
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.protocol.identity import without_counted
-from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.sink.sink import Sink
 from txlog.sink.sink_task import SinkTask

@@ -8,14 +8,14 @@ CDC File", "Change Data Files".
 
 from __future__ import annotations
 
+from txlog.core.format.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile
+from txlog.core.format.changed_rows import ChangedRows, rows_added, rows_removed
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.format.type_widening import is_widening
 from txlog.errors import CorruptLogError
-from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile
-from txlog.protocol.changed_rows import ChangedRows, rows_added, rows_removed
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
-from txlog.protocol.type_widening import is_widening
 
 __all__ = ["added_files", "changed_rows", "incompatible_change", "redefinition"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.features import CHECKPOINT_PROTECTION, features_of
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
-from txlog.protocol.actions import Metadata
-from txlog.protocol.features import CHECKPOINT_PROTECTION, features_of
 
 __all__ = ["with_protection"]
 

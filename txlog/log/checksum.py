@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
+from txlog.core.format.actions import Action, ActionError, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.log.state import TableState, Totals
-from txlog.protocol.actions import Action, ActionError, DomainMetadata, Metadata, Protocol, SetTransaction
-from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 
 __all__ = ["VersionChecksum", "checksum_bytes", "parse_checksum"]
 

@@ -21,10 +21,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from txlog.core.format.actions import Metadata, Protocol
+from txlog.core.format.log_names import LogFile, LogFileKind, parse_log_name
+from txlog.core.format.properties import DAY_MS, TableProperties
 from txlog.log.segment import CheckpointFiles, ListedFile, read_listing
-from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.log_names import LogFile, LogFileKind, parse_log_name
-from txlog.protocol.properties import DAY_MS, TableProperties
 
 __all__ = [
     "CleanUpPlan",

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 import orjson
 from msgspec.structs import replace
 
+from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, action_to_json
+from txlog.core.format.commit_file import Commit
 from txlog.log.files import fold_commits
-from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, action_to_json
-from txlog.protocol.commit_file import Commit
 
 __all__ = ["compacted_bytes"]
 

@@ -22,6 +22,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from txlog.core.format.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
+from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.partition_values import partition_key
+from txlog.core.format.paths import canonical_path
 from txlog.core.util.wording import in_python, spelled
 from txlog.errors import ConflictReason
 from txlog.log.definition_changes import is_same_definition, keeps_write_rules
@@ -29,11 +34,6 @@ from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, finger
 from txlog.log.fences import fenced_off
 from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Isolation, Proposal
-from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.partition_values import partition_key
-from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
     from txlog.log.state import TableState

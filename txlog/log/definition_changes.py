@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.column_mapping import schema_of
-from txlog.protocol.features import features_of
-from txlog.protocol.properties import (
+from txlog.core.format.actions import Metadata, Protocol
+from txlog.core.format.column_mapping import schema_of
+from txlog.core.format.features import features_of
+from txlog.core.format.properties import (
     GROUP_COMMIT,
     PREFIX,
     SHORT_LOG_RETENTION,
     is_parquet_setting,
     of_packages,
 )
-from txlog.protocol.schema import Field, Struct
+from txlog.core.format.schema import Field, Struct
 
 __all__ = [
     "is_same_definition",
@@ -87,7 +87,7 @@ def is_same_definition(before: Metadata, after: Metadata) -> bool:
         return True
     if _IDENTITY not in before.schema_string:
         return False
-    from txlog.protocol.identity import is_same_but_for_marks  # not imported for a table without identity columns
+    from txlog.core.format.identity import is_same_but_for_marks  # not imported for a table without identity columns
 
     return is_same_but_for_marks(before, after)
 
@@ -96,7 +96,7 @@ def with_latest_marks(metadata: Metadata, newest: Metadata) -> Metadata:
     """Metadata to commit on top of ``newest``: its high-water marks of identity columns never go back."""
     if _IDENTITY not in metadata.schema_string:
         return metadata
-    from txlog.protocol.identity import with_later_marks
+    from txlog.core.format.identity import with_later_marks
 
     return with_later_marks(metadata, newest)
 

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.commit_file import Commit
 from txlog.core.util.wording import advice, argument, batch
 from txlog.log.joined import fingerprint_of
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.commit_file import Commit
 
 __all__ = [
     "AlreadyCommitted",

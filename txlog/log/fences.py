@@ -15,8 +15,8 @@ import orjson
 from txlog.log.proposal import Isolation, Proposal
 
 if TYPE_CHECKING:
+    from txlog.core.format.commit_file import Commit
     from txlog.log.state import TableState
-    from txlog.protocol.commit_file import Commit
 
 __all__ = ["fence", "fenced_off"]
 

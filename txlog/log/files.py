@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import STRING_MAP, array_of, flags_of, from_flags, from_numbers
-from txlog.errors import CorruptLogError
-from txlog.log.typed_statistics import STATS_PARSED, with_typed_statistics
-from txlog.protocol.actions import AddFile, FileKey, RemoveFile
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.file_columns import (
+from txlog.core.format.actions import AddFile, FileKey, RemoveFile
+from txlog.core.format.arrow.arrays import STRING_MAP, array_of, flags_of, from_flags, from_numbers
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.file_columns import (
     DELETION_VECTOR,
     FILES_SCHEMA,
     TOMBSTONES_SCHEMA,
@@ -29,8 +27,10 @@ from txlog.protocol.file_columns import (
     removes_to_batch,
     vector_ids,
 )
-from txlog.protocol.paths import canonical_path, canonical_paths
-from txlog.protocol.stats_text import statistics_as_json
+from txlog.core.format.paths import canonical_path, canonical_paths
+from txlog.core.format.stats_text import statistics_as_json
+from txlog.errors import CorruptLogError
+from txlog.log.typed_statistics import STATS_PARSED, with_typed_statistics
 
 __all__ = [
     "NamedFiles",
@@ -77,7 +77,7 @@ def fold_commits(commits: Iterable[Commit]) -> dict[FileKey, AddFile | RemoveFil
 
 def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
     """The live ``files`` that ``paths`` name. A path may be spelled differently than in the log."""
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     wanted = array_of(list({canonical_path(path) for path in paths}), pa.string())
     if not len(wanted):
@@ -99,7 +99,7 @@ class NamedFiles:
 
     def rows(self, paths: pa.StringArray) -> Any:
         """For each path, as a log spells it, whether it is one of them."""
-        from txlog.arrow.compute import pc
+        from txlog.core.format.arrow.compute import pc
 
         return flags_of(pc.is_in(_comparable_paths(paths), value_set=self._array))
 
@@ -202,7 +202,7 @@ def _deletion_vectors(column: pa.StructArray) -> pa.Array:
 
 
 def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     if text is None:
         return statistics_as_json(parsed)
@@ -270,7 +270,7 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a checkpoint batch, of files or tombstones, that the tail does not name."""
     if not newest:
         return batch
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     paths = _comparable_paths(batch.column("path"))
     hits = pc.is_in(paths, value_set=array_of(list({path for path, _ in newest}), pa.string()))

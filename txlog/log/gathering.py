@@ -23,13 +23,13 @@ from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
+from txlog.core.format.commit_file import Commit
 from txlog.errors import InvalidInputError
 from txlog.log.conflicts import Rebase, decide
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, members_of, named_intent
 from txlog.log.joined import BYTES_MAX, MEMBERS_MAX, Joining, may_join
 from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.segment import ListedFile
-from txlog.protocol.commit_file import Commit
 
 __all__ = ["DEAD_MS", "Known", "Standing", "joined_with", "may_be_taken", "standing"]
 

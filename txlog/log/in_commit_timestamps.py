@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.properties import TableProperties
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
-from txlog.protocol.actions import Metadata
-from txlog.protocol.properties import TableProperties
 
 __all__ = ["ENABLEMENT_KEYS", "keeps_timestamps", "next_timestamp_ms", "with_enablement"]
 

@@ -4,7 +4,7 @@ In: proposals of one writer, or the untrusted bytes of another writer's intent. 
 A table with the property ``txlog.groupCommit`` has them in `store.base.WAITING`; `log.gathering` decides who takes
 which. docs/several-writers.md explains them to users.
 
-The format, which is a number in the first line (``writer.sealed_json``):
+The format, which is a number in the first line (``core.format.sealed_json``):
 
     _txlog/waiting/<base version, 20 digits>.<txnId>.intent
 
@@ -27,15 +27,15 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.format import sealed_json
+from txlog.core.format.actions import Action, AddFile, SetTransaction, action_from_json, action_to_json
+from txlog.core.format.paths import canonical_path, resolve_data_path
+from txlog.core.format.wire import read_long, read_plain_map, read_size, read_text
 from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.joined import MEMBERS_MAX, may_join
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState
-from txlog.protocol.actions import Action, AddFile, SetTransaction, action_from_json, action_to_json
-from txlog.protocol.paths import canonical_path, resolve_data_path
-from txlog.protocol.wire import read_long, read_plain_map, read_size, read_text
-from txlog.writer import sealed_json
 
 __all__ = ["INTENT_BYTES_MAX", "Intent", "can_be_offered", "intent_name", "members_of", "named_intent"]
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.paths import canonical_path
 from txlog.log.definition_changes import is_same_definition
-from txlog.protocol.actions import AddFile
-from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
+    from txlog.core.format.commit_file import Commit
     from txlog.log.proposal import Proposal
     from txlog.log.state import TableState
-    from txlog.protocol.commit_file import Commit
 
 __all__ = [
     "BYTES_MAX",

@@ -14,16 +14,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
+from txlog.core.format.actions import AddFile, RemoveFile
+from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.partition_values import partition_key
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.schema import Struct
 from txlog.errors import ConflictReason
 from txlog.expressions.predicates import Predicate
 from txlog.log.joined import adds_of
 from txlog.log.proposal import Isolation
-from txlog.protocol.actions import AddFile, RemoveFile
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.partition_values import partition_key
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.schema import Struct
 
 __all__ = ["Region", "Unseen", "unseen_changes"]
 

@@ -17,11 +17,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from txlog.core.util.arguments import check_text, invalid
-from txlog.core.util.lazy import cached_property
-from txlog.errors import InvalidInputError
-from txlog.log.definition_changes import with_latest_marks
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     Action,
     AddCDCFile,
     AddFile,
@@ -33,10 +29,14 @@ from txlog.protocol.actions import (
     SetTransaction,
     action_to_json,
 )
-from txlog.protocol.column_mapping import physical_names, schema_of
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.schema import Struct
-from txlog.protocol.wire import shown
+from txlog.core.format.column_mapping import physical_names, schema_of
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.schema import Struct
+from txlog.core.format.wire import shown
+from txlog.core.util.arguments import check_text, invalid
+from txlog.core.util.lazy import cached_property
+from txlog.errors import InvalidInputError
+from txlog.log.definition_changes import with_latest_marks
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

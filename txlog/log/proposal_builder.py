@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError
-from txlog.log.definition_changes import is_same_definition, with_latest_marks
-from txlog.log.proposal import Isolation, Proposal, ReadSet
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     Action,
     AddCDCFile,
     AddFile,
@@ -28,9 +25,12 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from txlog.protocol.column_mapping import schema_of
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.properties import TableProperties
+from txlog.core.format.column_mapping import schema_of
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.properties import TableProperties
+from txlog.errors import InvalidInputError
+from txlog.log.definition_changes import is_same_definition, with_latest_marks
+from txlog.log.proposal import Isolation, Proposal, ReadSet
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 import msgspec
 import pyarrow as pa
 
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.properties import TableProperties
 from txlog.log.state import TableState
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.properties import TableProperties
 
 __all__ = [
     "BY_FILE",
@@ -41,7 +41,7 @@ def trusted_s(properties: TableProperties, most_s: float) -> float:
 def retained_tombstones(tombstones: pa.Table, properties: TableProperties, *, now_ms: int) -> pa.Table:
     """The tombstones of files removed less than ``delta.deletedFileRetentionDuration`` ago; one without a time
     counts as expired."""
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     cutoff_ms = now_ms - properties.deleted_file_retention_ms
     return tombstones.filter(pc.fill_null(pc.greater(tombstones["deletionTimestamp"], cutoff_ms), False))

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import orjson
 from msgspec.structs import replace
 
+from txlog.core.format.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
+from txlog.core.format.statistics_read import num_records
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Proposal
 from txlog.log.state import TableState
-from txlog.protocol.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
-from txlog.protocol.statistics_read import num_records
 
 __all__ = [
     "ROW_TRACKING_PROPERTIES",

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from txlog.protocol.log_names import LogFile, LogFileKind, parse_log_name
+from txlog.core.format.log_names import LogFile, LogFileKind, parse_log_name
 
 __all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "is_stray", "read_listing"]
 

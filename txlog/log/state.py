@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.format.actions import NO_COLUMNS, Action, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.core.format.commit_file import PUT_BACK, Commit
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
-from txlog.protocol.actions import NO_COLUMNS, Action, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
-from txlog.protocol.commit_file import PUT_BACK, Commit
 
 if TYPE_CHECKING:
-    from txlog.protocol.properties import TableProperties
-    from txlog.protocol.schema import Struct
+    from txlog.core.format.properties import TableProperties
+    from txlog.core.format.schema import Struct
 
 __all__ = ["CommitMark", "StateBuilder", "TableState", "Totals", "advance", "commit_mark"]
 
@@ -58,13 +58,13 @@ class _Parsed:
 
     @cached_property
     def schema(self) -> Struct:
-        from txlog.protocol.features import table_schema
+        from txlog.core.format.features import table_schema
 
         return table_schema(self.protocol, self.metadata)
 
     @cached_property
     def properties(self) -> TableProperties:
-        from txlog.protocol.properties import TableProperties
+        from txlog.core.format.properties import TableProperties
 
         return TableProperties.of(self.metadata.configuration)
 

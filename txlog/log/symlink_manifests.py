@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from txlog.core.format.column_mapping import MODE_KEY, mapping_mode
+from txlog.core.format.paths import hive_directory, location_of, resolve_data_path
+from txlog.core.format.properties import SYMLINK_MANIFESTS
 from txlog.errors import UnsupportedFeatureError
 from txlog.log.state import TableState
-from txlog.protocol.column_mapping import MODE_KEY, mapping_mode
-from txlog.protocol.paths import hive_directory, location_of, resolve_data_path
-from txlog.protocol.properties import SYMLINK_MANIFESTS
 
 if TYPE_CHECKING:
     import pyarrow as pa

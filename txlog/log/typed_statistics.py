@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of, from_flags, from_numbers
-from txlog.protocol.stats_struct import statistics_as_struct
+from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers
+from txlog.core.format.stats_struct import statistics_as_struct
 
 __all__ = ["STATS_PARSED", "with_typed_statistics"]
 

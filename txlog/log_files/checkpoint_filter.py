@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
+from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
+from txlog.core.format.schema import leaf_paths
 from txlog.expressions.predicates import Path
 from txlog.log.files import NamedFiles
-from txlog.protocol.schema import leaf_paths
 from txlog.skipping.many_files import FilePruner
 from txlog.skipping.one_file import Facts
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.bounded_batches import beside, bounded_batches
+from txlog.core.format.commit_file import Limits
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError
 from txlog.log.files import NamedFiles
-from txlog.protocol.commit_file import Limits
+from txlog.log_files.bounded_batches import beside, bounded_batches
 
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner
@@ -48,8 +48,8 @@ class CheckpointParquet:
     """One file with its footer. ``is_remote``: a request costs more than the bytes it returns."""
 
     def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
-        from txlog.arrow.parquet import pq
-        from txlog.arrow.parquet_footer import check_footer, read_footer
+        from txlog.core.format.arrow.parquet import pq
+        from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
 
         self.name = name
         self._open_source = open_source
@@ -207,7 +207,7 @@ class CheckpointParquet:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[tuple[Any, Any]]:
-        from txlog.arrow.parquet import pq
+        from txlog.core.format.arrow.parquet import pq
 
         if self._whole is not None:
             yield self._whole

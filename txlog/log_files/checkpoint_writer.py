@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.small_pages import small_pages
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.actions import Sidecar
+from txlog.core.format.commit_file import Limits
+from txlog.core.format.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
@@ -32,9 +34,7 @@ from txlog.log.state import TableState, Totals
 from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.file_loader import FileLoader
 from txlog.log_files.listing import publish_hint
-from txlog.protocol.actions import Sidecar
-from txlog.protocol.commit_file import Limits
-from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.log_files.small_pages import small_pages
 from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore
 

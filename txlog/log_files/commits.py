@@ -13,6 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from txlog.core.format.actions import CommitInfo
+from txlog.core.format.commit_file import Commit, Limits, parse_actions, parse_commit
+from txlog.core.format.log_names import LogFile
+from txlog.core.format.properties import TableProperties
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
@@ -20,10 +24,6 @@ from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
 from txlog.log.segment import LogSegment, is_stray
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import CommitInfo
-from txlog.protocol.commit_file import Commit, Limits, parse_actions, parse_commit
-from txlog.protocol.log_names import LogFile
-from txlog.protocol.properties import TableProperties
 from txlog.store.table_store import TableStore
 
 __all__ = ["CommitReader", "unsynced_versions"]

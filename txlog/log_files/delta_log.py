@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.core.format.features import CATALOG_MANAGED
+from txlog.core.format.paths import canonical_path
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
@@ -35,9 +38,6 @@ from txlog.log.state import TableState, Totals, advance, commit_mark
 from txlog.log_files.commits import CommitReader, unsynced_versions
 from txlog.log_files.listing import list_log, read_hint
 from txlog.log_files.state_loader import StateLoader
-from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
-from txlog.protocol.features import CATALOG_MANAGED
-from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 
@@ -449,7 +449,7 @@ class DeltaLog:
         """
         if state.time_zone == UTC or not state.partition_columns:
             return
-        from txlog.protocol.partition_zones import check_partition_zones, timestamp_partitions
+        from txlog.core.format.partition_zones import check_partition_zones, timestamp_partitions
 
         fields = timestamp_partitions(state, columns)
         if fields:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from txlog.arrow.small_pages import small_pages
+from txlog.core.format.commit_file import Commit, Limits
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import begin
 from txlog.errors import CorruptLogError, NotFoundError
@@ -23,8 +23,8 @@ from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader, Opened
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log
+from txlog.log_files.small_pages import small_pages
 from txlog.log_files.state_loader import as_corrupt
-from txlog.protocol.commit_file import Commit, Limits
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from txlog.core.format.log_names import LAST_CHECKPOINT, version_prefix
 from txlog.core.util.logs import logger
 from txlog.errors import NotFoundError, StorageError
 from txlog.log.segment import LogListing, read_listing
-from txlog.protocol.log_names import LAST_CHECKPOINT, version_prefix
 from txlog.store.base import LogStore, ObjectMeta
 from txlog.store.table_store import TableStore
 

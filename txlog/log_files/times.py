@@ -16,14 +16,14 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.format.actions import CommitInfo
+from txlog.core.format.commit_file import Commit
 from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.segment import LogListing
 from txlog.log.state import TableState
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import CommitInfo
-from txlog.protocol.commit_file import Commit
 from txlog.store.table_store import TableStore
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import array_of, coded, from_numbers
-from txlog.protocol.clustering import CLUSTERING_PROVIDER, cube_columns
-from txlog.protocol.file_columns import FILES_SCHEMA, add_files_of
-from txlog.protocol.partition_values import partition_key
-from txlog.protocol.schema import Field
-from txlog.protocol.statistics_read import num_records
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.arrow.arrays import array_of, coded, from_numbers
+from txlog.core.format.clustering import CLUSTERING_PROVIDER, cube_columns
+from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of
+from txlog.core.format.partition_values import partition_key
+from txlog.core.format.schema import Field
+from txlog.core.format.statistics_read import num_records
 from txlog.tasks.rewriting.bin import Bin
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.row_change.parts import parts_of
+from txlog.core.format.statistics_read import num_records
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.protocol.statistics_read import num_records
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.clustering import (
     KeySample,

@@ -25,18 +25,18 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
+from txlog.core.format.bitmaps import bitmap_of
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.util import ambient
 from txlog.errors import ConflictReason, NotFoundError
 from txlog.log.proposal import Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
-from txlog.protocol.bitmaps import bitmap_of
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.deletion_vector import vector_files
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.wide_statistics import wide_statistics
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source

@@ -19,6 +19,21 @@ from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.row_tracking import take_row_ids
 from txlog.commands.table_definition import Definition, definition_builder, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import Metadata, operation_parameters
+from txlog.core.format.clustering import CLUSTERING_DOMAIN, clustering_columns
+from txlog.core.format.column_mapping import mapping_mode, without_metadata
+from txlog.core.format.features import (
+    CHECKPOINT_PROTECTION,
+    features_of,
+    known_feature,
+    needed_by,
+    use_of,
+    without_feature,
+)
+from txlog.core.format.identity import IDENTITY_PREFIX
+from txlog.core.format.properties import CONSTRAINT_PREFIX
+from txlog.core.format.schema import parse_schema, schema_to_json
+from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text
 from txlog.core.util.logs import logger
@@ -32,21 +47,6 @@ from txlog.log_files.listing import list_log
 from txlog.maintenance.feature_history import cut_off_history
 from txlog.maintenance.optimize import purge, rewrite_older_types
 from txlog.maintenance.unmapped_columns import unmap_columns
-from txlog.protocol.actions import Metadata, operation_parameters
-from txlog.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
-from txlog.protocol.column_mapping import mapping_mode, without_metadata
-from txlog.protocol.features import (
-    CHECKPOINT_PROTECTION,
-    features_of,
-    known_feature,
-    needed_by,
-    use_of,
-    without_feature,
-)
-from txlog.protocol.identity import IDENTITY_PREFIX
-from txlog.protocol.properties import CONSTRAINT_PREFIX
-from txlog.protocol.schema import parse_schema, schema_to_json
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteMetrics, WriteResult
 from txlog.workers.given import GivenWorkers
 

@@ -11,15 +11,15 @@ import datetime
 from collections.abc import Callable
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, Metadata
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.features import is_for_readers, use_of
+from txlog.core.format.properties import DAY_MS, interval_ms
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import AddFile, Metadata
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import is_for_readers, use_of
-from txlog.protocol.properties import DAY_MS, interval_ms
 from txlog.upkeep.log_clean_up import clean_up_log
 
 __all__ = ["RETENTION_KEY", "cut_off_history"]

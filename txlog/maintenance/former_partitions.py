@@ -10,14 +10,14 @@ from urllib.parse import unquote
 
 import pyarrow.compute as pc
 
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.paths import hidden_columns
+from txlog.core.format.schema import parse_schema
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.paths import hidden_columns
-from txlog.protocol.schema import parse_schema
 
 __all__ = ["former_partition_columns"]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
+from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol
+from txlog.core.format.column_mapping import MAX_COLUMN_ID_KEY
+from txlog.core.format.features import features_of
+from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, has_columns_of, identity_columns, with_marks
+from txlog.core.format.properties import TableProperties
+from txlog.core.format.schema import parse_schema
 from txlog.log.proposal import ROW_TRACKING_DOMAIN
 from txlog.log.row_tracking import row_id_mark
 from txlog.log.state import TableState
-from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol
-from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
-from txlog.protocol.features import features_of
-from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, has_columns_of, identity_columns, with_marks
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import parse_schema
 
 __all__ = ["GivenNumbers", "counts"]
 

@@ -23,6 +23,11 @@ import pyarrow as pa
 from msgspec.structs import asdict
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.format import sealed_json
+from txlog.core.format.actions import AddFile
+from txlog.core.format.file_columns import FILES_SCHEMA
+from txlog.core.format.log_names import v2_checkpoint_name
+from txlog.core.format.wire import read_size, read_text
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC, described, invalid
 from txlog.errors import (
@@ -38,15 +43,10 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance.last_vacuum import list_at_next_vacuum
 from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
-from txlog.protocol.actions import AddFile
-from txlog.protocol.file_columns import FILES_SCHEMA
-from txlog.protocol.log_names import v2_checkpoint_name
-from txlog.protocol.wire import read_size, read_text
 from txlog.snapshot import Snapshot
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.store.write_once import write_once
-from txlog.writer import sealed_json
 
 __all__ = [
     "UNNAMED_STAY_MS",

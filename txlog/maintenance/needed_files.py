@@ -20,7 +20,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of
+from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.core.format.arrow.arrays import array_of
+from txlog.core.format.commit_file import Commit
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import begin
 from txlog.errors import NotFoundError
@@ -31,8 +33,6 @@ from txlog.log_files.listing import list_log
 from txlog.maintenance.named_versions import NamedVersion, files_of_named, named_versions
 from txlog.maintenance.offered_appends import offered_paths
 from txlog.maintenance.path_set import PathSet
-from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
-from txlog.protocol.commit_file import Commit
 from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
 

@@ -6,13 +6,13 @@ deletion of what crashed writers left there a day ago. Nobody has taken it for t
 
 from __future__ import annotations
 
+from txlog.core.format.paths import resolve_data_path
+from txlog.core.format.properties import DAY_MS
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.intents import Intent, named_intent
 from txlog.log.state import TableState
-from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.properties import DAY_MS
 from txlog.store.base import WAITING, LogStore
 from txlog.store.table_store import TableStore
 

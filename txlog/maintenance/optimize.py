@@ -18,9 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.arrow.arrays import are_among
-from txlog.arrow.spill import temporary_folder
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import operation_parameters
+from txlog.core.format.arrow.arrays import are_among
+from txlog.core.format.arrow.spill import temporary_folder
+from txlog.core.format.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
+from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.properties import path_text
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger
@@ -45,10 +49,6 @@ from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.named_versions import files_of_named, named_versions
 from txlog.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
 from txlog.maintenance.tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
-from txlog.protocol.actions import operation_parameters
-from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.properties import path_text
 from txlog.result.maintenance import RewriteResult
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.rewriting.bin import Bin

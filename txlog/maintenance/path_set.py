@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import are_among, array_of
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import DataPath, path_below, resolve_data_path
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.arrow.arrays import are_among, array_of
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.paths import DataPath, path_below, resolve_data_path
 
 __all__ = ["PathSet"]
 

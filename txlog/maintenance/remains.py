@@ -25,8 +25,20 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import are_among, array_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.core.format.arrow.arrays import are_among, array_of
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
+from txlog.core.format.paths import (
+    canonical_path,
+    canonical_paths,
+    encode_path,
+    path_below,
+    resolve_data_path,
+)
+from txlog.core.format.properties import DAY_MS
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
@@ -46,18 +58,6 @@ from txlog.maintenance.named_versions import (
 )
 from txlog.maintenance.outdated_files import files_with_dropped_columns
 from txlog.maintenance.path_set import PathSet, store_names
-from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
-from txlog.protocol.paths import (
-    canonical_path,
-    canonical_paths,
-    encode_path,
-    path_below,
-    resolve_data_path,
-)
-from txlog.protocol.properties import DAY_MS
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 from txlog.sink.staging import Staging
 from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta

@@ -24,6 +24,8 @@ from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, operation_parameters
+from txlog.core.format.features import check_promises
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
@@ -44,8 +46,6 @@ from txlog.maintenance.version_files import (
     is_renumbered,
     paths_of,
 )
-from txlog.protocol.actions import AddFile, operation_parameters
-from txlog.protocol.features import check_promises
 from txlog.result.maintenance import RestoreResult
 from txlog.writer.unsent_files import UnsentFiles
 

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
+from txlog.core.format.clustering import CLUSTERING_DOMAIN
+from txlog.core.format.column_mapping import MAX_COLUMN_ID_KEY
+from txlog.core.format.features import merged
+from txlog.core.format.identity import created_again_ms
 from txlog.log.definition_changes import with_latest_marks
 from txlog.log.proposal import ROW_TRACKING_DOMAIN
 from txlog.log.row_tracking import ROW_TRACKING_PROPERTIES, row_id_domain, row_id_mark
 from txlog.log.state import TableState
 from txlog.maintenance.given_numbers import GivenNumbers
-from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
-from txlog.protocol.clustering import CLUSTERING_DOMAIN
-from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
-from txlog.protocol.features import merged
-from txlog.protocol.identity import created_again_ms
 
 __all__ = ["merged_definition", "restored_domains"]
 

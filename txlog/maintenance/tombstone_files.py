@@ -13,16 +13,16 @@ from typing import Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.arrays import are_among
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.properties import TOMBSTONE_RETENTION
+from txlog.core.format.tombstones import is_tombstones, retention_ms
 from txlog.core.util.points import Point
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.properties import TOMBSTONE_RETENTION
-from txlog.protocol.tombstones import is_tombstones, retention_ms
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = [

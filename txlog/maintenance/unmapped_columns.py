@@ -14,6 +14,12 @@ from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, define
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, LiveKey, Metadata, operation_parameters
+from txlog.core.format.clustering import replaced_clustering
+from txlog.core.format.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.schema import schema_to_json
+from txlog.core.format.schema_merge import check_schema
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import Isolation, Proposal
@@ -21,12 +27,6 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.bins import bins_to_purge, bins_with_files
 from txlog.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
-from txlog.protocol.actions import AddFile, LiveKey, Metadata, operation_parameters
-from txlog.protocol.clustering import replaced_clustering
-from txlog.protocol.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
-from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.schema import schema_to_json
-from txlog.protocol.schema_merge import check_schema
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin

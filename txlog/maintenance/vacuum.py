@@ -26,9 +26,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import array_of
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import operation_parameters
+from txlog.core.format.arrow.arrays import array_of
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.properties import TableProperties
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
@@ -43,9 +46,6 @@ from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.offered_appends import delete_dead_offers
 from txlog.maintenance.vacuum_candidates import in_inventory, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
-from txlog.protocol.actions import operation_parameters
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.tasks.check_files import DeleteFiles
 from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden

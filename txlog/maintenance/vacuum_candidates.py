@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import array_of, cut_by_text, flags_of, from_flags, small_offsets
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.actions import AddCDCFile, RemoveFile
+from txlog.core.format.arrow.arrays import array_of, cut_by_text, flags_of, from_flags, small_offsets
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.paths import DataPath, path_below, resolve_data_path
 from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
-from txlog.protocol.actions import AddCDCFile, RemoveFile
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import DataPath, path_below, resolve_data_path
 from txlog.tasks.list_files import LISTED, Folders, listed_batch, without_hidden, without_markers
 
 __all__ = ["in_inventory", "removed_by"]

@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.properties import DAY_MS
 from txlog.core.util import ambient
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import CommitSummary
 from txlog.maintenance.version_files import removed_before
-from txlog.protocol.actions import AddFile
-from txlog.protocol.properties import DAY_MS
 
 __all__ = ["END", "START", "Endangered", "endangered_by_vacuum"]
 

@@ -12,18 +12,18 @@ import pyarrow as pa
 
 from txlog.commands.changes import Span, read_changes
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile, Protocol
+from txlog.core.format.change_data import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE
+from txlog.core.format.clustering import clustering_columns
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.features import features_of
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import Field, type_name
+from txlog.core.format.stats_struct import recorded_rows
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.maintenance.version_files import difference
-from txlog.protocol.actions import AddFile, Protocol
-from txlog.protocol.change_data import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE
-from txlog.protocol.clustering import clustering_columns
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.features import features_of
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import Field, type_name
-from txlog.protocol.stats_struct import recorded_rows
 from txlog.result.audits import Change, RowChanges, VersionDiff
 
 __all__ = ["diff_versions"]

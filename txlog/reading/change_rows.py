@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.parquet_rows import row_count
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.arrow.parquet_rows import row_count
+from txlog.core.format.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
+from txlog.core.format.changed_rows import ChangedRows
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.paths import stored_path
+from txlog.core.format.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
-from txlog.protocol.changed_rows import ChangedRows
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import stored_path
-from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader

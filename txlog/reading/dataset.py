@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec.structs import replace
 
-from txlog.arrow.footer_statistics import FooterStatistics
-from txlog.arrow.old_calendar import old_calendar
-from txlog.arrow.parquet_footer import check_opened
-from txlog.arrow.parquet_rows import check_chunks, row_count
+from txlog.core.format.arrow.footer_statistics import FooterStatistics
+from txlog.core.format.arrow.old_calendar import old_calendar
+from txlog.core.format.arrow.parquet_footer import check_opened
+from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.schema import fold_name
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.schema import fold_name
 from txlog.reading.arrow_files import file_system
 from txlog.reading.guarantees import Guarantees
 from txlog.reading.row_count import count_rows

@@ -1,7 +1,7 @@
 """Reads deletion vectors from the store: the deleted rows of a data file.
 
 In: a table's store and the descriptor of an ``add``. Out: positions. Only the bytes of the one vector are requested.
-``protocol/deletion_vector`` decodes and checks them.
+``core/format/deletion_vector`` decodes and checks them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from txlog.errors import CorruptLogError, NotFoundError, StorageError
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import (
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import (
     FILE_FORMAT_VERSION,
     bitmap_in_block,
     block_size_bytes,
@@ -21,7 +20,8 @@ from txlog.protocol.deletion_vector import (
     inline_bitmap,
     vector_path,
 )
-from txlog.protocol.paths import stored_path
+from txlog.core.format.paths import stored_path
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.reading.footers import why_missing
 from txlog.store.base import TableFiles
 

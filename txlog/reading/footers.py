@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.parquet_footer import check_opened
-from txlog.arrow.parquet_rows import check_chunks
+from txlog.core.format.arrow.parquet_footer import check_opened
+from txlog.core.format.arrow.parquet_rows import check_chunks
+from txlog.core.format.paths import is_location, resolve_data_path, stored_path
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.protocol.paths import is_location, resolve_data_path, stored_path
 from txlog.store.base import TableFiles
 
 __all__ = ["checked_footer", "path_in_store", "read_footer", "why_missing"]

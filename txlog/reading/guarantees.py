@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.schema import Decimal, Field, Struct, type_to_arrow
 from txlog.expressions.values import beside
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.schema import Decimal, Field, Struct, type_to_arrow
 from txlog.reading.scan_task import partition_scalar
 from txlog.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from txlog.core.format.actions import FileId, LiveKey
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import new_lock
-from txlog.protocol.actions import FileId, LiveKey
 from txlog.reading.key_values import KeyNumbers, KeyValues
 
 if TYPE_CHECKING:

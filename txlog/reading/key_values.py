@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import flags_of
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.arrow.arrays import flags_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

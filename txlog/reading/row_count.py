@@ -10,8 +10,8 @@ from __future__ import annotations
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.util.parallel import parallel_map
-from txlog.protocol.stats_struct import recorded_rows
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import Selection, TaskReader
 from txlog.store.base import TableFiles

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.features import check_can_read
+from txlog.core.format.schema import Field
+from txlog.core.format.stats_struct import recorded_rows
+from txlog.core.format.wire import ActionError
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.features import check_can_read
-from txlog.protocol.schema import Field
-from txlog.protocol.stats_struct import recorded_rows
-from txlog.protocol.wire import ActionError
 from txlog.reading.footers import path_in_store
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles

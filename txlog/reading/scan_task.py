@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.arrays import flags_of, from_numbers, without_views
-from txlog.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.arrow.arrays import flags_of, from_numbers, without_views
+from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.partition_values import decode
+from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.reading.footers import why_missing
 from txlog.reading.parquet_columns import ParquetColumns
@@ -214,7 +214,7 @@ class TaskReader:
 
     def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
         """The live rows of the row groups that may match, as the columns that the selection needs."""
-        from txlog.arrow.parquet_footer import check_footer, indexed_columns, read_footer
+        from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
         where: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from txlog.protocol.properties import DAY_MS
+from txlog.core.format.properties import DAY_MS
 from txlog.report.facts import Advice, Identity, Upkeep
 from txlog.report.files import Files
 from txlog.result import counted, human_size, utc_text

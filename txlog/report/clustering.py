@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import large_type, numbers_of
-from txlog.arrow.wide_years import date_text, timestamp_text
-from txlog.protocol.schema import Struct, leaf_paths
+from txlog.core.format.arrow.arrays import large_type, numbers_of
+from txlog.core.format.arrow.wide_years import date_text, timestamp_text
+from txlog.core.format.schema import Struct, leaf_paths
 from txlog.report.commits import shortened
 from txlog.skipping.bounds_columns import BoundsColumns, Leaf, bounds_of_text, leaves_of
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from txlog.core.format.upgrade_note import Verdict
 from txlog.iceberg_files.exporter import IcebergLag
-from txlog.protocol.upgrade_note import Verdict
 from txlog.report.clustering import KeyColumn
 from txlog.report.commits import Timeline
 from txlog.report.files import Files

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of, numbers_of
+from txlog.core.format.arrow.arrays import flags_of, numbers_of
+from txlog.core.format.properties import DAY_MS
+from txlog.core.format.stats_struct import recorded_rows
 from txlog.log.state import TableState
 from txlog.maintenance.bins import DEAD_FRACTION_MAX
-from txlog.protocol.properties import DAY_MS
-from txlog.protocol.stats_struct import recorded_rows
 from txlog.verify.files_summary import FilesSummary, gone_files, summary_of
 
 __all__ = ["DeadRows", "Files", "RemovedFiles", "Waiting", "files_of"]

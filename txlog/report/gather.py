@@ -17,6 +17,12 @@ import pyarrow as pa
 import txlog
 from txlog.commands.operations import OPERATIONS
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.clustering import clustering_columns
+from txlog.core.format.column_mapping import physical_path, physical_schema
+from txlog.core.format.features import features_of
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import type_name
+from txlog.core.format.upgrade_note import reader_verdicts, readers_note
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
@@ -27,12 +33,6 @@ from txlog.maintenance.named_versions import named_versions
 from txlog.maintenance.optimize import optimize
 from txlog.maintenance.remains import check_deleted
 from txlog.maintenance.vacuum import VacuumOptions, vacuum
-from txlog.protocol.clustering import clustering_columns
-from txlog.protocol.column_mapping import physical_path, physical_schema
-from txlog.protocol.features import features_of
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import type_name
-from txlog.protocol.upgrade_note import reader_verdicts, readers_note
 from txlog.report.advice import advice_for
 from txlog.report.clustering import KeyColumn, key_columns, ordered_paths
 from txlog.report.commits import CommitFacts, CommitLine, Timeline, commit_facts, commit_line, timeline_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from txlog.core.format.properties import DAY_MS
+from txlog.core.format.upgrade_note import READERS
 from txlog.core.util.html import Markup, element
-from txlog.protocol.properties import DAY_MS
-from txlog.protocol.upgrade_note import READERS
 from txlog.report.charts import (
     axis,
     bar,

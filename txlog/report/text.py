@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txlog.protocol.properties import DAY_MS
+from txlog.core.format.properties import DAY_MS
 from txlog.result import counted, utc_text
 
 __all__ = ["age", "dated", "span"]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import operation_parameters
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.values import repr_without
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.actions import operation_parameters
 from txlog.result import WriteResult, counted
 from txlog.sink.checkpoint_commits import CheckpointCommits, void_of
 from txlog.sink.recovery import stale

@@ -75,8 +75,8 @@ class CheckpointCommits:
         state: TableState | None = None,
     ) -> WriteJob:
         """A checkpoint's plan for ``state``, by default the newest. ``intent`` None means the sink's own."""
-        from txlog.protocol.identity import without_counted
-        from txlog.protocol.schema import to_arrow
+        from txlog.core.format.identity import without_counted
+        from txlog.core.format.schema import to_arrow
 
         state = state or self._open_table.log.newest_state()
         self._open_table.check_writable(state)

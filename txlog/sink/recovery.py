@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.format.properties import TableProperties
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.staging import Manifest, StagedCheckpoint
 

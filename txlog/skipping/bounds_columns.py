@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
+from txlog.core.format.schema import DOUBLE, DataType, Decimal, Primitive, Struct, field_at, leaf_paths, type_to_arrow
+from txlog.core.format.statistics import LAST_CHARACTER, above_all
+from txlog.core.format.statistics_read import OLD_LAST_CHARACTER, widened_maximum
+from txlog.core.format.stats_struct import read_json_objects, tree_type
+from txlog.core.format.type_widening import was_float
 from txlog.expressions.values import INTEGER_ENDS, Ordered, beside, ordered
-from txlog.protocol.schema import DOUBLE, DataType, Decimal, Primitive, Struct, field_at, leaf_paths, type_to_arrow
-from txlog.protocol.statistics import LAST_CHARACTER, above_all
-from txlog.protocol.statistics_read import OLD_LAST_CHARACTER, widened_maximum
-from txlog.protocol.stats_struct import read_json_objects, tree_type
-from txlog.protocol.type_widening import was_float
 
 __all__ = [
     "BoundsColumns",

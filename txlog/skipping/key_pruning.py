@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of, numbers_of
-from txlog.arrow.wide_years import is_beyond_python
+from txlog.core.format.arrow.arrays import flags_of, numbers_of
+from txlog.core.format.arrow.wide_years import is_beyond_python
+from txlog.core.format.column_mapping import physical_path
+from txlog.core.format.schema import Struct
 from txlog.expressions.predicates import And, Comparison, IsNull, Path, Predicate, bind
 from txlog.expressions.values import beside
-from txlog.protocol.column_mapping import physical_path
-from txlog.protocol.schema import Struct
 from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask
 from txlog.skipping.many_files import FilePruner, Partition
 from txlog.skipping.one_file import Facts, Pruner

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of, partition_texts
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of, partition_texts
+from txlog.core.format.schema import STRING, Struct
 from txlog.expressions.predicates import (
     And,
     Anything,
@@ -31,7 +32,6 @@ from txlog.expressions.predicates import (
     StartsWith,
 )
 from txlog.expressions.values import beside
-from txlog.protocol.schema import STRING, Struct
 from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
 from txlog.skipping.one_file import Facts, Pruner, possible
 

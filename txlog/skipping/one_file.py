@@ -18,6 +18,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from txlog.core.format.column_mapping import physical_names, physical_path, physical_schema
+from txlog.core.format.partition_values import decode
+from txlog.core.format.schema import DataType, Decimal, Struct
+from txlog.core.format.statistics_read import FileBounds, StatisticsReader
 from txlog.errors import TxlogError
 from txlog.expressions.predicates import (
     And,
@@ -37,10 +41,6 @@ from txlog.expressions.predicates import (
     with_paths,
 )
 from txlog.expressions.values import Ordered, beside, compare, ordered
-from txlog.protocol.column_mapping import physical_names, physical_path, physical_schema
-from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import DataType, Decimal, Struct
-from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 
 __all__ = ["Facts", "Pruner", "possible"]
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.partition_values import decode, partition_key
+from txlog.core.format.schema import Struct, to_arrow
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.partition_values import decode, partition_key
-from txlog.protocol.schema import Struct, to_arrow
 
 __all__ = ["PartitionPredicate"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from txlog.core.format.schema import DOUBLE, FLOAT, Decimal, Primitive, Struct
 from txlog.expressions.predicates import (
     And,
     Comparison,
@@ -24,7 +25,6 @@ from txlog.expressions.predicates import (
     StartsWith,
     type_of,
 )
-from txlog.protocol.schema import DOUBLE, FLOAT, Decimal, Primitive, Struct
 from txlog.skipping.one_file import Facts, Pruner, possible
 
 __all__ = ["MatchProver", "without_nan_doubts"]

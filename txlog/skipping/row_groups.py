@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.footer_statistics import FooterStatistics
-from txlog.arrow.parquet_footer import check_footer
+from txlog.core.format.arrow.footer_statistics import FooterStatistics
+from txlog.core.format.arrow.parquet_footer import check_footer
+from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths
+from txlog.core.format.statistics import file_leaves
 from txlog.expressions.predicates import Path, Predicate
 from txlog.expressions.values import Ordered
-from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, leaf_paths
-from txlog.protocol.statistics import file_leaves
 from txlog.skipping.one_file import Facts, Pruner, possible
 
 __all__ = ["RowGroupPruner"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.core.format.schema import DataType, Primitive, backquoted, type_to_arrow
 from txlog.expressions.predicates import (
     And,
     Comparison,
@@ -26,7 +27,6 @@ from txlog.expressions.predicates import (
     Predicate,
     StartsWith,
 )
-from txlog.protocol.schema import DataType, Primitive, backquoted, type_to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

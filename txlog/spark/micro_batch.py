@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowMode, RowOptions
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.commit_file import Commit
 from txlog.core.util.api_hints import explains_call, explains_calls
 from txlog.core.util.arguments import invalid, names_in, one_of
 from txlog.core.util.parallel import new_lock
 from txlog.errors import InvalidInputError
 from txlog.log.joined import member_of_checkpoint
-from txlog.protocol.actions import SetTransaction
-from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_errors
 from txlog.spark.hadoop import write_options_of_session

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.schema import VOID, Array, DataType, Map, Struct, fold_name
-from txlog.protocol.type_widening import was_integer
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.schema import VOID, Array, DataType, Map, Struct, fold_name
+from txlog.core.format.type_widening import was_integer
 from txlog.reading.scan_task import ScanTask, Selection
 
 __all__ = ["FEW_FILES", "FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.format.properties import size_bytes
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.time_zones import zone_name
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import size_bytes
 
 __all__ = [
     "BadValue",

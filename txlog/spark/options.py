@@ -13,10 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.values import repr_without
-from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.properties import (
+from txlog.core.format.properties import (
     CODEC,
     CODECS,
     MERGE_ENGINE,
@@ -27,6 +24,9 @@ from txlog.protocol.properties import (
     merge_options,
     validate,
 )
+from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.values import repr_without
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.option_values import (
     BadValue,
     Given,

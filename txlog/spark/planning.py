@@ -18,6 +18,8 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
+from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled
 from txlog.errors import (
@@ -26,8 +28,6 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.log.state import TableState
-from txlog.protocol.properties import MERGE_ENGINE, PREFIX, merge_options
-from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, StreamOptions

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from txlog.core.format.change_data import FEED_FIELDS
 from txlog.errors import InvalidInputError
-from txlog.protocol.change_data import FEED_FIELDS
 from txlog.reading.scan_task import ScanTask
 from txlog.spark.assumed_zone import AssumedZone, assumed_zone, zone_of_read
 from txlog.spark.errors import crossing

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.schema import VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
+from txlog.core.format.schema_input import from_any
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
-from txlog.protocol.schema_input import from_any
 
 __all__ = ["as_nullable", "frame_schema", "spark_type", "struct_type"]
 

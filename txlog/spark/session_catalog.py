@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts, name_text
+from txlog.core.format.schema import backquoted
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,
@@ -21,7 +22,6 @@ from txlog.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from txlog.protocol.schema import backquoted
 from txlog.spark.hadoop import check_session, of_session
 
 if TYPE_CHECKING:

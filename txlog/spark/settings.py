@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.format.features import FEATURE_NAMES
+from txlog.core.format.properties import FEATURE_PREFIX, KNOWN_KEYS, TableProperties, size_bytes
 from txlog.core.util.arguments import UTC
 from txlog.core.util.time_zones import FARTHEST, zone_name
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.features import FEATURE_NAMES
-from txlog.protocol.properties import FEATURE_PREFIX, KNOWN_KEYS, TableProperties, size_bytes
 from txlog.spark.options import SparkWriteOptions
 from txlog.writer.write_intent import OVERWRITE, RowMode
 from txlog.writer.write_plan import WriteJob, WritePlan

@@ -17,9 +17,9 @@ import pyarrow as pa
 from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
+from txlog.core.format.schema import Field, backquoted
 from txlog.core.util.api_hints import explains_call
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Field, backquoted
 from txlog.result import WriteResult
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, backquoted, type_name
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, backquoted, type_name
 from txlog.statements.cursor import quoted
 from txlog.statements.stored import PairFields, pairing, unstorable
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.catalogs.open import open_place
+from txlog.core.format.features import check_can_read
+from txlog.core.format.schema import fold_name
 from txlog.core.util import ambient
 from txlog.core.util.arguments import whole_number
 from txlog.errors import InvalidInputError, TxlogError
@@ -19,8 +21,6 @@ from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds
-from txlog.protocol.features import check_can_read
-from txlog.protocol.schema import fold_name
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import Selection
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from txlog.core.format.schema import Struct, backquoted, fold_name
+from txlog.core.format.schema_changes import column_path
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Struct, backquoted, fold_name
-from txlog.protocol.schema_changes import column_path
 from txlog.statements.changes import (
     AddColumns,
     AddConstraint,

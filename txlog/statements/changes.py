@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from txlog.protocol.properties import path_text
+from txlog.core.format.properties import path_text
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 

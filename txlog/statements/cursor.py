@@ -18,11 +18,11 @@ import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 
+from txlog.core.format.schema import backquoted
 from txlog.core.util.arguments import described, invalid
 from txlog.core.util.lazy import cached_property, pattern
 from txlog.core.util.scalars import plain
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import backquoted
 
 __all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
 

@@ -18,11 +18,11 @@ from txlog.commands.merge import merge_rows
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.write_options import WriteOptions
+from txlog.core.format.schema import Field, type_to_arrow
 from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install
 from txlog.core.util.time_zones import zone_name
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Field, type_to_arrow
 from txlog.snapshot import Snapshot
 from txlog.statements.query import Query
 from txlog.statements.stored import as_stored

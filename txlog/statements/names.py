@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from txlog.catalogs.names import name_text
-from txlog.protocol.properties import column_paths
+from txlog.core.format.properties import column_paths
 from txlog.statements.cursor import Cursor
 
 __all__ = ["AsOf", "TableName", "read_as_of", "read_table_name", "table_in_string"]

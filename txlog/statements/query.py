@@ -15,9 +15,9 @@ import msgspec
 import sqlglot
 from sqlglot import exp
 
+from txlog.core.format.schema import backquoted
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import backquoted
 from txlog.statements.cursor import Cursor, QueryDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string
 

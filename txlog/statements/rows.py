@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from txlog.protocol.schema import backquoted, fold_name
+from txlog.core.format.schema import backquoted, fold_name
 from txlog.result import counted
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name

@@ -13,13 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import LIST_TYPES, as_list_of_entries, offsets_and_mask
-from txlog.core.util import ambient
-from txlog.core.util.wording import setting
-from txlog.errors import InvalidInputError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import assign, parse
-from txlog.protocol.schema import (
+from txlog.core.format.arrow.arrays import LIST_TYPES, as_list_of_entries, offsets_and_mask
+from txlog.core.format.schema import (
     Array,
     DataType,
     Field,
@@ -30,6 +25,11 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.core.util import ambient
+from txlog.core.util.wording import setting
+from txlog.errors import InvalidInputError
+from txlog.expressions.evaluate import evaluate
+from txlog.expressions.sql import assign, parse
 from txlog.statements.cursor import quoted
 
 __all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from txlog.catalogs.names import name_text
 from txlog.commands.partitions import partitions_of
-from txlog.protocol.properties import column_paths
-from txlog.protocol.schema import type_name
+from txlog.core.format.properties import column_paths
+from txlog.core.format.schema import type_name
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 

@@ -234,7 +234,7 @@ class OutputFile(Protocol):
 class FileStore(Protocol):
     """I/O on one table's data files. Paths are checked to stay below the table's root.
 
-    `open` and `stat` also take the location of another table's file (`protocol.paths.location_of`), which
+    `open` and `stat` also take the location of another table's file (`core.format.paths.location_of`), which
     the log of a shallow clone names. Nothing outside the root is written or deleted.
 
     ``part_bytes``: how many bytes an open file buffers before it sends them; 0 if it sends bytes immediately.
@@ -278,9 +278,9 @@ class FileStore(Protocol):
         """Every file below ``folder`` (the table's root if it is empty), at any depth, in pages of bounded size.
 
         Names are paths relative to the root, in any order. It lists all files, including ``_delta_log``, ``_txlog`` and
-        other hidden ones (``protocol.paths.is_hidden`` recognizes them), a file in progress under a hidden name or not
-        at all, and on local disks neither symbolic links nor anything behind them. ``skip`` is called with the path of
-        each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file created or
+        other hidden ones (``core.format.paths.is_hidden`` recognizes them), a file in progress under a hidden name or
+        not at all, and on local disks neither symbolic links nor anything behind them. ``skip`` is called with the path
+        of each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file created or
         deleted meanwhile may or may not be listed. An absent folder has no files. Raises StorageError.
 
         ``on_link`` is called for each symbolic link that leads to a file or folder of the same table, with the path of

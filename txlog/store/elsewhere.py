@@ -1,7 +1,7 @@
 """Files in other buckets than the table's, which its log names by absolute path. They are read, never changed.
 
-In: the location of a file (`protocol.paths.location_of`). Out: what the `FileStore` of its bucket returns. PROTOCOL.md,
-"Add File and Remove File".
+In: the location of a file (`core.format.paths.location_of`). Out: what the `FileStore` of its bucket returns.
+PROTOCOL.md, "Add File and Remove File".
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from txlog.core.format.paths import is_location
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.paths import is_location
 from txlog.store.base import FileStore, ObjectMeta
 from txlog.store.locations import CLOUDS, cloud_location
 from txlog.store.object_client import Location

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.core.format.log_names import SIDECARS, parse_log_name
+from txlog.core.format.paths import IN_PROGRESS
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property, pattern
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock, parallel_map
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
-from txlog.protocol.log_names import SIDECARS, parse_log_name
-from txlog.protocol.paths import IN_PROGRESS
 from txlog.store import disk
 from txlog.store.base import (
     ICEBERG,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from txlog.core.format.paths import is_plain_path
 from txlog.errors import InvalidInputError
-from txlog.protocol.paths import is_plain_path
 from txlog.store.object_client import Location
 from txlog.store.options import Cloud
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pyarrow as pa
 
+from txlog.core.format.paths import is_location, is_plain_path
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.protocol.paths import is_location, is_plain_path
 from txlog.store.base import (
     ICEBERG,
     OBJECT_STORE,

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import msgspec
 
-from txlog.protocol.actions import Action
-from txlog.protocol.log_names import commit_name, commit_version, version_prefix
+from txlog.core.format.actions import Action
+from txlog.core.format.log_names import commit_name, commit_version, version_prefix
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
 

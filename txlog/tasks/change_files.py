@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.util import ambient
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.change_data import (
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.change_data import (
     CHANGE_DATA_FOLDER,
     CHANGE_TYPE,
     DELETE,
@@ -26,9 +25,10 @@ from txlog.protocol.change_data import (
     UPDATE_POSTIMAGE,
     UPDATE_PREIMAGE,
 )
-from txlog.protocol.changed_rows import ChangedRows
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.schema import Struct, to_arrow
+from txlog.core.format.changed_rows import ChangedRows
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.util import ambient
 from txlog.reading.change_rows import ChangeReader, VersionChanges
 from txlog.reading.scan_plan import select
 from txlog.store.base import TableFiles

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.column_mapping import PARQUET_FIELD_ID, ROW_ID_COLUMNS, field_id, file_schema
+from txlog.core.format.schema import Array, DataType, Map, Struct
 from txlog.core.util.lazy import cached_property
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import PARQUET_FIELD_ID, ROW_ID_COLUMNS, field_id, file_schema
-from txlog.protocol.schema import Array, DataType, Map, Struct
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.task_table import TaskTable
 

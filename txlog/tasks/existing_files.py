@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.parquet_rows import counted_batches
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.parquet_rows import counted_batches
+from txlog.core.format.schema import Array, DataType, Map, Struct, from_arrow, type_name
+from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
-from txlog.protocol.actions import AddFile
-from txlog.protocol.hive_paths import values_in_path
-from txlog.protocol.schema import Array, DataType, Map, Struct, from_arrow, type_name
-from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.loading.hive_paths import values_in_path
 from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import as_spark_reads, foreign_parquet
 from txlog.tasks.task_table import TaskTable

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import PART_BYTES, cut_by_text, from_flags
-from txlog.arrow.parquet_rows import row_count
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.arrays import PART_BYTES, cut_by_text, from_flags
+from txlog.core.format.arrow.parquet_rows import row_count
+from txlog.core.format.bitmaps import are_among
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import Field, to_arrow
+from txlog.core.format.statistics_read import num_records
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import AddFile
-from txlog.protocol.bitmaps import are_among
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.schema import Field, to_arrow
-from txlog.protocol.statistics_read import num_records
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles

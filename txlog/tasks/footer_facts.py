@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.arrow.footer_statistics import FooterStatistics
-from txlog.arrow.parquet_footer import check_footer, read_footer
-from txlog.arrow.parquet_rows import check_chunks
+from txlog.core.format.arrow.footer_statistics import FooterStatistics
+from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
+from txlog.core.format.arrow.parquet_rows import check_chunks
+from txlog.core.format.column_mapping import field_id, file_ids, physical_name
+from txlog.core.format.properties import TableProperties
+from txlog.core.format.schema import Struct, from_arrow
+from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
-from txlog.protocol.column_mapping import field_id, file_ids, physical_name
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import Struct, from_arrow
-from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.store.base import ObjectMeta
 from txlog.tasks.task_table import TaskStore
 

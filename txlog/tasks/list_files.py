@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags
-from txlog.arrow.taken import taken_column
-from txlog.protocol.paths import hidden_columns, is_folder_marker, is_hidden, is_in_progress
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags
+from txlog.core.format.arrow.take_rows import taken_column
+from txlog.core.format.paths import hidden_columns, is_folder_marker, is_hidden, is_in_progress
 from txlog.store.base import FileStore, ObjectMeta, OnLink
 from txlog.tasks.task_table import TaskStore
 
@@ -130,7 +130,7 @@ def listed_batch(
 
 
 def without_hidden(found: pa.RecordBatch, folders: Folders) -> pa.RecordBatch:
-    """The files that a vacuum may look at: see `protocol.paths.is_hidden`."""
+    """The files that a vacuum may look at: see `core.format.paths.is_hidden`."""
     suspects = flags_of(pc.match_substring_regex(found["path"], _MAYBE_HIDDEN))
     if not suspects.any():
         return found
@@ -141,7 +141,7 @@ def without_hidden(found: pa.RecordBatch, folders: Folders) -> pa.RecordBatch:
 
 
 def without_markers(found: pa.RecordBatch) -> pa.RecordBatch:
-    """Without the empty objects that only mark a folder: see `protocol.paths.is_folder_marker`."""
+    """Without the empty objects that only mark a folder: see `core.format.paths.is_folder_marker`."""
     is_empty = flags_of(pc.equal(found["size_bytes"], array_of([0], pa.int64())[0]))
     if not is_empty.any():
         return found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from txlog.protocol.change_data import INSERT
+from txlog.core.format.change_data import INSERT
 
 __all__ = ["net_changes"]
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.column_mapping import file_schema
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, from_arrow, type_name
+from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.util.lazy import cached_property
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import file_schema
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, from_arrow, type_name
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.task_table import TaskTable
 

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import from_numbers
+from txlog.core.format.actions import AddFile, FileId
+from txlog.core.format.arrow.arrays import from_numbers
+from txlog.core.format.schema import Field
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import AddFile, FileId
-from txlog.protocol.schema import Field
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 from txlog.writer.committable import PendingFile

@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, LiveKey
+from txlog.core.format.bitmaps import is_in, pack, unpack
+from txlog.core.format.change_data import CHANGE_TYPE, DELETE, INSERT
+from txlog.core.format.changed_rows import ChangedRows
+from txlog.core.format.file_columns import adds_to_batch
+from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.errors import TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, LiveKey
-from txlog.protocol.bitmaps import is_in, pack, unpack
-from txlog.protocol.change_data import CHANGE_TYPE, DELETE, INSERT
-from txlog.protocol.changed_rows import ChangedRows
-from txlog.protocol.file_columns import adds_to_batch
-from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.result import WriteMetrics
 from txlog.store.base import TableFiles
 from txlog.tasks.change_files import ChangeFileWriter

@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
+from txlog.core.format.bitmaps import bitmap_of
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.util import ambient
 from txlog.core.util.apply import Apply
 from txlog.core.util.parallel import Threads, begin, parallel_map
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
-from txlog.protocol.bitmaps import bitmap_of
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.deletion_vector import vector_files
-from txlog.protocol.wide_statistics import wide_statistics
 from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Images, RowOperation, Touched

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.column_mapping import ROW_ID_COLUMNS, is_mapped, with_field_id
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.errors import CorruptLogError
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import ROW_ID_COLUMNS, is_mapped, with_field_id
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile, FileId, LiveKey
+from txlog.core.format.bitmaps import bitmap_of, is_in, unpack
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.file_columns import live_rows
+from txlog.core.format.statistics_read import num_records
+from txlog.core.format.tombstones import is_tombstones
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import TxlogError
-from txlog.protocol.actions import AddFile, FileId, LiveKey
-from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.file_columns import live_rows
-from txlog.protocol.statistics_read import num_records
-from txlog.protocol.tombstones import is_tombstones
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.store.base import TableFiles

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.properties import merge_options
+from txlog.core.format.schema import Struct, to_arrow
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.properties import merge_options
-from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation
 from txlog.tasks.operations.merge import MergeRows

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.format import actions
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.features import table_schema
+from txlog.core.format.properties import TableProperties, with_parquet_settings
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without
-from txlog.protocol import actions
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.features import table_schema
-from txlog.protocol.properties import TableProperties, with_parquet_settings
 from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from txlog.protocol.schema import Struct
+    from txlog.core.format.schema import Struct
     from txlog.writer.generated_columns import Numbers
 
 __all__ = ["TaskFiles", "TaskStore", "TaskTable"]

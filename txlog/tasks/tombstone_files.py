@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from txlog.protocol.actions import AddFile
-from txlog.protocol.bitmaps import bitmap_of
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.tombstones import TOMBSTONES_TAG
-from txlog.protocol.wide_statistics import wide_statistics
+from txlog.core.format.actions import AddFile
+from txlog.core.format.bitmaps import bitmap_of
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.tombstones import TOMBSTONES_TAG
+from txlog.core.format.wide_statistics import wide_statistics
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
 from txlog.writer.unsent_files import UnsentFiles

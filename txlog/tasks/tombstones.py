@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.properties import TOMBSTONE_RETENTION, TableProperties
+from txlog.core.format.schema import Array, Map, Struct, to_arrow
+from txlog.core.format.tombstones import retention_ms
 from txlog.errors import InvalidInputError
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.properties import TOMBSTONE_RETENTION, TableProperties
-from txlog.protocol.schema import Array, Map, Struct, to_arrow
-from txlog.protocol.tombstones import retention_ms
 from txlog.writer.convert import has_required
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine

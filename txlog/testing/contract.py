@@ -16,8 +16,8 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from txlog.core.format.paths import is_location
 from txlog.errors import NotFoundError, StorageError
-from txlog.protocol.paths import is_location
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.versions import Attempt, FolderVersions, VersionLog
 

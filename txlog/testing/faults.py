@@ -17,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog.commands.table_definition import commit_definition
+from txlog.core.format.log_names import commit_version, parse_log_name
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError
-from txlog.protocol.log_names import commit_version, parse_log_name
 from txlog.store.base import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome
 from txlog.store.table_store import TableStore
 

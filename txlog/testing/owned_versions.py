@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 
+from txlog.core.format.log_names import commit_version
 from txlog.errors import NotFoundError, StorageError
-from txlog.protocol.log_names import commit_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from txlog.core.format.properties import is_of_a_package
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -25,7 +26,6 @@ from txlog.core.util.parallel import new_lock
 from txlog.hooks import CommitHooks, timed
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.properties import is_of_a_package
 from txlog.result import counted
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.core.format.actions import AddFile, Metadata, RemoveFile
 from txlog.core.util.parallel import new_lock, parallel_map
 from txlog.errors import NotFoundError
 from txlog.log.state import TableState
 from txlog.log.symlink_manifests import FOLDER, NAME, NOTE, Partition, manifests_of, partition_of
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile, Metadata, RemoveFile
 
 __all__ = ["SymlinkManifests"]
 

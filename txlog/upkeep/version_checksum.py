@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
+from txlog.core.format.log_names import checksum_name
 from txlog.core.util.logs import logger
 from txlog.errors import TxlogError
 from txlog.log.checksum import checksum_bytes
@@ -16,7 +17,6 @@ from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.log_names import checksum_name
 
 __all__ = ["write_checkpoint_and_checksum", "write_checksum"]
 

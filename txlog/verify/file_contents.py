@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.paths import canonical_path, canonical_paths
 from txlog.errors import TxlogError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.paths import canonical_path, canonical_paths
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.verify.places import Places

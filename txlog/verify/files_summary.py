@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import are_among, numbers_of
-from txlog.arrow.taken import taken_rows
+from txlog.core.format.arrow.arrays import are_among, numbers_of
+from txlog.core.format.arrow.take_rows import taken_rows
+from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.file_columns import partition_column
+from txlog.core.format.paths import canonical_paths
 from txlog.core.util import ambient
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.file_columns import partition_column
-from txlog.protocol.paths import canonical_paths
 from txlog.result import whole_size
 
 __all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "bin_text", "gone_files", "summarize_files", "summary_of"]

@@ -19,15 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.arrow.buckets import Buckets
-from txlog.arrow.spill import no_room
-from txlog.arrow.wide_years import python_value
+from txlog.core.format.arrow.buckets import Buckets
+from txlog.core.format.arrow.spill import no_room
+from txlog.core.format.arrow.wide_years import python_value
+from txlog.core.format.schema import type_to_arrow
+from txlog.core.format.statistics_read import num_records
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.schema import type_to_arrow
-from txlog.protocol.statistics_read import num_records
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.reading.row_count import count_rows
 from txlog.reading.scan_plan import ScanPlan, select

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from txlog.protocol.actions import FileKey
+from txlog.core.format.actions import FileKey
 
 __all__ = ["LiveFile", "LiveFiles", "PartitionKey"]
 

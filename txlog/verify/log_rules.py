@@ -12,11 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import orjson
 
-from txlog.core.util.lazy import pattern
-from txlog.errors import CorruptLogError, TxlogError
-from txlog.log.fences import fenced_off
-from txlog.log.joined import txn_ids
-from txlog.protocol.actions import (
+from txlog.core.format.actions import (
     NO_COLUMNS,
     Action,
     AddFile,
@@ -27,11 +23,15 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from txlog.protocol.column_mapping import physical_names, repeated_physical_names, schema_of
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.partition_values import decode
-from txlog.protocol.paths import canonical_path, resolve_data_path
-from txlog.protocol.schema import Field
+from txlog.core.format.column_mapping import physical_names, repeated_physical_names, schema_of
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.partition_values import decode
+from txlog.core.format.paths import canonical_path, resolve_data_path
+from txlog.core.format.schema import Field
+from txlog.core.util.lazy import pattern
+from txlog.errors import CorruptLogError, TxlogError
+from txlog.log.fences import fenced_off
+from txlog.log.joined import txn_ids
 from txlog.verify.live_files import LiveFiles
 
 __all__ = ["Breach", "LogState"]

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import DomainMetadata
+from txlog.core.format.properties import TableProperties
 from txlog.errors import CorruptLogError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN
 from txlog.log.row_tracking import row_id_mark, tracks_rows
-from txlog.protocol.actions import DomainMetadata
-from txlog.protocol.properties import TableProperties
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import FileProblem
 from txlog.verify.file_contents import files_of
@@ -55,7 +55,7 @@ def _missing(files: pa.Table) -> Iterator[FileProblem]:
 
 def _wrong(files: pa.Table, domain: str | None) -> Iterator[FileProblem]:
     """``files`` have ids. A file without rows, or whose rows the log does not count, has none that could be wrong."""
-    from txlog.protocol.stats_struct import recorded_rows
+    from txlog.core.format.stats_struct import recorded_rows
 
     rows = np.concatenate([np.empty(0, np.int64), *(recorded_rows(chunk) for chunk in files["stats"].chunks)])
     first = files["baseRowId"].to_numpy()

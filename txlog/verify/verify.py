@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import are_among, array_of, flags_of
+from txlog.core.format.actions import Action, CommitInfo, FileKey
+from txlog.core.format.arrow.arrays import are_among, array_of, flags_of
+from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
+from txlog.core.format.features import check_can_read
+from txlog.core.format.log_names import (
+    LAST_CHECKPOINT,
+    LogFileKind,
+    checksum_name,
+    parse_log_name,
+    version_prefix,
+)
+from txlog.core.format.paths import canonical_paths, resolve_data_path
+from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.core.util.logs import logger
 from txlog.errors import (
     CorruptLogError,
@@ -30,18 +42,6 @@ from txlog.log.joined import holds
 from txlog.log.segment import CheckpointFiles, LogListing
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.listing import list_log
-from txlog.protocol.actions import Action, CommitInfo, FileKey
-from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
-from txlog.protocol.features import check_can_read
-from txlog.protocol.log_names import (
-    LAST_CHECKPOINT,
-    LogFileKind,
-    checksum_name,
-    parse_log_name,
-    version_prefix,
-)
-from txlog.protocol.paths import canonical_paths, resolve_data_path
-from txlog.protocol.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, Verification
 from txlog.store.base import ObjectMeta
@@ -522,7 +522,7 @@ def _with_sizes(files: pa.Table) -> pa.ChunkedArray:
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
     """The files of a checkpoint batch, by their key in the log."""
-    from txlog.protocol.actions import DeletionVectorDescriptor
+    from txlog.core.format.actions import DeletionVectorDescriptor
 
     paths, vectors = batch.column("path"), batch.column("deletionVector")
     canonical, texts = canonical_paths(paths), paths.to_pylist()

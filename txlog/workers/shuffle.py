@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from txlog.arrow.spill import no_room
+from txlog.core.format.arrow.spill import no_room
 from txlog.core.util import ambient
 from txlog.workers.base import Workers
 

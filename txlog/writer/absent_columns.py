@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name
 
 __all__ = ["absent_columns"]
 

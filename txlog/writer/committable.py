@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.core.format.actions import AddCDCFile, AddFile
+from txlog.core.format.partition_values import problem_of
+from txlog.core.format.paths import encode_path, resolve_data_path
+from txlog.core.format.schema import Field
+from txlog.core.format.statistics import statistics_problem
+from txlog.core.format.wire import read_long, read_size, read_text, read_text_map
 from txlog.core.util.arguments import described
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.actions import AddCDCFile, AddFile
-from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import encode_path, resolve_data_path
-from txlog.protocol.schema import Field
-from txlog.protocol.statistics import statistics_problem
-from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
 from txlog.store.base import FileStore
 from txlog.writer.write_intent import APPEND, WriteIntent
@@ -211,7 +211,7 @@ class Committable(msgspec.Struct, frozen=True):
         Returns:
             What `from_bytes` takes.
         """
-        from txlog.writer import sealed_json
+        from txlog.core.format import sealed_json
 
         return sealed_json.to_bytes("committable", self)
 
@@ -229,7 +229,7 @@ class Committable(msgspec.Struct, frozen=True):
             InvalidInputError: A byte was changed or lost.
             UnsupportedFeatureError: A newer txlog wrote it.
         """
-        from txlog.writer import sealed_json
+        from txlog.core.format import sealed_json
 
         return sealed_json.from_bytes("committable", data, _committable, if_damaged=": have the task send it again")
 

@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.arrays import absent
+from txlog.core.format.arrow.arrays import absent
+from txlog.core.format.schema import DataType, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.protocol.schema import DataType, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.writer.convert import BadRow, Convert, Difference, conversion, match_fields, required
 from txlog.writer.input import DataStream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from txlog.protocol.identity import IdentityColumn
+    from txlog.core.format.identity import IdentityColumn
     from txlog.writer.generated_columns import ComputedColumns
 
 __all__ = [

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from txlog.core.format.properties import CONSTRAINT_PREFIX
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct
 from txlog.core.util.arguments import UTC
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.properties import CONSTRAINT_PREFIX
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -216,8 +216,8 @@ def zone_note(constraint: Constraint, schema: Struct, zone: str) -> str:
 
 def first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
     """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
-    from txlog.arrow.compute import pc
-    from txlog.arrow.wide_years import python_rows
+    from txlog.core.format.arrow.compute import pc
+    from txlog.core.format.arrow.wide_years import python_rows
     from txlog.expressions.evaluate import evaluate
 
     at = pc.index(pc.fill_null(evaluate(predicate, rows), False), False).as_py()

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import (
+from txlog.core.format.arrow.arrays import (
     LIST_TYPES,
     absent,
     as_list_of_entries,
@@ -23,8 +23,7 @@ from txlog.arrow.arrays import (
     small_offsets,
     without_null_marks,
 )
-from txlog.core.util.wording import setting
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -49,6 +48,7 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.core.util.wording import setting
 
 __all__ = [
     "BadRow",
@@ -90,7 +90,7 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
     Differences are appended to ``found`` (the result is meaningless then). ``column`` is the dotted path.
     """
     if target == STRING and isinstance(source, pa.BaseExtensionType):
-        from txlog.arrow.uuids import is_uuid, uuid_strings
+        from txlog.core.format.arrow.uuids import is_uuid, uuid_strings
 
         if is_uuid(source):
             return uuid_strings
@@ -180,7 +180,7 @@ def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
 def _first_missing(array: pa.Array, parent: pa.Array | None) -> int:
     missing = array.is_null()
     if parent is not None and parent.null_count:
-        from txlog.arrow.compute import pc
+        from txlog.core.format.arrow.compute import pc
 
         missing = pc.and_(missing, parent.is_valid())
     first: int = missing.index(True).as_py()
@@ -213,7 +213,7 @@ def _storage(array: pa.Array) -> pa.Array:
 
 
 def _decode_run_ends(array: pa.Array) -> pa.Array:
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     return pc.run_end_decode(array)
 
@@ -320,7 +320,7 @@ def _within_digits(target: Decimal, column: str) -> Convert:
 
 def _beyond(array: pa.Array, greatest: decimal.Decimal) -> int | None:
     """The first row whose value is above ``greatest`` or below its negative; None if there is none."""
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     ends = pc.min_max(array)
     low, high = ends["min"].as_py(), ends["max"].as_py()

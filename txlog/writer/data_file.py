@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import as_list_of_entries
+from txlog.core.format.arrow.arrays import as_list_of_entries
+from txlog.core.format.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.core.util.lazy import cached_property
 from txlog.errors import StorageError
-from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.store.base import FileStore, OutputFile
 from txlog.writer.committable import FileTail, PendingFile
 
@@ -160,7 +160,7 @@ class DataFileWriter:
         in_one_piece: bool = False,
         rows_expected: int = 0,
     ) -> None:
-        from txlog.arrow.parquet import pq
+        from txlog.core.format.arrow.parquet import pq
 
         settings = file_format.parquet
         self._row_group_bytes, self._row_group_rows = settings.row_group_bytes, settings.row_group_rows
@@ -354,7 +354,7 @@ def _leaves(path: str, slices: list[pa.Array]) -> Iterator[tuple[str, list[pa.Ar
 
 
 def _pays(slices: list[pa.Array], num_rows: int) -> bool:
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     kind = slices[0].type
     sampled = sum(map(len, slices))

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.identity import IdentityColumn, identity_columns, is_identity
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.identity import IdentityColumn, identity_columns, is_identity
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.writer.constraints import Constraint, violation
 from txlog.writer.text_limits import limits_of, too_long
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import cut_by_text, first_not_utf8
+from txlog.core.format.arrow.arrays import cut_by_text, first_not_utf8
 from txlog.core.util.arguments import described, type_name_of
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError

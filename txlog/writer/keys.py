@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import from_numbers, joined_chunks, large_type
-from txlog.arrow.decimals import truncated
+from txlog.core.format.arrow.arrays import from_numbers, joined_chunks, large_type
+from txlog.core.format.arrow.decimals import truncated
+from txlog.core.format.properties import column_paths
+from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.core.util.arguments import invalid, names_in
 from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import column_paths
-from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,7 +163,7 @@ def check_key_type(name: str, data_type: DataType) -> None:
 
 def key_text(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], row: int) -> str:
     """``id=42, day=2026-11-20``: one key, for error messages."""
-    from txlog.arrow.wide_years import python_value
+    from txlog.core.format.arrow.wide_years import python_value
 
     values = (str(python_value(column[row])) for column in columns)
     return ", ".join(f"{key.name}={value[:60]}" for key, value in zip(keys, values, strict=True))

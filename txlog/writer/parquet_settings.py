@@ -15,13 +15,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.core.util.arguments import invalid
-from txlog.core.util.logs import logger
-from txlog.core.util.wording import argument
-from txlog.errors import InvalidInputError
-from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.properties import (
+from txlog.core.format.actions import Metadata
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.properties import (
     CODEC,
     CODEC_KEY,
     COLUMN_MARK,
@@ -32,7 +28,7 @@ from txlog.protocol.properties import (
     validate,
     with_parquet_settings,
 )
-from txlog.protocol.schema import (
+from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -54,6 +50,10 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
+from txlog.core.util.arguments import invalid
+from txlog.core.util.logs import logger
+from txlog.core.util.wording import argument
+from txlog.errors import InvalidInputError
 from txlog.writer.data_file import ColumnSettings, ParquetSettings, WriterOptions
 
 __all__ = ["check_columns", "checked_settings", "settings_of", "writer_options"]
@@ -220,7 +220,7 @@ def _writable(
     arguments: dict[str, Any], dictionary: dict[str, bool], filters: dict[str, dict[str, Any]]
 ) -> WriterOptions:
     """The same without what the installed pyarrow cannot write: files without it are as right, and only slower."""
-    from txlog.arrow.parquet import pq
+    from txlog.core.format.arrow.parquet import pq
 
     known = inspect.signature(pq.ParquetWriter.__init__).parameters
     for name, what in (("max_rows_per_page", "parquet.page.row.count.limit"), ("bloom_filter_options", _BLOOM)):

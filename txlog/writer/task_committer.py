@@ -62,7 +62,7 @@ class TaskCommitter:
             if not file.tail.is_end_of(file.size_bytes, self._files.read_from(file.path, file.tail.start)):
                 raise self._damaged(file, "its end differs from what was written")
             return
-        from txlog.arrow.parquet import pq
+        from txlog.core.format.arrow.parquet import pq
 
         try:
             with contextlib.closing(self._files.open(file.path)) as source:

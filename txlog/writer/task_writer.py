@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of, from_numbers, numbers_of
+from txlog.core.format.arrow.arrays import flags_of, from_numbers, numbers_of
+from txlog.core.format.column_mapping import file_schema, is_mapped
+from txlog.core.format.partition_values import encode_array
+from txlog.core.format.paths import partition_directory
+from txlog.core.format.properties import TableProperties
+from txlog.core.format.schema import VOID, Decimal, Field, Primitive, Struct, type_name
+from txlog.core.format.statistics import StatisticsPolicy
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.protocol.column_mapping import file_schema, is_mapped
-from txlog.protocol.partition_values import encode_array
-from txlog.protocol.paths import partition_directory
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, Decimal, Field, Primitive, Struct, type_name
-from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
 from txlog.writer.conform import Completer, Conformer, completer_for, fitting_stream, idle_as_null

@@ -17,10 +17,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.util.lazy import pattern
-from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.schema import (
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.schema import (
     STRING,
     TEXT_LENGTH_KEY,
     Array,
@@ -32,6 +30,8 @@ from txlog.protocol.schema import (
     member_name,
     type_name,
 )
+from txlog.core.util.lazy import pattern
+from txlog.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def with_limits_kept(before: Struct, after: Struct, added: Struct) -> Struct:
 
 def _first(values: pa.Array, path: _Path, length: int, rows: NDArray[np.int64]) -> tuple[int, int] | None:
     """``rows`` are the values' row numbers. Values below a null do not count."""
-    from txlog.arrow.compute import pc
+    from txlog.core.format.arrow.compute import pc
 
     if not path:
         lengths = pc.utf8_length(values)

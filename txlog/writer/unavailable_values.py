@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of
+from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector_bytes import pack_vectors, vector_file_name
 from txlog.core.util import ambient
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector_bytes import pack_vectors, vector_file_name
 from txlog.store.base import FileStore
 
 if TYPE_CHECKING:

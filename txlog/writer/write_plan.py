@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
+from txlog.core.format.column_mapping import is_mapped, physical_fields, physical_names, schema_of
+from txlog.core.format.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PREFIX, TableProperties
+from txlog.core.format.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC, invalid
 from txlog.core.util.lazy import pattern
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
-from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
-from txlog.protocol.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PREFIX, TableProperties
-from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.data_file import ParquetSettings
 from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent

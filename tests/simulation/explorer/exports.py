@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.versions import InvariantBroken, State
+from txlog.core.format.actions import Metadata
 from txlog.errors import IcebergExportError
 from txlog.iceberg.file_encoder import location_of
 from txlog.iceberg.manifest import DELETES, file_paths
@@ -21,7 +22,6 @@ from txlog.iceberg.table_metadata import Exported, parsed
 from txlog.iceberg_files.exporter import place_of
 from txlog.iceberg_files.live_files import SeenFile, live_files
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.protocol.actions import Metadata
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 __all__ = ["ExportHistory"]

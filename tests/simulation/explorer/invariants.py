@@ -15,9 +15,9 @@ import orjson
 from explorer.exports import ExportHistory
 from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken, State, Version, parsed_commit, replayed
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.log_names import LogFileKind, parse_log_name
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.log_names import LogFileKind, parse_log_name
 from txlog.store.versions import FolderVersions
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

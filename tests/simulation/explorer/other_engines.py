@@ -9,7 +9,7 @@ from __future__ import annotations
 import orjson
 
 from explorer.session import Session
-from txlog.protocol.log_names import LogFileKind, parse_log_name
+from txlog.core.format.log_names import LogFileKind, parse_log_name
 from txlog.store.versions import FolderVersions
 from txlog.testing.faults import StoreCall
 

@@ -17,9 +17,9 @@ from explorer.catalog_model import CatalogBook, Held
 from explorer.session import Session
 from explorer.versions import Attempt
 from explorer.world import seen_by
+from txlog.core.format.log_names import commit_name
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.expressions.predicates import col
-from txlog.protocol.log_names import commit_name
 from txlog.table import Table
 from txlog.testing.owned_versions import publish
 from txlog.transaction import Transaction

@@ -19,7 +19,7 @@ from explorer.rows import Makes, Row, file_of, table_of
 from explorer.session import Session
 from explorer.versions import vector_of
 from explorer.world import VACUUMED_MS, seen_by
-from txlog.protocol.actions import AddFile
+from txlog.core.format.actions import AddFile
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.faults import StoreCall

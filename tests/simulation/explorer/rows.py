@@ -22,8 +22,8 @@ from pyroaring import BitMap64
 
 from explorer.effects import Buried, Change, HoldsBack, InSequence, Row
 from explorer.versions import InvariantBroken
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import vector_path
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import vector_path
 from txlog.testing.memory_store import MemoryFileStore
 
 __all__ = ["COUNTED", "ROW_SCHEMA", "Makes", "Row", "RowHistory", "file_of", "table_of"]

@@ -21,9 +21,9 @@ from explorer.machine import MachineQueue
 from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
+from txlog.core.format.actions import AddFile
 from txlog.core.util import ambient
 from txlog.errors import AccessError, CommitStateUnknownError, TxlogError
-from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.store.base import FileStore, LogStore
 from txlog.store.table_store import TableStore

@@ -21,16 +21,16 @@ from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddFile
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.features import CATALOG_MANAGED
+from txlog.core.format.log_names import LAST_CHECKPOINT, commit_version
 from txlog.core.util import ambient
 from txlog.core.util.background import Background
 from txlog.errors import TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.features import CATALOG_MANAGED
-from txlog.protocol.log_names import LAST_CHECKPOINT, commit_version
 from txlog.sink.sink import Sink
 from txlog.sink.sink_group import SinkGroup
 from txlog.store.base import LOCAL_DISK, OBJECT_STORE

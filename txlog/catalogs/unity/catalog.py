@@ -21,6 +21,7 @@ from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswe
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.durability import durability
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
+from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
@@ -29,7 +30,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.protocol.features import CATALOG_MANAGED
 from txlog.store.table_store import TableStore
 
 __all__ = ["UnityCatalog"]

@@ -24,6 +24,8 @@ from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityCli
 from txlog.catalogs.unity.definition import creation, definition_updates
 from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
 from txlog.catalogs.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
+from txlog.core.format.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
+from txlog.core.format.log_names import STAGED, staged_name, staged_version
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock
@@ -37,8 +39,6 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
-from txlog.protocol.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
-from txlog.protocol.log_names import STAGED, staged_name, staged_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from txlog.catalogs.unity.messages import CreateTable, ProtocolInfo, TableInfo
-from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol
+from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol
 
 __all__ = ["creation", "definition_updates"]
 

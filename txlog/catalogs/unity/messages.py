@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from txlog.protocol.features import CATALOG_MANAGED
+from txlog.core.format.features import CATALOG_MANAGED
 
 __all__ = [
     "CommitRecord",

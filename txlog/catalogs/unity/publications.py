@@ -13,9 +13,9 @@ import contextlib
 import msgspec
 
 from txlog.catalogs.unity.messages import CommitRecord
+from txlog.core.format.log_names import STAGED
 from txlog.core.util.parallel import new_lock
 from txlog.errors import CorruptLogError, ForkedTableError, NotFoundError, StorageError
-from txlog.protocol.log_names import STAGED
 from txlog.store.base import LogStore, PutOutcome, last_answer, unanswered
 from txlog.store.versions import FolderVersions, Fork
 

@@ -19,13 +19,13 @@ from txlog.commands.row_change.file_choice import FileChoice, Judge, LiveFiles, 
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
+from txlog.core.format.commit_file import Commit
 from txlog.core.util import ambient
 from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
-from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics
 from txlog.tasks.change_files import RowChanges
 

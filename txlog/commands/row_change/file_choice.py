@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.taken import taken_rows
-from txlog.protocol.actions import AddFile, FileId, FileKey, LiveKey, RemoveFile
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.file_columns import add_files_of, adds_to_batch, live_keys
-from txlog.protocol.paths import canonical_path
+from txlog.core.format.actions import AddFile, FileId, FileKey, LiveKey, RemoveFile
+from txlog.core.format.arrow.take_rows import taken_rows
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.file_columns import add_files_of, adds_to_batch, live_keys
+from txlog.core.format.paths import canonical_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ from txlog.commands.row_change.parts import change_in_parts, defined_as, table_o
 from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.schema import from_arrow
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.schema import from_arrow
 from txlog.result import WriteResult
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceSpec

@@ -21,7 +21,6 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.spill import no_room, temporary_folder
 from txlog.commands.row_change.change import RowChange, RowsReplaced
 from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions, uses_vectors
@@ -30,16 +29,17 @@ from txlog.commands.row_change.target import Extent, Target
 from txlog.commands.table_definition import Definition
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
+from txlog.core.format.arrow.spill import no_room, temporary_folder
+from txlog.core.format.bitmaps import bitmap_of, union, unpack
+from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.file_columns import live_rows
+from txlog.core.format.paths import resolve_data_path
+from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
-from txlog.protocol.bitmaps import bitmap_of, union, unpack
-from txlog.protocol.deletion_vector import vector_files
-from txlog.protocol.file_columns import live_rows
-from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.wide_statistics import wide_statistics
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.part import (

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import to_arrow
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import AddFile
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.schema import to_arrow
 from txlog.result import WriteMetrics
 from txlog.skipping.key_pruning import key_range
 from txlog.skipping.many_files import FilePruner

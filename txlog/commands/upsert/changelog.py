@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from txlog.commands.upsert.merged_rows import MergedRows
     from txlog.commit.open_table import OpenTable
+    from txlog.core.format.schema import Struct
     from txlog.log.state import TableState
-    from txlog.protocol.schema import Struct
     from txlog.result import WriteResult
     from txlog.tasks.operations.upsert import UpsertOptions
     from txlog.writer.committable import Committable

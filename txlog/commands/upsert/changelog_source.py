@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.upsert_source import Source, joined_sequence, refuse_null_keys, stored_rows
 from txlog.writer.changelog.change_order import (
     feed_columns,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TableProperties
+from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
-from txlog.protocol.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TableProperties
-from txlog.protocol.schema import Struct
 from txlog.tasks.tombstones import check_tombstones
 from txlog.writer.merge_engines.engine import MergeEngine
 

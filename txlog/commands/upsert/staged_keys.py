@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.wide_years import python_value
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY
+from txlog.core.format.arrow.wide_years import python_value
+from txlog.core.format.schema import type_to_arrow
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import type_to_arrow
 from txlog.reading.key_cache import FileKeys
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from txlog.core.format.schema import Struct, to_arrow
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
-from txlog.protocol.schema import Struct, to_arrow
 from txlog.reading.parquet_columns import ParquetColumns
 from txlog.store.base import FileStore
 from txlog.writer.changelog.staged_rows import KIND, PLACE, TOLD, are_staged_rows, staged_columns

@@ -17,10 +17,10 @@ from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.row_changes import is_merged, row_changes
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.schema import fold_name
 from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import (
     UpsertOptions,

@@ -16,14 +16,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.arrays import STRING_MAP
+from txlog.core.format.actions import Action
+from txlog.core.format.arrow.arrays import STRING_MAP
+from txlog.core.format.log_names import checkpoint_name
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.columns import COMPRESSIONS, FileColumns, count_adds, parquet_writer, write_row_group
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.retention import retained_tombstones, retained_transactions
 from txlog.log.state import TableState
-from txlog.protocol.actions import Action
-from txlog.protocol.log_names import checkpoint_name
 
 if TYPE_CHECKING:
     from txlog.core.util.apply import Apply

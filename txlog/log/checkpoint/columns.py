@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from txlog.core.format.column_mapping import physical_names, physical_schema
+from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
+from txlog.core.format.partition_values import decode_array
+from txlog.core.format.schema import DataType, type_to_arrow
+from txlog.core.format.statistics import StatisticsPolicy
+from txlog.core.format.stats_struct import statistics_as_struct, statistics_type
 from txlog.log.checkpoint.order import RowGroup, row_groups_by_partition
 from txlog.log.state import TableState
 from txlog.log.typed_statistics import STATS_PARSED
-from txlog.protocol.column_mapping import physical_names, physical_schema
-from txlog.protocol.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
-from txlog.protocol.partition_values import decode_array
-from txlog.protocol.schema import DataType, type_to_arrow
-from txlog.protocol.statistics import StatisticsPolicy
-from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 
 if TYPE_CHECKING:
     from txlog.core.util.apply import Apply

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import orjson
 
+from txlog.core.format.log_names import LogFileKind, checkpoint_name, multipart_names, parse_log_name
+from txlog.core.format.wire import size_or_none
 from txlog.log.segment import CheckpointFiles
-from txlog.protocol.log_names import LogFileKind, checkpoint_name, multipart_names, parse_log_name
-from txlog.protocol.wire import size_or_none
 
 __all__ = ["LastCheckpoint", "json_checksum", "last_checkpoint_bytes", "parse_last_checkpoint"]
 

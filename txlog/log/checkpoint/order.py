@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.protocol.file_columns import partition_column
+from txlog.core.format.file_columns import partition_column
 
 __all__ = ["RowGroup", "row_groups_by_partition"]
 

@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from txlog.core.format.actions import CheckpointMetadata, Sidecar, action_to_json
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.classic import retained_small_actions
 from txlog.log.checkpoint.columns import (
@@ -29,7 +30,6 @@ from txlog.log.checkpoint.columns import (
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.checkpoint.order import RowGroup
 from txlog.log.state import TableState
-from txlog.protocol.actions import CheckpointMetadata, Sidecar, action_to_json
 
 if TYPE_CHECKING:
     from txlog.core.util.apply import Apply

@@ -24,6 +24,7 @@ from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.upsert import added_columns
 from txlog.commit.open_table import OpenTable
+from txlog.core.format.schema import to_arrow
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
 from txlog.core.util.arguments import described, names_in
@@ -33,7 +34,6 @@ from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
-from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.source import lost_rows, prepare_source, reads_table

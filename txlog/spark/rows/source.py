@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.commands.row_change.target import Extent
+from txlog.core.format.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.protocol.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.python_frames import name_in_plans, without_scheme
 from txlog.spark.schema import frame_schema, spark_type

@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile, operation_parameters
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import Field
+from txlog.core.format.tombstones import is_tombstones
 from txlog.core.util import ambient
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Constant, Predicate
-from txlog.protocol.actions import AddFile, operation_parameters
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.schema import Field
-from txlog.protocol.tombstones import is_tombstones
 from txlog.result import WriteMetrics
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.file_rows import FileRows

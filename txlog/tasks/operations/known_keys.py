@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.protocol.actions import AddFile, FileId
-from txlog.protocol.column_mapping import physical_path
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.file_columns import file_ids
-from txlog.protocol.paths import canonical_path
-from txlog.protocol.schema import type_name, type_to_arrow
-from txlog.protocol.statistics_read import num_records
+from txlog.core.format.actions import AddFile, FileId
+from txlog.core.format.column_mapping import physical_path
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.file_columns import file_ids
+from txlog.core.format.paths import canonical_path
+from txlog.core.format.schema import type_name, type_to_arrow
+from txlog.core.format.statistics_read import num_records
 from txlog.reading.key_cache import CachedKeys, FileKeys, KeyCache, Places
 from txlog.reading.key_values import KeyValues
 from txlog.tasks.operations.numbered_keys import NumberedKeys, numbers_in_parts

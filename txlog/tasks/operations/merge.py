@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of
+from txlog.core.format.actions import AddFile, FileId, operation_parameters
+from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.defined_table import DefinedTable
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.tree import columns_of
-from txlog.protocol.actions import AddFile, FileId, operation_parameters
-from txlog.protocol.defined_table import DefinedTable
 from txlog.reading.key_cache import Places
 from txlog.result import WriteMetrics
 from txlog.skipping.key_pruning import KeyPruner

@@ -15,8 +15,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of
-from txlog.arrow.taken import taken_batches
+from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.arrow.take_rows import taken_batches
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.identity import IdentityColumn, identity_columns
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import Field, Struct, backquoted, fold_name
+from txlog.core.format.schema_changes import column_path, field_at
+from txlog.core.format.schema_merge import adds_members
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError, SchemaMismatchError
@@ -24,12 +30,6 @@ from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.identity import IdentityColumn, identity_columns
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import Field, Struct, backquoted, fold_name
-from txlog.protocol.schema_changes import column_path, field_at
-from txlog.protocol.schema_merge import adds_members
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource

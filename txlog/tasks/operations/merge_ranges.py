@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import numbers_of
+from txlog.core.format.arrow.arrays import numbers_of
 from txlog.expressions.build import FLIPPED
 from txlog.expressions.join import JoinRange
 from txlog.expressions.tree import Expression, Side

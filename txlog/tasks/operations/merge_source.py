@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import absent, flags_of, joined_chunks
-from txlog.arrow.taken import joined_rows, taken_batches
-from txlog.arrow.wide_years import is_beyond_python
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.arrow.arrays import absent, flags_of, joined_chunks
+from txlog.core.format.arrow.take_rows import joined_rows, taken_batches
+from txlog.core.format.arrow.wide_years import is_beyond_python
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
@@ -29,9 +32,6 @@ from txlog.expressions.join import JoinCondition, JoinKey, JoinRange, path_of, s
 from txlog.expressions.predicates import And, Comparison, Constant, Predicate, bind
 from txlog.expressions.sql import parse_predicate
 from txlog.expressions.tree import Expression, Path, Side, columns_of
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
 from txlog.tasks.operations.upsert_source import conformed, stored_rows, whole_batches

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.schema import type_to_arrow
 from txlog.core.util import ambient
-from txlog.protocol.schema import type_to_arrow
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.skipping.key_pruning import KeyRanges
 from txlog.tasks.operations.sorted_keys import SortedKeys, sort_order

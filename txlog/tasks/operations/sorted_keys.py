@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.protocol.schema import type_to_arrow
+from txlog.core.format.schema import type_to_arrow
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.skipping.key_pruning import KeyRanges
 from txlog.writer.keys import KeyColumn

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.taken import joined_rows, taken_batches
+from txlog.core.format.actions import AddFile, FileId, operation_parameters
+from txlog.core.format.arrow.take_rows import joined_rows, taken_batches
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.identity import identity_columns
+from txlog.core.format.schema import Struct, fold_name
 from txlog.core.util import ambient
 from txlog.core.util.arguments import described, invalid, names_in, one_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.protocol.actions import AddFile, FileId, operation_parameters
-from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.identity import identity_columns
-from txlog.protocol.schema import Struct, fold_name
 from txlog.reading.key_cache import KeyCache
 from txlog.result import WriteMetrics
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.arrow.taken import taken_batches
-from txlog.protocol.defined_table import DefinedTable
+from txlog.core.format.arrow.take_rows import taken_batches
+from txlog.core.format.defined_table import DefinedTable
 from txlog.tasks.operation import Hits, Images, Touched
 from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.tasks.operations.upsert_source import Source

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.spill import SpillError, held, no_room
+from txlog.core.format.arrow.spill import SpillError, held, no_room
+from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.conform import completed

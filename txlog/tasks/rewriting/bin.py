@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.protocol.actions import AddFile
+from txlog.core.format.actions import AddFile
 
 __all__ = ["Bin"]
 

@@ -24,11 +24,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.actions import AddFile
+from txlog.core.format.schema import type_to_arrow
+from txlog.core.format.statistics_read import num_records
 from txlog.core.util import ambient
 from txlog.expressions.predicates import resolve
-from txlog.protocol.actions import AddFile
-from txlog.protocol.schema import type_to_arrow
-from txlog.protocol.statistics_read import num_records
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.curve import ClusterColumns, Curve
 from txlog.tasks.rewriting.rewrite_bin import BinRewriter, NewFile

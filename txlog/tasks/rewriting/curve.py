@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.clustering import named_columns
+from txlog.core.format.properties import path_text
+from txlog.core.format.schema import Struct, type_name, type_to_arrow
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
-from txlog.protocol.clustering import named_columns
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.tasks.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_distance
 
 if TYPE_CHECKING:

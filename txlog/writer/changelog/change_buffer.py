@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.buckets import Buckets
-from txlog.arrow.spill import no_room
+from txlog.core.format.arrow.buckets import Buckets
+from txlog.core.format.arrow.spill import no_room
 from txlog.errors import StorageError
 from txlog.writer.changelog.collapse import Changes, MergeFunction, collapse, joined
 from txlog.writer.changelog.key_hash import key_hashes

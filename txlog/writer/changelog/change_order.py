@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.taken import taken_rows
+from txlog.core.format.arrow.take_rows import taken_rows
+from txlog.core.format.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
+from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
-from txlog.protocol.schema import fold_name
 from txlog.writer.changelog.retractions import row_numbers
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.arrow.arrays import flags_of
-from txlog.arrow.parquet_rows import counted_batches
+from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.arrow.parquet_rows import counted_batches
+from txlog.core.format.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.protocol.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.store.base import FileStore
 from txlog.writer.changelog.collapse import Changes
 from txlog.writer.changelog.staged_rows import are_staged_rows

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of
+from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.schema import Decimal, Primitive, Struct, fold_name
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Decimal, Primitive, Struct, fold_name
 from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.protocol.schema import Struct
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.conform import conformer_for
 from txlog.writer.convert import has_required

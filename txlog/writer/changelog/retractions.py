@@ -29,10 +29,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of, joined_chunks
-from txlog.arrow.taken import taken_rows
-from txlog.protocol.identity import is_identity
-from txlog.protocol.schema import Struct, fold_name
+from txlog.core.format.arrow.arrays import flags_of, joined_chunks
+from txlog.core.format.arrow.take_rows import taken_rows
+from txlog.core.format.identity import is_identity
+from txlog.core.format.schema import Struct, fold_name
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.generated_columns import is_computed
 from txlog.writer.keys import KeyColumn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.protocol.schema import Struct
+from txlog.core.format.schema import Struct
 from txlog.store.base import FileStore
 from txlog.writer.changelog.changelog_writer import ChangelogWriter
 from txlog.writer.changelog.key_hash import task_of_rows

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.protocol.column_mapping import PHYSICAL_NAME_KEY, physical_name
-from txlog.protocol.schema import BYTE, LONG, STRING, Field, Struct, to_arrow
+from txlog.core.format.column_mapping import PHYSICAL_NAME_KEY, physical_name
+from txlog.core.format.schema import BYTE, LONG, STRING, Field, Struct, to_arrow
 from txlog.writer.committable import OPEN_ROWS
 from txlog.writer.conform import nullable
 from txlog.writer.write_plan import WritePlan

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.taken import taken_rows
+from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.errors import InvalidInputError
 from txlog.writer.changelog.retractions import Resolved, decide, resolve
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from txlog.core.format.identity import is_identity
+from txlog.core.format.properties import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
+from txlog.core.format.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 from txlog.core.util.arguments import invalid, one_of
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.identity import is_identity
-from txlog.protocol.properties import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
-from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.generated_columns import is_computed
 

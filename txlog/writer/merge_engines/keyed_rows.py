@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.taken import taken_rows
+from txlog.core.format.arrow.take_rows import taken_rows
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.arrow.arrays import flags_of
-from txlog.arrow.taken import taken_rows
+from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.errors import InvalidInputError
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.merge_engines.deduplicate import last_of_keys

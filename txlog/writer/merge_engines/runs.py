@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.taken import taken_column
+from txlog.core.format.arrow.take_rows import taken_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Struct
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.keyed_rows import KeyedRows
 from txlog.writer.merge_engines.merge import Merged, merge

@@ -1,0 +1,460 @@
+"""Arrow arrays as Python or NumPy values and back, through their buffers; what maps and lists of Arrow hold;
+nulls of structs with required fields; columns with more text than one array of strings holds; and text that is not
+UTF-8.
+
+The first call of one of pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an
+argument of a compute function; before pyarrow 26 even ``to_pandas_dtype``) imports pandas if it is installed. That
+takes a quarter of a second, in a process that may only list a table's files. In: flat arrays, and lists of values from
+a log. Out: lists and arrays of the same values. Columnar format, "Buffer Listing for Each Layout".
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = [
+    "LIST_TYPES",
+    "PART_BYTES",
+    "STRING_MAP",
+    "absent",
+    "are_among",
+    "array_of",
+    "as_list_of_entries",
+    "coded",
+    "cut_by_text",
+    "first_not_utf8",
+    "flags_of",
+    "from_flags",
+    "from_numbers",
+    "joined_chunks",
+    "large_type",
+    "numbers_of",
+    "offsets_and_mask",
+    "partition_texts",
+    "small_offsets",
+    "text_bytes",
+    "without_null_marks",
+    "without_views",
+]
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """``values`` (None for null) as an array of type ``kind``.
+
+    Strings, integers, floats, booleans, and structs and maps of these are converted here; ``pa.array`` converts other
+    types. A struct is a ``dict``, which may lack fields. A map is a sequence of pairs.
+    """
+    nulls = values.count(None)
+    if nulls == len(values):
+        return pa.nulls(len(values), kind)
+    valid = np.array([value is not None for value in values], bool) if nulls else None
+    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if pa.types.is_string(kind):
+        encoded = [b"" if value is None else value.encode() for value in values]
+        body = pa.py_buffer(b"".join(encoded))
+        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(encoded), body])
+    if pa.types.is_map(kind):
+        pairs = [pair for value in values for pair in value or ()]
+        columns = [
+            array_of([pair[at] for pair in pairs], type_) for at, type_ in enumerate((kind.key_type, kind.item_type))
+        ]
+        members = pa.StructArray.from_arrays(columns, fields=[kind.key_field, kind.item_field])
+        offsets = _offsets([value or () for value in values])
+        return pa.Array.from_buffers(kind, len(values), [validity, offsets], children=[members])
+    if pa.types.is_struct(kind):
+        members = [
+            array_of([None if value is None else value.get(field.name) for value in values], field.type)
+            for field in kind
+        ]
+        return pa.Array.from_buffers(kind, len(values), [validity], children=members)
+    if pa.types.is_boolean(kind):
+        flags = np.packbits(np.array([bool(value) for value in values], bool), bitorder="little")
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(flags)])
+    if pa.types.is_integer(kind) or pa.types.is_float64(kind):
+        numbers = np.array([0 if value is None else value for value in values], _number_type(kind))
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
+    return pa.array(values, kind)
+
+
+def from_flags(flags: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.BooleanArray:
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(np.packbits(flags, bitorder="little"))])
+
+
+def from_numbers(numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
+    """64-bit integers or floats, null where not ``valid``."""
+    kind = pa.float64() if numbers.dtype == np.float64 else pa.int64()
+    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    body = pa.py_buffer(np.ascontiguousarray(numbers, _number_type(kind)))
+    return pa.Array.from_buffers(kind, len(numbers), [validity, body])
+
+
+def flags_of(array: pa.BooleanArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """False where null."""
+    validity, bits = array.buffers()
+    flags = _bits(bits, array)
+    if array.null_count:
+        flags &= _bits(validity, array)
+    return flags
+
+
+def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
+    """The values of an array of 8 to 64-bit numbers, without a copy. Null slots hold arbitrary values."""
+    numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", _number_type(array.type))
+    return numbers[array.offset : array.offset + len(array)]
+
+
+def _number_type(kind: pa.DataType) -> str:
+    """NumPy's name for an integer or float type."""
+    letter = "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
+    return f"{letter}{kind.bit_width // 8}"
+
+
+def _bits(buffer: pa.Buffer | None, array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    end = array.offset + len(array)
+    found = np.unpackbits(np.frombuffer(buffer or b"", np.uint8), count=end, bitorder="little")
+    return found[array.offset :].view(np.bool_)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Buffer:
+    ends = itertools.accumulate(map(len, values), initial=0)
+    return pa.py_buffer(np.fromiter(ends, np.int32, len(values) + 1))
+
+
+# --- maps of strings, such as the partition values of many files ---------------------------------------------------
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+
+
+def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
+    """The raw strings of one partition column, and a mask of the maps that lack it (None if no map lacks it)."""
+    from txlog.core.format.arrow.compute import pc
+
+    offsets = numbers_of(maps.offsets)
+    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    width = length // max(1, len(maps))
+    # Nearly always all maps have the same keys in the same order. Looking up each map is six times slower.
+    if width and not maps.null_count and (np.diff(offsets) == width).all():
+        keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
+        for slot in range(width):
+            if keys[slot].as_py() == name:
+                places = from_numbers(np.arange(slot, length, width))
+                if pc.all(pc.equal(keys.take(places), array_of([name], pa.string())[0])).as_py():
+                    return items if width == 1 else items.take(places), None
+    absent = flags_of(pc.map_lookup(maps, name, "all").is_null())
+    return pc.map_lookup(maps, name, "first"), absent if absent.any() else None
+
+
+# --- Arrow's five kinds of list, read as one ----------------------------------------------------------------------
+
+LIST_TYPES = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
+
+
+def offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    """Offsets into ``array.flatten()`` (which skips null lists and what lies outside a slice), and the null lists.
+
+    Not ``Array.cast``: from list_view to list it silently loses elements (pyarrow 26).
+    """
+    from txlog.core.format.arrow.compute import pc
+
+    mask = array.is_null() if array.null_count else None
+    lengths = pc.list_value_length(array).fill_null(0)
+    offsets = np.zeros(len(array) + 1, dtype=np.int64)
+    np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pa.array(offsets).cast(pa.int32()), mask
+
+
+def as_list_of_entries(array: pa.Array) -> pa.Array:
+    """A map as a list of (key, value) structs, since Arrow flattens only lists."""
+    if not pa.types.is_map(array.type):
+        return array
+    entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+    offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False).copy())
+    return pa.ListArray.from_arrays(offsets, entries, mask=array.is_null() if array.null_count else None)
+
+
+def absent(length: int, kind: pa.DataType) -> pa.Array:
+    """Nulls for a column that rows lack. Required struct fields of it, which no reader reaches, have no null marks."""
+    array = pa.nulls(length, kind)
+    if not pa.types.is_struct(kind) or not length:
+        return array
+    members = [absent(length, member.type) for member in kind]
+    if all(member.nullable for member in kind) and not any(pa.types.is_struct(member.type) for member in kind):
+        return array
+    kept = [each if member.nullable else without_null_marks(each) for member, each in zip(kind, members, strict=True)]
+    return pa.StructArray.from_arrays(kept, fields=list(kind), mask=array.is_null())
+
+
+def without_null_marks(array: pa.Array) -> pa.Array:
+    """The array with every slot valid. Only for slots that no reader can reach."""
+    if pa.types.is_struct(array.type):
+        children = [array.field(position) for position in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(array.type))
+    if pa.types.is_map(array.type) or pa.types.is_list(array.type):
+        offsets, _ = offsets_and_mask(as_list_of_entries(array))
+        if pa.types.is_list(array.type):
+            return pa.ListArray.from_arrays(offsets, array.flatten(), type=array.type)
+        entries = as_list_of_entries(array).flatten()
+        return pa.MapArray.from_arrays(offsets, entries.field(0), entries.field(1), type=array.type)
+    if pa.types.is_null(array.type):
+        return array
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
+
+
+# --- columns with more text than the 2 GiB that one array of strings or binaries holds --------------------------
+
+PART_BYTES = 256 << 20  # far below the limit of a string column, to save memory
+_BYTES_MAX = (1 << 31) - 1
+_INDEX_BYTES = 1 << 30
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def large_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values with offsets of 64 bits; ``kind`` itself if it has no offsets of 32 bits."""
+    return _LARGE.get(kind, kind)
+
+
+def joined_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """All values in one array; of `large_type` if they have too much text for their own type."""
+    if column.type in _LARGE and column.nbytes > _BYTES_MAX:
+        column = column.cast(_LARGE[column.type])
+    return column.combine_chunks()
+
+
+def are_among(values: pa.Array | pa.ChunkedArray, among: pa.ChunkedArray, index_bytes: int = _INDEX_BYTES) -> Any:
+    """For each of ``values``, whether it is one of ``among``, however much text these have together.
+
+    Arrow indexes at most 2 GiB of text, so ``values`` are looked up in one part of ``among`` after the other. The index
+    of a part is at most about ``index_bytes`` in memory, or one chunk.
+    """
+    from txlog.core.format.arrow.compute import pc
+
+    parts: list[list[pa.Array]] = [[]]
+    held_bytes = 0
+    for chunk in among.chunks:
+        held_bytes += chunk.nbytes
+        if held_bytes > index_bytes and parts[-1]:
+            parts.append([])
+            held_bytes = chunk.nbytes
+        parts[-1].append(chunk)
+    flags = (pc.is_in(values, value_set=pa.chunked_array(part, among.type)) for part in parts)
+    return functools.reduce(pc.or_, flags)
+
+
+def coded(texts: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The distinct values of ``texts``, and for each row which of them it has; null is a value."""
+    chunks = texts.dictionary_encode("encode").chunks  # they share one dictionary
+    if not chunks:
+        return pa.nulls(0, texts.type), np.empty(0, np.int64)
+    return chunks[-1].dictionary, np.concatenate([numbers_of(chunk.indices) for chunk in chunks]).astype(np.int64)
+
+
+def small_offsets(array: pa.Array) -> pa.Array:
+    """Large strings or binaries of at most 2 GiB, with offsets that begin at 0, so a cast accepts them.
+
+    A slice keeps its parent's offsets, and Arrow refuses to cast offsets that need more than 32 bits.
+    """
+    if not len(array) or (body := array.buffers()[2]) is None:
+        return array
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    first, end = int(offsets[0]), int(offsets[-1])
+    if end <= _BYTES_MAX:
+        return array
+    validity = array.is_valid().buffers()[1] if array.null_count else None
+    moved = pa.py_buffer(offsets - first)
+    return pa.Array.from_buffers(array.type, len(array), [validity, moved, body.slice(first, end - first)])
+
+
+def cut_by_text(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches with at most ``part_bytes`` of text in a column, or one row.
+
+    Only text outside plain string columns counts: in a large column, a view, or a dictionary, which stores a value once
+    for many rows.
+    """
+    rows = batch.num_rows
+    may_exceed = batch.get_total_buffer_size() > part_bytes or any(map(_has_dictionary, batch.schema.types))
+    if rows > 1 and may_exceed and any(text_bytes(column, part_bytes) > part_bytes for column in batch.columns):
+        yield from cut_by_text(batch.slice(0, rows // 2), part_bytes)
+        yield from cut_by_text(batch.slice(rows // 2), part_bytes)
+    else:
+        yield batch
+
+
+def text_bytes(column: pa.Array, enough_bytes: int = 0) -> int:
+    """The bytes that a column's text takes in a plain string column; 0 if it is in one, or there is no text.
+
+    May return an upper bound instead if that is at most ``enough_bytes``.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _dictionary_bytes(column, enough_bytes)
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return _span(column, "<i8")
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return _view_bytes(column)
+    if pa.types.is_struct(kind):
+        return max((text_bytes(column.field(at), enough_bytes) for at in range(kind.num_fields)), default=0)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return text_bytes(column.flatten(), enough_bytes)
+    return 0
+
+
+def _has_dictionary(kind: Any) -> bool:
+    if not pa.types.is_nested(kind):
+        return bool(pa.types.is_dictionary(kind))
+    return any(_has_dictionary(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _dictionary_bytes(column: pa.DictionaryArray, enough_bytes: int) -> int:
+    from txlog.core.format.arrow.compute import pc
+
+    values = column.dictionary
+    at_most_bytes = values.get_total_buffer_size() * len(column)  # `nbytes` fails for views in the lowest Arrow
+    if not len(values) or at_most_bytes <= enough_bytes or not _is_text(values.type):
+        return 0
+    lengths = pc.binary_length(values.cast(pa.large_binary()))
+    longest = pc.max(lengths).as_py() or 0
+    if longest * len(column) <= enough_bytes:
+        return int(longest * len(column))
+    return int(pc.sum(pc.cast(lengths.take(column.indices), pa.int64())).as_py() or 0)
+
+
+def _is_text(kind: Any) -> bool:
+    types = pa.types
+    is_view = types.is_string_view(kind) or types.is_binary_view(kind)
+    return bool(is_view or kind in _LARGE or kind in _LARGE.values())
+
+
+def _span(column: pa.Array, offset_type: str) -> int:
+    if not len(column):
+        return 0
+    offsets = np.frombuffer(column.buffers()[1], offset_type)
+    return int(offsets[column.offset + len(column)] - offsets[column.offset])
+
+
+def _view_bytes(column: pa.Array) -> int:
+    """The bytes of the text in a column of views: each view takes 16 bytes and begins with a length."""
+    lengths = np.frombuffer(column.buffers()[1] or b"", "<i4")[::4][column.offset : column.offset + len(column)]
+    return int(lengths.sum(dtype=np.int64))
+
+
+# --- text that claims to be UTF-8 and is not ----------------------------------------------------------------------
+#
+# Arrow checks what it is told about bytes only when asked: its readers of JSON and Parquet pass on any bytes as
+# strings. A data file with such a string is readable by nobody: Polars takes the process down, others fail in the
+# middle of a query.
+
+
+def first_not_utf8(batch: pa.RecordBatch) -> tuple[str, int] | None:
+    """The first column with text, at any depth, that is not UTF-8, and its first such row; None if there is none.
+
+    Null text, and what lies outside a slice, does not count.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not _is_utf8(column):
+            return name, _first_row(column)
+    return None
+
+
+def _first_row(column: pa.Array) -> int:
+    """The first row that is not UTF-8, by halving."""
+    start, length = 0, len(column)
+    while length > 1:
+        half = length // 2
+        if _is_utf8(column.slice(start, half)):
+            start, length = start + half, length - half
+        else:
+            length = half
+    return start
+
+
+def _is_utf8(array: pa.Array) -> bool:
+    kind = array.type
+    if pa.types.is_primitive(kind) or not len(array):
+        return True
+    if pa.types.is_string(kind):
+        return _is_ascii(array, "<i4") or _is_valid(array)
+    if pa.types.is_large_string(kind):
+        return _is_ascii(array, "<i8") or _is_valid(array)
+    if pa.types.is_string_view(kind):
+        return _is_valid(array)
+    if pa.types.is_dictionary(kind):
+        return _is_utf8_dictionary(array)
+    if pa.types.is_run_end_encoded(kind):
+        from txlog.core.format.arrow.compute import pc
+
+        return _is_utf8(array.values) or _is_utf8(pc.run_end_decode(array))
+    if pa.types.is_nested(kind):
+        return _is_utf8_nested(array)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _is_utf8(array.storage)
+    return True
+
+
+def _is_utf8_nested(array: Any) -> bool:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        # Values below a null struct are undefined, and hiding them costs a copy of the marks of nulls.
+        members = (array.field(at) for at in range(kind.num_fields))
+        return all(map(_is_utf8, members)) or (array.null_count > 0 and all(map(_is_utf8, array.flatten())))
+    if pa.types.is_map(kind):
+        offsets = numbers_of(array.offsets)
+        start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+        return _is_utf8(array.keys.slice(start, length)) and _is_utf8(array.items.slice(start, length))
+    return not isinstance(kind, LIST_TYPES) or _is_utf8(array.flatten())
+
+
+def _is_utf8_dictionary(array: pa.DictionaryArray) -> bool:
+    """Many batches may share one dictionary, and a batch need not use all of it."""
+    values = array.dictionary
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    if is_text and len(values) > len(array):
+        return _is_utf8(array.dictionary_decode())
+    return _is_utf8(values) or (is_text and _is_utf8(array.dictionary_decode()))
+
+
+def _is_ascii(array: pa.Array, offset_type: str) -> bool:
+    """Whether no byte is above 127, which is a quarter of the work of `_is_valid`, and true of most columns."""
+    _, offsets, body = array.buffers()
+    ends = np.frombuffer(offsets, offset_type)[array.offset : array.offset + len(array) + 1]
+    text = np.frombuffer(body or b"", np.uint8)[ends[0] : ends[-1]]
+    return not len(text) or int(text.max()) < 128
+
+
+def _is_valid(array: pa.Array) -> bool:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema with strings in place of string views, and binaries in place of binary views, at every depth.
+
+    Arrow takes no rows of views (pyarrow 26). deltalake and Polars write files whose schema has them.
+    """
+    return pa.schema([field.with_type(_without_views(field.type)) for field in schema], schema.metadata)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if types.is_map(kind):
+        key, item = (part.with_type(_without_views(part.type)) for part in (kind.key_field, kind.item_field))
+        return kind if (key, item) == (kind.key_field, kind.item_field) else pa.map_(key, item)
+    if types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind

@@ -1,0 +1,45 @@
+"""`DefinedTable`: a table as one version defines it, whoever holds the definition.
+
+In: nothing. Out: the protocol that ``log/state.TableState`` in the driver and ``tasks/task_table.TaskTable`` in a task
+both implement, so code that only needs the definition runs in either place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from txlog.core.format import actions
+
+if TYPE_CHECKING:
+    from txlog.core.format.properties import TableProperties
+    from txlog.core.format.schema import Struct
+
+__all__ = ["DefinedTable"]
+
+
+class DefinedTable(Protocol):
+    """The version, and what its ``protocol`` and ``metaData`` actions say."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def protocol(self) -> actions.Protocol: ...
+
+    @property
+    def metadata(self) -> actions.Metadata: ...
+
+    @property
+    def schema(self) -> Struct:
+        """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` if ``schemaString`` cannot be parsed."""
+
+    @property
+    def properties(self) -> TableProperties: ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def time_zone(self) -> str:
+        """Not of the table, but of who works on it: the zone of times without one, in conditions, values and the
+        table's stored expressions."""

@@ -1,0 +1,93 @@
+"""Writes deletion vectors: the positions of dead rows as the bytes of a file that holds many vectors.
+
+In: for each data file the positions of its dead rows, as a bitmap. Out: the bytes of ``deletion_vector_<uuid>.bin``
+files, the place of each vector in them, and its descriptor for an ``add``. ``deletion_vector`` reads them.
+PROTOCOL.md, "Deletion Vectors", "Deletion Vector File Storage Format", "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import FILE_FORMAT_VERSION
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap64
+
+__all__ = ["FILE_SIZE_MAX_BYTES", "PackedVectors", "bitmap_bytes", "descriptor_in", "pack_vectors", "vector_file_name"]
+
+FILE_SIZE_MAX_BYTES = 64 << 20
+"""A file of vectors ends before it grows beyond this: offsets are 32-bit integers."""
+
+_MAGIC = (1681511377).to_bytes(4, "little")
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_Z85 = bytes.maketrans(_B85, _Z85)
+
+
+class PackedVectors(msgspec.Struct, frozen=True):
+    """The bytes of one file, and for each vector in it (offset, size, cardinality); sizes in bytes."""
+
+    body: bytes
+    places: tuple[tuple[int, int, int], ...]
+
+    def descriptors(self, uuid: str, prefix: str = "") -> list[DeletionVectorDescriptor]:
+        """How ``add`` actions name these vectors, once the bytes are the file ``vector_file_name(uuid, prefix)``."""
+        name = prefix + _text_of(uuid)
+        return [
+            DeletionVectorDescriptor("u", name, offset, size_bytes, cardinality)
+            for offset, size_bytes, cardinality in self.places
+        ]
+
+
+def descriptor_in(uuid: str, vector: DeletionVectorDescriptor, prefix: str = "") -> DeletionVectorDescriptor:
+    """The same vector in the file ``vector_file_name(uuid, prefix)`` below the table's root."""
+    return replace(vector, storage_type="u", path_or_inline=prefix + _text_of(uuid))
+
+
+def vector_file_name(uuid: str, prefix: str = "") -> str:
+    """The path of a file of vectors below the table's root; ``prefix`` is the random directory of the file."""
+    name = f"deletion_vector_{uuid}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def bitmap_bytes(dead: BitMap64) -> bytes:
+    """The positions as a roaring bitmap in the portable 64-bit format, after its magic number."""
+    dead.run_optimize()  # a smaller encoding of the same positions
+    return bytes(_MAGIC + dead.serialize())
+
+
+def pack_vectors(
+    vectors: Iterable[BitMap64], *, file_size_max_bytes: int = FILE_SIZE_MAX_BYTES
+) -> Iterator[PackedVectors]:
+    """The vectors, in order, as the bytes of as few files as the size limit allows. A vector is never split.
+
+    Each of ``vectors`` holds at least one position.
+    """
+    body = bytearray((FILE_FORMAT_VERSION,))
+    places: list[tuple[int, int, int]] = []
+    for dead in vectors:
+        bitmap = bitmap_bytes(dead)
+        block = len(bitmap).to_bytes(4, "big") + bitmap + zlib.crc32(bitmap).to_bytes(4, "big")
+        if places and len(body) + len(block) > file_size_max_bytes:
+            yield PackedVectors(bytes(body), tuple(places))
+            body, places = bytearray((FILE_FORMAT_VERSION,)), []
+        places.append((len(body), len(bitmap), len(dead)))
+        body += block
+    if places:
+        yield PackedVectors(bytes(body), tuple(places))
+
+
+def _text_of(uuid: str) -> str:
+    return _z85(bytes.fromhex(uuid.replace("-", "")))
+
+
+def _z85(number: bytes) -> str:
+    return base64.b85encode(number).translate(_TO_Z85).decode()

@@ -1,0 +1,1 @@
+"""Data that is already there: clones, conversions, COPY INTO, files that are added."""
