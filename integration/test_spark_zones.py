@@ -23,9 +23,9 @@ from spark_helpers import refused, save
 import txlog
 import txlog.spark
 from txlog.core.format.schema import from_arrow
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.sql import parse
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import parse
 from txlog.spark.schema import struct_type
 
 ZONE = "spark.sql.session.timeZone"

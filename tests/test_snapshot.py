@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.predicates.predicate import col
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import col
 from txlog.table import Table
 
 UTC = dt.timezone.utc

@@ -27,6 +27,8 @@ _install_whole_imports()
 if TYPE_CHECKING:
     from txlog.catalog import Catalog
     from txlog.catalogs.probe import probe_store
+    from txlog.core.predicates.build import lit
+    from txlog.core.predicates.predicate import col
     from txlog.errors import (
         AccessError,
         CommitRetriesExhaustedError,
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
         TxlogError,
         UnsupportedFeatureError,
     )
-    from txlog.expressions.build import lit
-    from txlog.expressions.predicates import col
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
     from txlog.sink.sink import Sink
@@ -72,8 +72,8 @@ _HOME = {
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
-    "col": "txlog.expressions.predicates",
-    "lit": "txlog.expressions.build",
+    "col": "txlog.core.predicates.predicate",
+    "lit": "txlog.core.predicates.build",
     "probe_store": "txlog.catalogs.probe",
     "resolve": "txlog.table",
     "sql": "txlog.statements.sql",

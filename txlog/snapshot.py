@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.reading.dataset import SnapshotDataset
     from txlog.reading.scan_plan import ScanPlan
     from txlog.store.table_store import TableStore
@@ -73,7 +73,7 @@ class Version:
         """A condition, bound to the table's columns."""
         if where is None:
             return None
-        from txlog.expressions.conditions import bind_predicate
+        from txlog.core.predicates.conditions import bind_predicate
 
         with TxlogError.located(self.log.uri, self.state.version):
             return bind_predicate(where, self.state.schema, self.state.time_zone, now=ambient.now())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.log.state import TableState
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion

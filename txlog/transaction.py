@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.row_change.options import OnFiles
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.tasks.operation import RowOperation
     from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
@@ -125,7 +125,7 @@ class Transaction:
         if where is None:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
-        from txlog.expressions.conditions import bind_predicate
+        from txlog.core.predicates.conditions import bind_predicate
         from txlog.reading.scan_plan import ScanPlan, select
 
         log, state = self._open_table.log, self._read_state
@@ -336,7 +336,7 @@ class Transaction:
         Raises:
             InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
-        from txlog.expressions.conditions import bind_predicate
+        from txlog.core.predicates.conditions import bind_predicate
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):

@@ -19,9 +19,9 @@ import txlog
 from txlog.commands.upsert.staged_changes import rows_reader
 from txlog.commands.upsert.staged_keys import gather_keys
 from txlog.core.format.schema import from_arrow
+from txlog.core.predicates.skipping.key_pruning import KeyRanges
 from txlog.reading.key_cache import new_key_numbers
 from txlog.reading.key_values import KeyNumbers, KeyValues
-from txlog.skipping.key_pruning import KeyRanges
 from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.writer.changelog.key_files import read_keys
 from txlog.writer.keys import KeyColumn, key_columns

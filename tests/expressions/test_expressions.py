@@ -26,17 +26,17 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format import schema as delta
 from txlog.core.format.schema import Field, Struct, from_arrow, type_name, type_to_arrow
+from txlog.core.predicates.build import assigned, literal
+from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.functions import ALIASES, FUNCTIONS
+from txlog.core.predicates.join import conjuncts, split_join
+from txlog.core.predicates.kernels import KERNELS
+from txlog.core.predicates.predicate import Anything, Comparison, prunable
+from txlog.core.predicates.skipping.one_file import Pruner
+from txlog.core.predicates.sql import assign, bind_value, parse, parse_predicate
+from txlog.core.predicates.tree import columns_of
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import assigned, literal
-from txlog.expressions.conditions import bind_predicate
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.functions import ALIASES, FUNCTIONS
-from txlog.expressions.join import conjuncts, split_join
-from txlog.expressions.kernels import KERNELS
-from txlog.expressions.predicates import Anything, Comparison, prunable
-from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
-from txlog.expressions.tree import columns_of
-from txlog.skipping.one_file import Pruner
 
 UTC = datetime.timezone.utc
 

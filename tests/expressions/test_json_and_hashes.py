@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.schema import from_arrow
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.sql import parse
 from txlog.errors import InvalidInputError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import parse
 
 ROWS = pa.table({"s": ["x"], "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
 SCHEMA = from_arrow(ROWS.schema)

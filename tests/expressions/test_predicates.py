@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format import schema as delta
 from txlog.core.format.schema import Field, Struct, to_arrow
+from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.predicate import Constant, Predicate, bind, col
+from txlog.core.predicates.skipping.many_files import prune_files
+from txlog.core.predicates.skipping.one_file import Pruner
+from txlog.core.predicates.sql import parse_predicate
 from txlog.errors import InvalidInputError
-from txlog.expressions.conditions import bind_predicate
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.predicates import Constant, Predicate, bind, col
-from txlog.expressions.sql import parse_predicate
-from txlog.skipping.many_files import prune_files
-from txlog.skipping.one_file import Pruner
 
 UTC = datetime.timezone.utc
 TYPES: dict[str, delta.DataType] = {

@@ -26,7 +26,7 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Primitive, Struct
-from txlog.expressions.predicates import bind, col
+from txlog.core.predicates.predicate import bind, col
 from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 

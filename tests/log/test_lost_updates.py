@@ -7,7 +7,7 @@ import pytest
 from txlog.core.format.actions import Action, AddFile, CommitInfo, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
-from txlog.expressions.predicates import bind, col
+from txlog.core.predicates.predicate import bind, col
 from txlog.log.lost_updates import Region, Unseen, unseen_changes
 from txlog.log.proposal import Isolation
 

@@ -27,8 +27,8 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
+from txlog.core.predicates.predicate import bind, col
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import bind, col
 from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, validate_proposal
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))

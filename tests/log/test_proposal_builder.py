@@ -18,8 +18,8 @@ from txlog.core.format.actions import (
     SetTransaction,
 )
 from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
+from txlog.core.predicates.predicate import bind, col
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import bind, col
 from txlog.log.proposal import Isolation, Proposal, ReadSet, validate_proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.segment import LogSegment

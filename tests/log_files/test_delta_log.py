@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
+from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
-from txlog.expressions.conditions import bind_predicate
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.state import TableState
 from txlog.log_files import checkpoint_parquet, delta_log, file_loader

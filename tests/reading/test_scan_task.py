@@ -25,9 +25,9 @@ import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import from_arrow
+from txlog.core.predicates import sql
+from txlog.core.predicates.conditions import bind_predicate
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
-from txlog.expressions import sql
-from txlog.expressions.conditions import bind_predicate
 from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader

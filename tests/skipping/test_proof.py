@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.core.format.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, bind, col
-from txlog.skipping.one_file import Pruner
-from txlog.skipping.proof import MatchProver, without_nan_doubts
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, bind, col
+from txlog.core.predicates.skipping.one_file import Pruner
+from txlog.core.predicates.skipping.proof import MatchProver, without_nan_doubts
 
 SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))
 PARTITIONS = ("p",)

@@ -265,7 +265,7 @@ def _marked(field: Field, key: str, value: str) -> Field:
 
 def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
     """That the column has a value in every row in which its struct has one."""
-    from txlog.expressions.sql import parse_predicate
+    from txlog.core.predicates.sql import parse_predicate
 
     if any(isinstance(type_at(schema, path[:length]), Array | Map) for length in range(1, len(path))):
         raise InvalidInputError(f"{path_text(path)} is inside an array or a map, where Delta does not check NOT NULL")

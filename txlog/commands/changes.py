@@ -19,11 +19,11 @@ from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds

@@ -27,10 +27,10 @@ from txlog.core.format.properties import (
     path_text,
 )
 from txlog.core.format.schema import Struct, fold_name
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.tree import columns_of
 from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import Predicate
-from txlog.expressions.tree import columns_of
 from txlog.log.state import TableState
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
@@ -161,7 +161,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 def _rules(state: TableState) -> list[_Rule]:
     """CHECK constraints and invariants. A column's own invariant moves with the column."""
-    from txlog.expressions.sql import parse_stored_condition
+    from txlog.core.predicates.sql import parse_stored_condition
 
     found = []
     for name, sql in stored_constraints(state.metadata.configuration, state.schema).items():
@@ -175,7 +175,7 @@ def _rules(state: TableState) -> list[_Rule]:
 
 
 def _generated(schema: Struct) -> list[_Rule]:
-    from txlog.expressions.sql import parse_stored_value
+    from txlog.core.predicates.sql import parse_stored_value
 
     found = []
     plain = without_generated(schema)
@@ -190,7 +190,7 @@ def _generated(schema: Struct) -> list[_Rule]:
 
 
 def _named(condition: Predicate) -> frozenset[ColumnPath]:
-    from txlog.expressions.predicates import paths_of
+    from txlog.core.predicates.predicate import paths_of
 
     return frozenset(paths_of(condition))
 

@@ -34,7 +34,7 @@ def add_constraint(
     workers: GivenWorkers | None = None,
 ) -> WriteResult:
     """See `Table.add_constraint`."""
-    from txlog.expressions.sql import parse_predicate
+    from txlog.core.predicates.sql import parse_predicate
 
     state = open_table.writable_state()
     key = CONSTRAINT_PREFIX + _checked_name(name, open_table.uri)

@@ -26,12 +26,13 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import Field, Struct
+from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.skipping.many_files import prune_files
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import advice, call, setting
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
-from txlog.expressions.conditions import bind_predicate
-from txlog.expressions.predicates import Predicate
 from txlog.log.changes import added_files, changed_rows, incompatible_change, redefinition
 from txlog.log.state import TableState
 from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes
@@ -39,7 +40,6 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.change_rows import ChangeTask, VersionChanges
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import ScanTask, Selection
-from txlog.skipping.many_files import prune_files
 
 __all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]
 

@@ -29,7 +29,7 @@ from txlog.writer.write_plan import WriteJob
 if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.table_definition import Definition
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.writer.write_intent import RowMode
 
 __all__ = [
@@ -190,7 +190,7 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
     Raises:
         InvalidInputError: Partition values do not decide the predicate.
     """
-    from txlog.skipping.partition_predicate import PartitionPredicate
+    from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
 
     decided = PartitionPredicate.of(predicate, state)
     if decided is None:

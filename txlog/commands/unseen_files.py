@@ -15,8 +15,8 @@ from txlog.commands.partitions import files_in_partitions
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import READ_AGAIN, raise_conflict
 from txlog.core.format.paths import canonical_path
+from txlog.core.predicates.predicate import Constant
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
-from txlog.expressions.predicates import Constant
 from txlog.log.state import TableState
 from txlog.writer.write_plan import WriteJob
 
@@ -40,8 +40,8 @@ def without_unseen(
     if job.rows_of_version is None or not unseen:
         return files
     versions = range(job.rows_of_version + 1, unseen[-1] + 1)
+    from txlog.core.predicates.skipping.proof import without_nan_doubts
     from txlog.log.lost_updates import Region, unseen_changes
-    from txlog.skipping.proof import without_nan_doubts
 
     predicate = None
     if partitions is None:

@@ -20,7 +20,7 @@ from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choic
 from txlog.writer.write_intent import ColumnRules, RowMode, SchemaMode
 
 if TYPE_CHECKING:
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
 
 __all__ = [
     "WriteOptions",

@@ -187,7 +187,7 @@ def _job(
         keys = tuple(key.name for key in key_columns(options.keys, plan.schema))
     intent = WriteIntent(cast(IntentKind, options.mode), keys=keys)
     if options.where is not None:
-        from txlog.expressions.conditions import bind_predicate
+        from txlog.core.predicates.conditions import bind_predicate
 
         plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema, plan.time_zone))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)

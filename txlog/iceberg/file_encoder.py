@@ -23,6 +23,7 @@ from txlog.core.format.partition_values import decode
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import DataType, Primitive
 from txlog.core.format.statistics_read import StatisticsReader, num_records
+from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics
 from txlog.iceberg.avro import (
     NULL,
     SOME,
@@ -41,7 +42,6 @@ from txlog.iceberg.deletes import DeleteFile
 from txlog.iceberg.manifest import NO_SIZES, nullable_blobs, nullable_longs
 from txlog.iceberg.manifest_list import PartitionSummary
 from txlog.iceberg.values import avro_encoder, bound_encoder, order_key
-from txlog.skipping.bounds_columns import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics
 
 __all__ = ["PARQUET", "EncodedTable", "FileEncoder", "PartitionValues", "encode_files", "location_of"]
 

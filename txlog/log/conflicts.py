@@ -36,8 +36,8 @@ from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Isolation, Proposal
 
 if TYPE_CHECKING:
+    from txlog.core.predicates.skipping.one_file import Pruner
     from txlog.log.state import TableState
-    from txlog.skipping.one_file import Pruner
 
 __all__ = [
     "AlreadyCommitted",
@@ -417,7 +417,7 @@ def _counts_as_later(proposal: Proposal, winner: Commit, level: Isolation) -> bo
 def _pruners(proposal: Proposal) -> list[Pruner]:
     if not proposal.read_set.predicates:
         return []
-    from txlog.skipping.one_file import Pruner  # not imported for a blind append
+    from txlog.core.predicates.skipping.one_file import Pruner  # not imported for a blind append
 
     return [
         Pruner(predicate, proposal.schema, proposal.partition_columns) for predicate in proposal.read_set.predicates

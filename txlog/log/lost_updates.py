@@ -20,8 +20,8 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import Struct
+from txlog.core.predicates.predicate import Predicate
 from txlog.errors import ConflictReason
-from txlog.expressions.predicates import Predicate
 from txlog.log.joined import adds_of
 from txlog.log.proposal import Isolation
 
@@ -48,7 +48,7 @@ class Region(msgspec.Struct, frozen=True):
         if partitions is not None:
             fields = physical_fields(self.schema, self.partition_columns)
             return lambda add: partition_key(add.partition_values, fields) in partitions
-        from txlog.skipping.one_file import Pruner
+        from txlog.core.predicates.skipping.one_file import Pruner
 
         assert self.predicate is not None
         pruner = Pruner(self.predicate, self.schema, self.partition_columns)

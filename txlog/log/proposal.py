@@ -39,7 +39,7 @@ from txlog.errors import InvalidInputError
 from txlog.log.definition_changes import with_latest_marks
 
 if TYPE_CHECKING:
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
 
 __all__ = [
     "ROW_TRACKING_DOMAIN",

@@ -35,7 +35,7 @@ from txlog.log.proposal import Isolation, Proposal, ReadSet
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.log.state import TableState
 
 __all__ = ["ProposalBuilder"]

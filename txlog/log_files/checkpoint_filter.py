@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
 from txlog.core.format.schema import leaf_paths
-from txlog.expressions.predicates import Path
+from txlog.core.predicates.predicate import Path
+from txlog.core.predicates.skipping.many_files import FilePruner
+from txlog.core.predicates.skipping.one_file import Facts
 from txlog.log.files import NamedFiles
-from txlog.skipping.many_files import FilePruner
-from txlog.skipping.one_file import Facts
 
 __all__ = ["CheckpointFilter", "NameFilter"]
 

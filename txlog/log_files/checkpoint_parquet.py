@@ -23,7 +23,7 @@ from txlog.log.files import NamedFiles
 from txlog.log_files.bounded_batches import beside, bounded_batches
 
 if TYPE_CHECKING:
-    from txlog.skipping.many_files import FilePruner
+    from txlog.core.predicates.skipping.many_files import FilePruner
 
 __all__ = ["CheckpointParquet", "Piece"]
 

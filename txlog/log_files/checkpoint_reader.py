@@ -31,7 +31,7 @@ from txlog.log_files.checkpoint_parquet import CheckpointParquet, Piece
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    from txlog.skipping.many_files import FilePruner
+    from txlog.core.predicates.skipping.many_files import FilePruner
 
 __all__ = ["LOG_DIRECTORY", "CheckpointReader", "Opened", "sidecar_name"]
 

@@ -42,7 +42,7 @@ from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.log_files.file_loader import FileLoader
     from txlog.log_files.times import CommitSummary, CommitTimes
 
@@ -424,8 +424,8 @@ class DeltaLog:
         It names columns of ``state``, or of the later version ``named``, which may have more. Raises what `files`
         raises.
         """
-        from txlog.skipping.many_files import FilePruner, prune_files
-        from txlog.skipping.one_file import Pruner
+        from txlog.core.predicates.skipping.many_files import FilePruner, prune_files
+        from txlog.core.predicates.skipping.one_file import Pruner
 
         self.check_zones(state, predicate.columns())
         judged_by = (predicate, (named or state).schema, (named or state).partition_columns)

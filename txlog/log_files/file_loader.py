@@ -28,7 +28,7 @@ from txlog.log_files.state_loader import as_corrupt
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    from txlog.skipping.many_files import FilePruner
+    from txlog.core.predicates.skipping.many_files import FilePruner
 
 __all__ = ["FileLoader"]
 

@@ -25,12 +25,13 @@ from txlog.core.format.arrow.spill import temporary_folder
 from txlog.core.format.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.properties import path_text
+from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
-from txlog.expressions.conditions import bind_predicate
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
@@ -50,7 +51,6 @@ from txlog.maintenance.named_versions import files_of_named, named_versions
 from txlog.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
 from txlog.maintenance.tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.result.maintenance import RewriteResult
-from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.curve import ClusterColumns
 from txlog.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
@@ -60,7 +60,7 @@ from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 
 if TYPE_CHECKING:
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.workers.base import Workers
 
 __all__ = ["OnBins", "optimize", "purge", "rewrite_older_types"]

@@ -21,9 +21,9 @@ from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.paths import stored_path
 from txlog.core.format.schema import Field, Struct, to_arrow, type_to_arrow
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.predicate import Predicate
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.predicates import Predicate
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import Decimal, Field, Struct, type_to_arrow
-from txlog.expressions.values import beside
+from txlog.core.predicates.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
+from txlog.core.predicates.values import beside
 from txlog.reading.scan_task import partition_scalar
-from txlog.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
 
 __all__ = ["Guarantees"]
 

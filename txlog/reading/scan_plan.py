@@ -18,9 +18,9 @@ from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.format.wire import ActionError
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
-from txlog.expressions.predicates import Predicate
 from txlog.reading.footers import path_in_store
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles

@@ -22,8 +22,8 @@ from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.core.predicates.predicate import Predicate
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.expressions.predicates import Predicate
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.reading.footers import why_missing
 from txlog.reading.parquet_columns import ParquetColumns
@@ -32,7 +32,7 @@ from txlog.store.base import TableFiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from txlog.skipping.row_groups import RowGroupPruner
+    from txlog.core.predicates.skipping.row_groups import RowGroupPruner
 
 __all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
 
@@ -207,7 +207,7 @@ class TaskReader:
                 yield positions, batch if len(wanted) == batch.num_columns else batch.select(wanted)
 
     def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-        from txlog.expressions.evaluate import evaluate
+        from txlog.core.predicates.evaluate import evaluate
 
         with TxlogError.located(self._selection.uri, self._selection.version):
             return evaluate(predicate, batch)
@@ -312,7 +312,7 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
     """
     if selection.predicate is None or selection.column_mapping_mode == "id":
         return None
-    from txlog.skipping.row_groups import RowGroupPruner
+    from txlog.core.predicates.skipping.row_groups import RowGroupPruner
 
     return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
 

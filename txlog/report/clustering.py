@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.arrays import large_type, numbers_of
 from txlog.core.format.arrow.wide_years import date_text, timestamp_text
 from txlog.core.format.schema import Struct, leaf_paths
+from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, Leaf, bounds_of_text, leaves_of
 from txlog.report.commits import shortened
-from txlog.skipping.bounds_columns import BoundsColumns, Leaf, bounds_of_text, leaves_of
 
 __all__ = ["KeyColumn", "Range", "key_column", "key_columns", "ordered_paths"]
 

@@ -1,7 +1,7 @@
 """txlog's values and conditions as Spark columns. They are exact under every session time zone and setting.
 
-In: values in their ordered form (``expressions.values``: integers for dates and timestamps), columns of such values,
-and bound predicates. Out: Spark columns.
+In: values in their ordered form (``core.predicates.values``: integers for dates and timestamps), columns of such
+values, and bound predicates. Out: Spark columns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.core.format.schema import DataType, Primitive, backquoted, type_to_arrow
-from txlog.expressions.predicates import (
+from txlog.core.predicates.predicate import (
     And,
     Comparison,
     Constant,

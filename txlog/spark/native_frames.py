@@ -17,8 +17,8 @@ import pyarrow as pa
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import VOID, Field, backquoted, fold_name
+from txlog.core.predicates.values import ordered
 from txlog.core.util.parallel import parallel_map
-from txlog.expressions.values import ordered
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column

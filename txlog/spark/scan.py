@@ -27,7 +27,7 @@ from txlog.spark.table_version import open_version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.reading.scan_task import ScanTask
 
 __all__ = ["read"]

@@ -13,11 +13,11 @@ import msgspec
 from txlog.catalogs.open import open_place
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import fold_name
+from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
 from txlog.core.util.arguments import whole_number
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.expressions.conditions import bind_predicate
-from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds

@@ -21,12 +21,12 @@ from txlog.catalogs.base import TablePlace
 from txlog.commit.kept import KEPT_MAX, KeptOpen
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.sql import parse
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import parse
 from txlog.result import counted
 from txlog.snapshot import Snapshot
 from txlog.statements import told

@@ -25,11 +25,11 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.sql import assign, parse
 from txlog.core.util import ambient
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import assign, parse
 from txlog.statements.cursor import quoted
 
 __all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]

@@ -19,7 +19,7 @@ from txlog.core.format.bitmaps import are_among
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field, to_arrow
 from txlog.core.format.statistics_read import num_records
-from txlog.expressions.predicates import Predicate
+from txlog.core.predicates.predicate import Predicate
 from txlog.reading.footers import path_in_store, read_footer
 from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles

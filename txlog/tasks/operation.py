@@ -18,7 +18,7 @@ import pyarrow as pa
 from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.arrow.arrays import from_numbers
 from txlog.core.format.schema import Field
-from txlog.expressions.predicates import Predicate
+from txlog.core.predicates.predicate import Predicate
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 from txlog.writer.committable import PendingFile

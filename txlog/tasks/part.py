@@ -21,8 +21,8 @@ from txlog.core.format.change_data import CHANGE_TYPE, DELETE, INSERT
 from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import to_arrow, type_to_arrow
+from txlog.core.predicates.predicate import Predicate
 from txlog.errors import TxlogError
-from txlog.expressions.predicates import Predicate
 from txlog.result import WriteMetrics
 from txlog.store.base import TableFiles
 from txlog.tasks.change_files import ChangeFileWriter

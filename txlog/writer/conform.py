@@ -286,7 +286,7 @@ class Completer:
         rows = self._conformer.conform(batch, first_row)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         if self._defaults:
-            from txlog.expressions.evaluate import evaluate
+            from txlog.core.predicates.evaluate import evaluate
 
             columns.update({name: evaluate(value, rows) for name, value in self._defaults.items()})
         for column in self._numbered:

@@ -22,7 +22,7 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
 
 __all__ = [
     "Constraint",
@@ -57,7 +57,7 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
     conditions = _conditions(configuration)
     if not conditions:
         return
-    from txlog.expressions.sql import parse_stored_condition
+    from txlog.core.predicates.sql import parse_stored_condition
 
     for name, text in conditions.items():
         try:
@@ -76,7 +76,7 @@ def check_invariants(schema: Struct) -> None:
     """
     for path, text in _invariants(schema, ""):
         sql = _invariant(path, text)
-        from txlog.expressions.sql import parse_stored_condition
+        from txlog.core.predicates.sql import parse_stored_condition
 
         try:
             parse_stored_condition(sql, schema, UTC)
@@ -126,7 +126,7 @@ def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str,
     found = stored_constraints(configuration, schema)
     if not found:
         return ()
-    from txlog.expressions.sql import parse_stored_condition
+    from txlog.core.predicates.sql import parse_stored_condition
 
     bound = []
     for name, text in found.items():
@@ -202,8 +202,8 @@ def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] |
 
 def zone_note(constraint: Constraint, schema: Struct, zone: str) -> str:
     """What the error says besides, if another time zone than the writer's might have judged the row otherwise."""
+    from txlog.core.predicates.sql import parse_stored_condition
     from txlog.core.util.time_zones import FARTHEST
-    from txlog.expressions.sql import parse_stored_condition
 
     west, east = (parse_stored_condition(constraint.sql, schema, each) for each in FARTHEST)
     if west == east:
@@ -218,7 +218,7 @@ def first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str
     """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
     from txlog.core.format.arrow.compute import pc
     from txlog.core.format.arrow.wide_years import python_rows
-    from txlog.expressions.evaluate import evaluate
+    from txlog.core.predicates.evaluate import evaluate
 
     at = pc.index(pc.fill_null(evaluate(predicate, rows), False), False).as_py()
     if at < 0:

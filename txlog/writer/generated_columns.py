@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from txlog.expressions.tree import Expression
+    from txlog.core.predicates.tree import Expression
 
 __all__ = [
     "ComputedColumns",
@@ -75,7 +75,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
     @property
     def uses(self) -> frozenset[str]:
         """The columns that the value is computed from."""
-        from txlog.expressions.tree import columns_of
+        from txlog.core.predicates.tree import columns_of
 
         if self.value is None:
             return self.mentioned
@@ -88,7 +88,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
             InvalidInputError: A row has no value, for example because of an overflow.
             UnsupportedFeatureError: txlog cannot compute it.
         """
-        from txlog.expressions.evaluate import evaluate
+        from txlog.core.predicates.evaluate import evaluate
 
         if self.value is None:
             raise self.refused()
@@ -379,7 +379,7 @@ def check_computed_columns(schema: Struct) -> None:
             _check_generated(field, schema)
     for default in _defaults(schema, None, UTC):
         if default.value is None and not default.is_of_now:
-            from txlog.expressions.sql import as_string
+            from txlog.core.predicates.sql import as_string
 
             raise InvalidInputError(
                 f"the default of column {default.name} ({default.sql}) cannot be evaluated: {default.problem}"
@@ -390,7 +390,7 @@ def check_computed_columns(schema: Struct) -> None:
 
 
 def _check_length(default: DefaultColumn, constant: Expression, schema: Struct) -> None:
-    from txlog.expressions.evaluate import evaluate
+    from txlog.core.predicates.evaluate import evaluate
 
     limits = limits_of(Struct(tuple(field for field in schema.fields if field.name == default.name)))
     if not limits:
@@ -426,9 +426,9 @@ def _first_nested(schema: Struct) -> str | None:
 
 
 def _generated(name: str, sql: str, schema: Struct, zone: str) -> GeneratedColumn:
-    from txlog.expressions.build import as_condition, assigned, compare
-    from txlog.expressions.tree import Reference
-    from txlog.expressions.zones import read_in
+    from txlog.core.predicates.build import as_condition, assigned, compare
+    from txlog.core.predicates.tree import Reference
+    from txlog.core.predicates.zones import read_in
 
     field = schema.find(name)
     assert field is not None
@@ -442,7 +442,7 @@ def _generated(name: str, sql: str, schema: Struct, zone: str) -> GeneratedColum
 
 
 def _parsed(sql: str, schema: Struct, zone: str) -> Expression:
-    from txlog.expressions.sql import parse_stored_value
+    from txlog.core.predicates.sql import parse_stored_value
 
     return parse_stored_value(sql, schema, zone)
 
@@ -454,10 +454,10 @@ def _defaults(schema: Struct, now: datetime.datetime | None, zone: str) -> tuple
 def _default(field: Field, now: datetime.datetime | None, zone: str) -> DefaultColumn:
     import datetime
 
-    from txlog.expressions.build import assigned
-    from txlog.expressions.evaluate import evaluate
-    from txlog.expressions.sql import parse_stored_value
-    from txlog.expressions.zones import read_in
+    from txlog.core.predicates.build import assigned
+    from txlog.core.predicates.evaluate import evaluate
+    from txlog.core.predicates.sql import parse_stored_value
+    from txlog.core.predicates.zones import read_in
 
     sql = str(field.metadata[_DEFAULT])
     at = now or datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)

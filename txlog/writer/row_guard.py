@@ -17,7 +17,7 @@ from txlog.writer.constraints import Constraint, first_not_true, violation, zone
 from txlog.writer.text_limits import TextLimit, too_long
 
 if TYPE_CHECKING:
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.writer.write_plan import WritePlan
 
 __all__ = ["RowGuard"]

@@ -27,7 +27,7 @@ from txlog.writer.data_file import ParquetSettings
 from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 
 if TYPE_CHECKING:
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.writer.constraints import Constraint
     from txlog.writer.generated_columns import ComputedColumns
     from txlog.writer.text_limits import TextLimit
@@ -197,7 +197,7 @@ class WritePlan(msgspec.Struct, frozen=True):
             return self
         found = replace(self, time_zone=time_zone)
         if where is not None:
-            from txlog.expressions.conditions import bind_predicate
+            from txlog.core.predicates.conditions import bind_predicate
 
             found = replace(found, rows_where=bind_predicate(where, self.schema, time_zone))
         if self.constraints:

@@ -18,8 +18,8 @@ from explorer.session import Session
 from explorer.versions import Attempt
 from explorer.world import seen_by
 from txlog.core.format.log_names import commit_name
+from txlog.core.predicates.predicate import col
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
-from txlog.expressions.predicates import col
 from txlog.table import Table
 from txlog.testing.owned_versions import publish
 from txlog.transaction import Transaction

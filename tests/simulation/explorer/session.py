@@ -31,7 +31,7 @@ from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, Store
 
 if TYPE_CHECKING:
     from explorer.run import Run
-    from txlog.expressions.predicates import Predicate
+    from txlog.core.predicates.predicate import Predicate
     from txlog.snapshot import Snapshot
     from txlog.table import Table
     from txlog.testing.memory_store import MemoryLogStore

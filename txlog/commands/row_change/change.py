@@ -21,8 +21,8 @@ from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
-from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState

@@ -16,11 +16,11 @@ import pyarrow as pa
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import to_arrow
-from txlog.expressions.predicates import Predicate
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.skipping.key_pruning import key_range
+from txlog.core.predicates.skipping.many_files import FilePruner
+from txlog.core.predicates.skipping.one_file import Pruner
 from txlog.result import WriteMetrics
-from txlog.skipping.key_pruning import key_range
-from txlog.skipping.many_files import FilePruner
-from txlog.skipping.one_file import Pruner
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import RowSpec, SourceShape, SourceSpec
 from txlog.tasks.task_table import TaskTable

@@ -25,13 +25,13 @@ from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.upsert import added_columns
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import to_arrow
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
 from txlog.core.util.arguments import described, names_in
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, StorageError, TxlogError
-from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.result import WriteResult

@@ -19,8 +19,8 @@ from txlog.commands.row_change.target import Extent
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import unpack
 from txlog.core.format.schema import LONG, Field, Struct
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
-from txlog.expressions.predicates import Predicate
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
 from txlog.spark.schema import spark_type

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from txlog.core.format.properties import ColumnPath, path_text
 from txlog.core.format.schema import Field, Struct, type_name, type_to_arrow
 from txlog.core.format.schema_changes import column_path
+from txlog.core.predicates.build import struct_of
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.sql import Context, assign
+from txlog.core.predicates.tree import Expression, Reference, columns_of
+from txlog.core.predicates.zones import read_in
 from txlog.core.util.arguments import described, invalid
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import struct_of
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.sql import Context, assign
-from txlog.expressions.tree import Expression, Reference, columns_of
-from txlog.expressions.zones import read_in
 from txlog.writer.conform import conformer_for
 from txlog.writer.generated_columns import ComputedColumns
 

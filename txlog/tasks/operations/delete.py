@@ -19,11 +19,11 @@ from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field
 from txlog.core.format.tombstones import is_tombstones
+from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates.predicate import Constant, Predicate
+from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
 from txlog.core.util import ambient
-from txlog.expressions.conditions import bind_predicate
-from txlog.expressions.predicates import Constant, Predicate
 from txlog.result import WriteMetrics
-from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, RowOperation, Touched
 
@@ -51,9 +51,9 @@ class Condition:
     """A condition on rows of a table, evaluated on statistics, partition values or rows. Thread-safe."""
 
     def __init__(self, where: str | Predicate | None, table: DefinedTable, now: datetime.datetime) -> None:
-        from txlog.skipping.many_files import FilePruner
-        from txlog.skipping.one_file import Pruner
-        from txlog.skipping.proof import MatchProver, without_nan_doubts
+        from txlog.core.predicates.skipping.many_files import FilePruner
+        from txlog.core.predicates.skipping.one_file import Pruner
+        from txlog.core.predicates.skipping.proof import MatchProver, without_nan_doubts
 
         self.is_everything = where is None
         self.predicate = _bound(where, table, now)

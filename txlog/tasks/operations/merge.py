@@ -17,13 +17,13 @@ import pyarrow as pa
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.defined_table import DefinedTable
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.skipping.key_pruning import KeyPruner
+from txlog.core.predicates.skipping.many_files import prune_files
+from txlog.core.predicates.tree import columns_of
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import Predicate
-from txlog.expressions.tree import columns_of
 from txlog.reading.key_cache import Places
 from txlog.result import WriteMetrics
-from txlog.skipping.key_pruning import KeyPruner
-from txlog.skipping.many_files import prune_files
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, RowOperation, Touched
 from txlog.tasks.operations.known_keys import KnownKeys, KnownPart

@@ -23,13 +23,13 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
 from txlog.core.format.schema_changes import column_path, field_at
 from txlog.core.format.schema_merge import adds_members
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.sql import Context, parse_predicate
+from txlog.core.predicates.tree import columns_of
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.predicates import Predicate
-from txlog.expressions.sql import Context, parse_predicate
-from txlog.expressions.tree import columns_of
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import numbers_of
-from txlog.expressions.build import FLIPPED
-from txlog.expressions.join import JoinRange
-from txlog.expressions.tree import Expression, Side
+from txlog.core.predicates.build import FLIPPED
+from txlog.core.predicates.join import JoinRange
+from txlog.core.predicates.tree import Expression, Side
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

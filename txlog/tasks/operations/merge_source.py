@@ -23,16 +23,16 @@ from txlog.core.format.arrow.wide_years import is_beyond_python
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
+from txlog.core.predicates.build import balanced
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
+from txlog.core.predicates.predicate import And, Comparison, Constant, Predicate, bind
+from txlog.core.predicates.skipping.key_pruning import key_range
+from txlog.core.predicates.sql import parse_predicate
+from txlog.core.predicates.tree import Expression, Path, Side, columns_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import balanced
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
-from txlog.expressions.predicates import And, Comparison, Constant, Predicate, bind
-from txlog.expressions.sql import parse_predicate
-from txlog.expressions.tree import Expression, Path, Side, columns_of
-from txlog.skipping.key_pruning import key_range
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
 from txlog.tasks.operations.upsert_source import conformed, stored_rows, whole_batches
 from txlog.writer.conform import idle_as_null

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.core.format.schema import type_to_arrow
+from txlog.core.predicates.skipping.key_pruning import KeyRanges
 from txlog.reading.key_values import KeyNumbers, KeyValues
-from txlog.skipping.key_pruning import KeyRanges
 from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
-from txlog.expressions.predicates import Predicate
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, Touched

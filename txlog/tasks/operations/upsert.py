@@ -21,15 +21,15 @@ from txlog.core.format.arrow.take_rows import joined_rows, taken_batches
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.schema import Struct, fold_name
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.core.util import ambient
 from txlog.core.util.arguments import described, invalid, names_in, one_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument, setting
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.expressions.predicates import Predicate
 from txlog.reading.key_cache import KeyCache
 from txlog.result import WriteMetrics
-from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.tasks.file_rows import FileReader, FileRows
 from txlog.tasks.operation import Hits, Images, RowOperation, Touched
 from txlog.tasks.operations.known_keys import KnownKeys, KnownPart, known_keys

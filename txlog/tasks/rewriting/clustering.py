@@ -27,8 +27,8 @@ import pyarrow as pa
 from txlog.core.format.actions import AddFile
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
+from txlog.core.predicates.predicate import resolve
 from txlog.core.util import ambient
-from txlog.expressions.predicates import resolve
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.curve import ClusterColumns, Curve
 from txlog.tasks.rewriting.rewrite_bin import BinRewriter, NewFile

@@ -17,9 +17,9 @@ import pyarrow as pa
 from txlog.core.format.clustering import named_columns
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Struct, type_name, type_to_arrow
+from txlog.core.predicates.predicate import resolve
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import resolve
 from txlog.tasks.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_distance
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of, partition_texts
 from txlog.core.format.schema import STRING, Struct
-from txlog.expressions.predicates import (
+from txlog.core.predicates.predicate import (
     And,
     Anything,
     Comparison,
@@ -31,9 +31,16 @@ from txlog.expressions.predicates import (
     Predicate,
     StartsWith,
 )
-from txlog.expressions.values import beside
-from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
-from txlog.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.skipping.bounds_columns import (
+    BoundsColumns,
+    ColumnBounds,
+    Mask,
+    bounds_of_struct,
+    bounds_of_text,
+    leaves_of,
+)
+from txlog.core.predicates.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.values import beside
 
 if TYPE_CHECKING:
     from txlog.core.util.apply import Apply

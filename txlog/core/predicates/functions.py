@@ -10,14 +10,14 @@ import difflib
 from collections.abc import Sequence
 
 from txlog.core.format.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, DataType, Decimal, type_name
-from txlog.expressions.build import arithmetic, as_condition, call, chosen, compare, convert, is_null, literal
-from txlog.expressions.nested_functions import NESTED_FUNCTIONS
-from txlog.expressions.operands import Make, constant
-from txlog.expressions.predicates import Not
-from txlog.expressions.string_functions import STRING_FUNCTIONS
-from txlog.expressions.time_functions import TIME_FUNCTIONS
-from txlog.expressions.tree import Expression
-from txlog.expressions.types import common_type, is_floating, is_integer, is_numeric, is_ordered
+from txlog.core.predicates.build import arithmetic, as_condition, call, chosen, compare, convert, is_null, literal
+from txlog.core.predicates.nested_functions import NESTED_FUNCTIONS
+from txlog.core.predicates.operands import Make, constant
+from txlog.core.predicates.predicate import Not
+from txlog.core.predicates.string_functions import STRING_FUNCTIONS
+from txlog.core.predicates.time_functions import TIME_FUNCTIONS
+from txlog.core.predicates.tree import Expression
+from txlog.core.predicates.types import common_type, is_floating, is_integer, is_numeric, is_ordered
 
 __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
 

@@ -22,8 +22,7 @@ from txlog.core.format.column_mapping import physical_names, physical_path, phys
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import DataType, Decimal, Struct
 from txlog.core.format.statistics_read import FileBounds, StatisticsReader
-from txlog.errors import TxlogError
-from txlog.expressions.predicates import (
+from txlog.core.predicates.predicate import (
     And,
     Anything,
     Comparison,
@@ -40,7 +39,8 @@ from txlog.expressions.predicates import (
     type_of,
     with_paths,
 )
-from txlog.expressions.values import Ordered, beside, compare, ordered
+from txlog.core.predicates.values import Ordered, beside, compare, ordered
+from txlog.errors import TxlogError
 
 __all__ = ["Facts", "Pruner", "possible"]
 

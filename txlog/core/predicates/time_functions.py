@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, type_name
-from txlog.expressions.build import call, cast_to, clock_of, convert, instant_of, literal
-from txlog.expressions.operands import Make, constant, day, of_types, typed
-from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
-from txlog.expressions.tree import Expression, Written
-from txlog.expressions.types import is_integer
+from txlog.core.predicates.build import call, cast_to, clock_of, convert, instant_of, literal
+from txlog.core.predicates.operands import Make, constant, day, of_types, typed
+from txlog.core.predicates.time_patterns import TIME_PATTERNS, pattern_parts
+from txlog.core.predicates.tree import Expression, Written
+from txlog.core.predicates.types import is_integer
 
 __all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
 

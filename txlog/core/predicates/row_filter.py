@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.core.format.schema import type_to_arrow
-from txlog.expressions.types import is_floating
+from txlog.core.predicates.types import is_floating
 
 __all__ = ["ARROW_COMPARISONS", "comparison", "membership"]
 

@@ -32,12 +32,8 @@ from txlog.core.format.schema import (
     Struct,
     type_name,
 )
-from txlog.core.util.arguments import described
-from txlog.core.util.scalars import plain
-from txlog.core.util.time_zones import offset_of
-from txlog.errors import InvalidInputError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.predicates import (
+from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.predicate import (
     And,
     Comparison,
     Constant,
@@ -50,8 +46,8 @@ from txlog.expressions.predicates import (
     StartsWith,
     bind_leaf,
 )
-from txlog.expressions.tree import Call, Expression, Reference, Value, Written
-from txlog.expressions.types import (
+from txlog.core.predicates.tree import Call, Expression, Reference, Value, Written
+from txlog.core.predicates.types import (
     INTEGER_DIGITS,
     arithmetic_type,
     can_assign,
@@ -63,8 +59,12 @@ from txlog.expressions.types import (
     is_ordered,
     is_same_nested,
 )
-from txlog.expressions.values import Microseconds, fit, next_comparison
-from txlog.expressions.zones import UTC, current_zone
+from txlog.core.predicates.values import Microseconds, fit, next_comparison
+from txlog.core.predicates.zones import UTC, current_zone
+from txlog.core.util.arguments import described
+from txlog.core.util.scalars import plain
+from txlog.core.util.time_zones import offset_of
+from txlog.errors import InvalidInputError
 
 __all__ = [
     "arithmetic",

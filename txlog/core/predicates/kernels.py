@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.decimals import divided, truncated
 from txlog.core.format.schema import Decimal, Map, type_to_arrow
-from txlog.expressions.casts import to_decimal
-from txlog.expressions.hash_kernels import HASH_KERNELS
-from txlog.expressions.json_kernels import JSON_KERNELS
-from txlog.expressions.patterns import like_pattern
-from txlog.expressions.row_filter import ARROW_COMPARISONS
-from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
-from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
-from txlog.expressions.tree import Call
-from txlog.expressions.types import is_floating, is_integer
-from txlog.expressions.zones import as_instant
+from txlog.core.predicates.casts import to_decimal
+from txlog.core.predicates.hash_kernels import HASH_KERNELS
+from txlog.core.predicates.json_kernels import JSON_KERNELS
+from txlog.core.predicates.patterns import like_pattern
+from txlog.core.predicates.row_filter import ARROW_COMPARISONS
+from txlog.core.predicates.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
+from txlog.core.predicates.time_patterns import TIME_PATTERNS, pattern_parts
+from txlog.core.predicates.tree import Call
+from txlog.core.predicates.types import is_floating, is_integer
+from txlog.core.predicates.zones import as_instant
 
 __all__ = ["FALLIBLE", "KERNELS"]
 

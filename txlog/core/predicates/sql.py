@@ -26,16 +26,16 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
+from txlog.core.predicates.arrow_input import is_arrow_expression, read_arrow_expression
+from txlog.core.predicates.build import assigned, lit
+from txlog.core.predicates.grammar import ExpressionDialect, QueryDialect
+from txlog.core.predicates.predicate import Column, Predicate, bind
+from txlog.core.predicates.sql_reader import Reader, Scope, line_and_column
+from txlog.core.predicates.tree import Expression, Value
+from txlog.core.predicates.types import is_numeric
+from txlog.core.predicates.zones import read_in
 from txlog.core.util.arguments import described
 from txlog.errors import InvalidInputError
-from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
-from txlog.expressions.build import assigned, lit
-from txlog.expressions.grammar import ExpressionDialect, QueryDialect
-from txlog.expressions.predicates import Column, Predicate, bind
-from txlog.expressions.sql_reader import Reader, Scope, line_and_column
-from txlog.expressions.tree import Expression, Value
-from txlog.expressions.types import is_numeric
-from txlog.expressions.zones import read_in
 
 if TYPE_CHECKING:
     from typing_extensions import Required, Unpack

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from txlog.core.format.schema import DOUBLE, FLOAT, Decimal, Primitive, Struct
-from txlog.expressions.predicates import (
+from txlog.core.predicates.predicate import (
     And,
     Comparison,
     Constant,
@@ -25,7 +25,7 @@ from txlog.expressions.predicates import (
     StartsWith,
     type_of,
 )
-from txlog.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.skipping.one_file import Facts, Pruner, possible
 
 __all__ = ["MatchProver", "without_nan_doubts"]
 

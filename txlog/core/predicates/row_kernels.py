@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.schema import FLOAT, type_to_arrow
-from txlog.expressions.time_patterns import pattern_parts
-from txlog.expressions.tree import Call
+from txlog.core.predicates.time_patterns import pattern_parts
+from txlog.core.predicates.tree import Call
 
 __all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
 

@@ -17,9 +17,9 @@ from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.parquet_footer import check_footer
 from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths
 from txlog.core.format.statistics import file_leaves
-from txlog.expressions.predicates import Path, Predicate
-from txlog.expressions.values import Ordered
-from txlog.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.predicate import Path, Predicate
+from txlog.core.predicates.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.values import Ordered
 
 __all__ = ["RowGroupPruner"]
 

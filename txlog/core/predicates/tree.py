@@ -21,7 +21,7 @@ import msgspec
 
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import VOID, DataType, Decimal, Primitive, type_name
-from txlog.expressions.values import Ordered, value_text
+from txlog.core.predicates.values import Ordered, value_text
 
 __all__ = [
     "Call",

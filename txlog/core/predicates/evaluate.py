@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import absent
 from txlog.core.format.schema import DataType, type_to_arrow
+from txlog.core.predicates.casts import cast, cast_can_fail
+from txlog.core.predicates.kernels import FALLIBLE, KERNELS
+from txlog.core.predicates.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
+from txlog.core.predicates.row_filter import comparison, membership
+from txlog.core.predicates.tree import Call, Expression, Path, Reference, Side, Value, walk
 from txlog.errors import InvalidInputError
-from txlog.expressions.casts import cast, cast_can_fail
-from txlog.expressions.kernels import FALLIBLE, KERNELS
-from txlog.expressions.predicates import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
-from txlog.expressions.row_filter import comparison, membership
-from txlog.expressions.tree import Call, Expression, Path, Reference, Side, Value, walk
 
 __all__ = ["can_fail", "evaluate"]
 

@@ -17,8 +17,8 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.format.schema import BOOLEAN, DOUBLE, INTEGER, LONG, DataType, Struct
-from txlog.expressions.row_kernels import by_row
-from txlog.expressions.tree import Call
+from txlog.core.predicates.row_kernels import by_row
+from txlog.core.predicates.tree import Call
 
 __all__ = ["JSON_KERNELS"]
 

@@ -33,8 +33,8 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.expressions.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
-from txlog.expressions.zones import UTC, as_clock, as_instant
+from txlog.core.predicates.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
+from txlog.core.predicates.zones import UTC, as_clock, as_instant
 
 __all__ = ["cast", "cast_can_fail", "to_decimal"]
 

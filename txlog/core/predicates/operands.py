@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, type_name
-from txlog.expressions.build import call, cast_to, convert
-from txlog.expressions.tree import Expression, Value
+from txlog.core.predicates.build import call, cast_to, convert
+from txlog.core.predicates.tree import Expression, Value
 
 __all__ = ["Make", "constant", "day", "of_types", "typed"]
 

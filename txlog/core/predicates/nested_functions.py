@@ -22,11 +22,11 @@ from txlog.core.format.schema import (
     fold_name,
     type_name,
 )
+from txlog.core.predicates.build import convert, struct_of
+from txlog.core.predicates.operands import Make, constant, typed
+from txlog.core.predicates.tree import Call, Expression, Reference, Value, Written
+from txlog.core.predicates.types import common_type, is_integer
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import convert, struct_of
-from txlog.expressions.operands import Make, constant, typed
-from txlog.expressions.tree import Call, Expression, Reference, Value, Written
-from txlog.expressions.types import common_type, is_integer
 
 __all__ = ["NESTED_FUNCTIONS", "item"]
 

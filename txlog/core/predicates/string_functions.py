@@ -9,11 +9,11 @@ import re
 from typing import Any
 
 from txlog.core.format.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, Array, DataType, type_name
-from txlog.expressions.build import call, convert, like, literal
-from txlog.expressions.operands import Make, constant, of_types, typed
-from txlog.expressions.patterns import java_pattern, java_replacement, matches_empty
-from txlog.expressions.tree import Call, Expression, Written
-from txlog.expressions.types import is_integer
+from txlog.core.predicates.build import call, convert, like, literal
+from txlog.core.predicates.operands import Make, constant, of_types, typed
+from txlog.core.predicates.patterns import java_pattern, java_replacement, matches_empty
+from txlog.core.predicates.tree import Call, Expression, Written
+from txlog.core.predicates.types import is_integer
 
 __all__ = ["STRING_FUNCTIONS", "concat"]
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
+from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value, columns_of
+from txlog.core.predicates.values import Ordered, fit, value_text
+from txlog.core.predicates.zones import UTC, current_zone, read_in
 from txlog.core.util import api_hints
 from txlog.core.util.arguments import described, invalid
 from txlog.core.util.scalars import plain
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.expressions.tree import Call, Expression, Path, Reference, Value, columns_of
-from txlog.expressions.values import Ordered, fit, value_text
-from txlog.expressions.zones import UTC, current_zone, read_in
 
 __all__ = [
     "And",

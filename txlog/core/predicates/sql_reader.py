@@ -35,10 +35,7 @@ from txlog.core.format.schema import (
     fold_name,
     type_name,
 )
-from txlog.core.util.arguments import UTC
-from txlog.core.util.wording import argument
-from txlog.errors import InvalidInputError
-from txlog.expressions.build import (
+from txlog.core.predicates.build import (
     arithmetic,
     as_condition,
     balanced,
@@ -52,15 +49,18 @@ from txlog.expressions.build import (
     literal,
     member,
 )
-from txlog.expressions.functions import function
-from txlog.expressions.grammar import NullSafeEQ
-from txlog.expressions.nested_functions import item
-from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, resolve
-from txlog.expressions.string_functions import concat
-from txlog.expressions.time_functions import extracted_second, shifted_by
-from txlog.expressions.tree import Call, Expression, Path, Reference, Value
-from txlog.expressions.types import is_numeric
-from txlog.expressions.values import fit, parse_date, parse_timestamp
+from txlog.core.predicates.functions import function
+from txlog.core.predicates.grammar import NullSafeEQ
+from txlog.core.predicates.nested_functions import item
+from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, resolve
+from txlog.core.predicates.string_functions import concat
+from txlog.core.predicates.time_functions import extracted_second, shifted_by
+from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value
+from txlog.core.predicates.types import is_numeric
+from txlog.core.predicates.values import fit, parse_date, parse_timestamp
+from txlog.core.util.arguments import UTC
+from txlog.core.util.wording import argument
+from txlog.errors import InvalidInputError
 
 __all__ = ["Reader", "Scope", "line_and_column"]
 

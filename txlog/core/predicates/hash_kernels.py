@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import from_numbers
-from txlog.expressions.tree import Call
+from txlog.core.predicates.tree import Call
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

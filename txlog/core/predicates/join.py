@@ -22,11 +22,11 @@ from txlog.core.format.schema import (
     DataType,
     Decimal,
 )
-from txlog.expressions.build import FLIPPED, balanced, call
-from txlog.expressions.predicates import And, Constant, Holds, Predicate
-from txlog.expressions.tree import Call, Expression, Path, Reference, Value
-from txlog.expressions.types import is_floating, is_integer
-from txlog.expressions.values import Ordered
+from txlog.core.predicates.build import FLIPPED, balanced, call
+from txlog.core.predicates.predicate import And, Constant, Holds, Predicate
+from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value
+from txlog.core.predicates.types import is_floating, is_integer
+from txlog.core.predicates.values import Ordered
 
 __all__ = ["JoinCondition", "JoinKey", "JoinRange", "conjuncts", "path_of", "split_join"]
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.core.format.schema import STRING, type_name
+from txlog.core.predicates.build import arithmetic, as_condition, chosen, compare, is_null, like, literal, member
+from txlog.core.predicates.functions import function
+from txlog.core.predicates.predicate import And, Not, Or
+from txlog.core.predicates.tree import Expression, Path
+from txlog.core.predicates.types import is_floating
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import arithmetic, as_condition, chosen, compare, is_null, like, literal, member
-from txlog.expressions.functions import function
-from txlog.expressions.predicates import And, Not, Or
-from txlog.expressions.tree import Expression, Path
-from txlog.expressions.types import is_floating
 
 __all__ = ["is_arrow_expression", "read_arrow_expression"]
 

@@ -10,9 +10,9 @@ import datetime
 from typing import Any
 
 from txlog.core.format.schema import Struct
+from txlog.core.predicates.predicate import Predicate, bind
 from txlog.core.util.arguments import UTC, invalid
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import Predicate, bind
 
 __all__ = ["bind_predicate"]
 
@@ -31,9 +31,9 @@ def bind_predicate(where: Any, schema: Struct, zone: str, *, now: datetime.datet
     """
     if isinstance(where, Predicate):
         return bind(where, schema, zone)
-    from txlog.expressions.arrow_input import is_arrow_expression
-    from txlog.expressions.build import as_condition
-    from txlog.expressions.sql import bind_value, parse_predicate
+    from txlog.core.predicates.arrow_input import is_arrow_expression
+    from txlog.core.predicates.build import as_condition
+    from txlog.core.predicates.sql import bind_value, parse_predicate
 
     if isinstance(where, str):
         return parse_predicate(where, schema, zone=zone, now=now)
