@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.store.commit_queue import MachineCommitQueue
+from txlog.core.store.commit_queue import MachineCommitQueue
 from txlog.table import Table
 
 __all__ = ["open_slow"]

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import txlog
+from txlog.core.store.open import open_store
 from txlog.errors import TxlogError
-from txlog.store.open import open_store
 from txlog.upkeep.version_checksum import write_checksum
 from txlog.verify.verify import verify_table
 

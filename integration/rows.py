@@ -11,7 +11,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 
-from txlog.store.open import open_store
+from txlog.core.store.open import open_store
 from txlog.verify.verify import verify_table
 
 __all__ = ["as_rows", "assert_sound", "counted", "in_schema", "read_by_deltalake"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.sink.staging import Manifest, SealedTask, Staging
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.write_intent import APPEND
 

@@ -12,7 +12,7 @@ import pytest
 from servers import S3Location
 
 import txlog
-from txlog.store.open import open_store
+from txlog.core.store.open import open_store
 from txlog.verify.verify import verify_table
 
 

@@ -25,9 +25,9 @@ import pytest
 from crash_job import ACTS, Job
 from fault_tools import process, require_strace, stopped_or_ended, tampered, traced_calls
 
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.local_store import LocalLogStore
 from txlog.errors import StorageError
-from txlog.store.base import PutOutcome
-from txlog.store.local import LocalLogStore
 
 NAME = f"{1:020}.json"
 BODY = b'{"commitInfo":{}}\n' * 100

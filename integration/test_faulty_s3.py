@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.open import open_store
+from txlog.core.store.table_store import TableStore
 from txlog.errors import AccessError, NotFoundError, StorageError, UnsupportedFeatureError
-from txlog.store.base import PutOutcome
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 
 ROWS = pa.table({"id": [1, 2]})

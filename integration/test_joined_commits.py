@@ -19,8 +19,8 @@ from pyiceberg.table import StaticTable
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
 from txlog.core.util import ambient
-from txlog.store.base import PutOutcome
 from txlog.table import Table
 from txlog.testing.faults import faulty_table_store
 

@@ -20,8 +20,8 @@ from servers import S3Location, S3Server
 from short_job import ENDINGS, ROW
 
 import txlog
+from txlog.core.store.open import open_store
 from txlog.core.util import ambient
-from txlog.store.open import open_store
 
 JOB = Path(__file__).with_name("short_job.py")
 ALWAYS = ("exception", "pool_worker")  # the others end a job on local disk in tests/upkeep/test_process_end.py

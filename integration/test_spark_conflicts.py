@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from txlog.core.store.table_store import TableStore
 from txlog.log.proposal import Isolation, Proposal, commit_bytes
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "commit"))

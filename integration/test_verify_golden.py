@@ -7,8 +7,8 @@ from pathlib import Path
 import golden
 import pytest
 
+from txlog.core.store.local_store import local_table_store
 from txlog.errors import TableNotFoundError
-from txlog.store.local import local_table_store
 from txlog.verify.verify import verify_table
 
 WITHOUT_A_LOG = {"crc-malformed", "no-delta-log-folder"}

@@ -11,9 +11,9 @@ import txlog
 from tests.round_trips import RoundTrips
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import OBJECT_STORE, ObjectMeta
+from txlog.core.store.table_store import TableStore
 from txlog.errors import StorageError
-from txlog.store.base import OBJECT_STORE, ObjectMeta
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 __all__ = ["ROW", "Bucket", "BucketFiles", "BucketLog", "rows"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import force_setattr
 
+from txlog.core.store.commit_queue import OPEN
 from txlog.hooks import CommitHooks
-from txlog.store.commit_queue import OPEN
 from txlog.table import Table
 
 __all__ = ["losing_to"]

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
-from txlog.store.table_store import TableStore
 
 __all__ = ["RoundTrips"]
 

@@ -16,9 +16,9 @@ import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.hooks import LostRace
-from txlog.store.base import PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})

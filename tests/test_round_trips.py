@@ -12,8 +12,8 @@ import txlog
 from tests.bucket import ROW, Bucket
 from txlog.commands import batch_write
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.table_store import TableStore
 from txlog.errors import SchemaMismatchError, StorageError
-from txlog.store.table_store import TableStore
 
 WITH_NAME = pa.table({"id": pa.array([2], pa.int64()), "name": ["a"]})
 ADD_NAME = {"name": pa.string()}

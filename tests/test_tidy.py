@@ -113,7 +113,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
             "txlog.catalogs",
             "txlog.report",
             "txlog.result.maintenance",
-            "txlog.store.options",
+            "txlog.core.store.options",
         ),
         *("txlog.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
     )

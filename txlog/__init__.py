@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from txlog.catalogs.probe import probe_store
     from txlog.core.predicates.build import lit
     from txlog.core.predicates.predicate import col
+    from txlog.core.store.retry import RetryPolicy
     from txlog.errors import (
         AccessError,
         CommitRetriesExhaustedError,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from txlog.sink.sink_group import SinkGroup
     from txlog.snapshot import Snapshot
     from txlog.statements.sql import sql
-    from txlog.store.retry import RetryPolicy
     from txlog.table import Table, resolve, write
     from txlog.transaction import Transaction
     from txlog.writer.committable import Committable
@@ -65,7 +65,7 @@ _HOME = {
     "Catalog": "txlog.catalog",
     "CommitHooks": "txlog.hooks",
     "Committable": "txlog.writer.committable",
-    "RetryPolicy": "txlog.store.retry",
+    "RetryPolicy": "txlog.core.store.retry",
     "Sink": "txlog.sink.sink",
     "SinkGroup": "txlog.sink.sink_group",
     "Snapshot": "txlog.snapshot",

@@ -21,7 +21,7 @@ from txlog.table import Table, WriteMode, write
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.store.retry import RetryPolicy
+    from txlog.core.store.retry import RetryPolicy
     from txlog.workers.given import GivenWorkers
 
 __all__ = ["Catalog"]

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from txlog.core.predicates.predicate import Predicate
+    from txlog.core.store.table_store import TableStore
     from txlog.reading.dataset import SnapshotDataset
     from txlog.reading.scan_plan import ScanPlan
-    from txlog.store.table_store import TableStore
     from txlog.tasks.read_rows import ReadTask
     from txlog.tasks.task_table import TaskStore
 

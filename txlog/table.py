@@ -16,6 +16,7 @@ import pyarrow as pa
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.open import foreign_scheme, open_store
 from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.core.util.lazy import cached_property
@@ -25,7 +26,6 @@ from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, 
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
-from txlog.store.open import foreign_scheme, open_store
 from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import ColumnRules, SchemaMode
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
     from txlog.core.predicates.predicate import Predicate
+    from txlog.core.store.retry import RetryPolicy
     from txlog.log.state import TableState
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
         VacuumResult,
     )
     from txlog.result.report import Report
-    from txlog.store.retry import RetryPolicy
     from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction

@@ -24,9 +24,9 @@ import txlog
 from benchmarks.measure import Bench, markdown_table
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import OBJECT_STORE
+from txlog.core.store.table_store import TableStore
 from txlog.result import counted
-from txlog.store.base import OBJECT_STORE
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -18,11 +18,11 @@ from txlog.catalogs.unity.catalog import UnityCatalog
 from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials
 from txlog.catalogs.unity.messages import LoadedTable
+from txlog.core.store.object_client import Location, ObjectClient
+from txlog.core.store.options import Cloud, StorageOptions
+from txlog.core.store.retry import RetryPolicy
 from txlog.core.util import ambient
 from txlog.errors import AccessError, StorageError, TableNotFoundError
-from txlog.store.object_client import Location, ObjectClient
-from txlog.store.options import Cloud, StorageOptions
-from txlog.store.retry import RetryPolicy
 from txlog.testing.unity_server import Switches, UnityServer
 
 NAME = "main.s.t"

@@ -14,6 +14,10 @@ import pytest
 
 import txlog
 from txlog.catalogs.unity.messages import LoadedTable
+from txlog.core.store.base import LogCapabilities, ObjectMeta, PutOutcome, last_answer
+from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.versions import Attempt, Fork, Mended, VersionFile, VersionLog
 from txlog.errors import (
     CommitStateUnknownError,
     CorruptLogError,
@@ -23,10 +27,6 @@ from txlog.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from txlog.store.base import LogCapabilities, ObjectMeta, PutOutcome, last_answer
-from txlog.store.local import LocalLogStore
-from txlog.store.retry import RetryPolicy
-from txlog.store.versions import Attempt, Fork, Mended, VersionFile, VersionLog
 from txlog.testing.contract import VERSION_LOG_CONTRACT
 from txlog.testing.unity_server import UnityServer
 

@@ -15,6 +15,8 @@ import pytest
 
 import txlog
 from txlog.catalogs.base import TablePlace
+from txlog.core.store.object_store import ObjectFileStore
+from txlog.core.store.open import open_store
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,
@@ -24,8 +26,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.store.object_store import ObjectFileStore
-from txlog.store.open import open_store
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
+from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store.retry import RetryPolicy
 from txlog.errors import CommitStateUnknownError, ForkedTableError
-from txlog.store.local import LocalLogStore
-from txlog.store.retry import RetryPolicy
 from txlog.testing.unity_server import UnityServer
 
 NAME = "main.s.t"

@@ -19,8 +19,8 @@ from txlog.cli.app import app
 from txlog.commit.identity_ranges import numbers_of
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.local_store import LocalLogStore
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
-from txlog.store.local import LocalLogStore
 from txlog.testing.unity_server import UnityServer
 from txlog.upkeep.version_checksum import write_checksum
 

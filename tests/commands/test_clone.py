@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from txlog.cli.app import app
 from txlog.commands import clone as clone_command
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.local_store import LocalFileStore
+from txlog.core.store.open import open_store
 from txlog.errors import (
     ConcurrentAppendError,
     CorruptLogError,
@@ -26,8 +28,6 @@ from txlog.errors import (
     StorageError,
     TableExistsError,
 )
-from txlog.store.local import LocalFileStore
-from txlog.store.open import open_store
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from txlog.cli.app import app
 from txlog.commands.converted_schema import partition_fields
 from txlog.core.format.schema import type_name
+from txlog.core.store.local_store import LocalFileStore
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError
-from txlog.store.local import LocalFileStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -28,6 +28,9 @@ from txlog.commands import copy_into as command
 from txlog.core.format import loaded_files
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.loaded_files import LoadedFiles
+from txlog.core.store.base import OBJECT_STORE, PutOutcome
+from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store.table_store import TableStore
 from txlog.errors import (
     AccessError,
     CommitStateUnknownError,
@@ -38,9 +41,6 @@ from txlog.errors import (
     SchemaMismatchError,
     StorageError,
 )
-from txlog.store.base import OBJECT_STORE, PutOutcome
-from txlog.store.local import LocalLogStore
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 import txlog
 from txlog.commands.row_change.file_choice import FileChoice
-from txlog.store.commit_queue import OPEN
+from txlog.core.store.commit_queue import OPEN
 from txlog.tasks.operations.delete import DeleteRows
 from txlog.tasks.operations.upsert import UpsertRows
 from txlog.verify.verify import verify_table

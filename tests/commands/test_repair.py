@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from txlog.cli.app import app
 from txlog.commands import repair as command
+from txlog.core.store.local_store import LocalFileStore
 from txlog.errors import ConcurrentDeleteDeleteError, InvalidInputError, NotFoundError, StorageError
-from txlog.store.local import LocalFileStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

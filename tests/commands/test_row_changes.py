@@ -23,14 +23,14 @@ import txlog
 from txlog.commands.create_table import create_table
 from txlog.commands.row_change.file_choice import FileChoice
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.log import conflicts
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import compaction
 from txlog.maintenance.compaction import Compaction
-from txlog.store.base import PutOutcome
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.tasks.rewrite import FileRewriter
 from txlog.tasks.rewriting.rewrite_bin import Source

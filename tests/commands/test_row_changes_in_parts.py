@@ -35,11 +35,11 @@ from txlog.core.format.bitmaps import pack, unpack
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import from_arrow
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.reading.deletion_vectors import DeletionVectorReader
-from txlog.store.base import PutOutcome
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.tasks.operations.delete import DeleteSpec
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions

@@ -18,8 +18,8 @@ from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string())])

@@ -18,6 +18,7 @@ from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.core.util import ambient
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -29,7 +30,6 @@ from txlog.errors import (
     UnsupportedFeatureError,
 )
 from txlog.result import WriteResult
-from txlog.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.table import Table
 from txlog.writer.commit_options import CommitOptions
 

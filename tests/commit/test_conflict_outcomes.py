@@ -24,6 +24,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import Action, DomainMetadata, Protocol
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import ConflictError, ConflictReason
 from txlog.log.conflicts import AlreadyCommitted, Conflict, decide
@@ -31,8 +33,6 @@ from txlog.log.proposal import Proposal, ReadSet
 from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
-from txlog.store.base import PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction

@@ -11,9 +11,9 @@ from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import PutOutcome
 from txlog.errors import CommitStateUnknownError, MetadataChangedError, StorageError
 from txlog.result import WriteResult
-from txlog.store.base import PutOutcome
 from txlog.table import Table
 from txlog.writer.commit_options import CommitOptions
 

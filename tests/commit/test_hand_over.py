@@ -17,6 +17,11 @@ from msgspec.structs import replace
 from txlog.commit.joining import JoiningCommitter, _Append, _Joined
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
+from txlog.core.store import commit_queue
+from txlog.core.store.base import OBJECT_STORE, PutOutcome
+from txlog.core.store.commit_queue import MachineCommitQueue
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
 from txlog.log import handed_over
@@ -24,11 +29,6 @@ from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteResult
-from txlog.store import commit_queue
-from txlog.store.base import OBJECT_STORE, PutOutcome
-from txlog.store.commit_queue import MachineCommitQueue
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

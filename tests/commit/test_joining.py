@@ -20,6 +20,9 @@ from txlog.commit.joining import JoiningCommitter
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import (
     CommitStateUnknownError,
@@ -32,9 +35,6 @@ from txlog.hooks import CommitHooks
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.result import WriteResult
-from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

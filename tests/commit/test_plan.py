@@ -18,6 +18,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.commit_queue import Turn
 from txlog.core.util import ambient
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -31,8 +33,6 @@ from txlog.errors import (
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics
-from txlog.store.base import PutOutcome
-from txlog.store.commit_queue import Turn
 from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})

@@ -15,9 +15,9 @@ import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.state import TableState
-from txlog.store.base import PutOutcome
 
 TRACKED = {"delta.enableRowTracking": "true"}
 

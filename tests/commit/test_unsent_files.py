@@ -14,10 +14,10 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome, refused
+from txlog.core.store.local_store import LocalFileStore, LocalLogStore
+from txlog.core.store.versions import Attempt
 from txlog.core.util import ambient
-from txlog.store.base import PutOutcome, refused
-from txlog.store.local import LocalFileStore, LocalLogStore
-from txlog.store.versions import Attempt
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 from txlog.writer.unsent_files import UnsentFiles

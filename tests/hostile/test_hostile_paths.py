@@ -21,7 +21,7 @@ import pytest
 
 import txlog
 from txlog.core.format.actions import AddFile
-from txlog.store.open import open_store
+from txlog.core.store.open import open_store
 from txlog.verify.verify import verify_table
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "day": ["x", "y"]})

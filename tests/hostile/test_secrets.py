@@ -23,10 +23,10 @@ from txlog.cli.app import app
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 from txlog.spark.options import parse_write_options
-from txlog.store.base import PutOutcome
-from txlog.store.open import open_store
 from txlog.testing.faulty_s3 import Fault, FaultyS3
 
 MARK = "hu5h"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.table_store import TableStore
 from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("day", pa.date32())])

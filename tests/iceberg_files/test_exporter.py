@@ -17,6 +17,8 @@ from txlog import Table
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import LogStore, PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.names import metadata_name
@@ -24,8 +26,6 @@ from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.result.audits import IcebergExport
-from txlog.store.base import LogStore, PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 

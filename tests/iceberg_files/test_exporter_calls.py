@@ -12,11 +12,11 @@ import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.base import ObjectMeta, PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.store.base import ObjectMeta, PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 

@@ -11,10 +11,10 @@ import pytest
 import txlog
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.store.table_store import TableStore
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition, define
 from txlog.iceberg_files.footers import check_column_ids, check_element_ids, row_counts
-from txlog.store.table_store import TableStore
 
 ROWS = pa.table(
     {

@@ -12,12 +12,12 @@ import pytest
 from explorer.schedule import Choices
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.iceberg.names import metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.store.base import PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 SCHEDULES = 150

@@ -16,8 +16,8 @@ from txlog.core.format.log_names import (
     v2_checkpoint_name,
 )
 from txlog.core.format.properties import TableProperties
+from txlog.core.store.base import ObjectMeta
 from txlog.log.clean_up import cutoff_ms, kept_checkpoints, plan_sidecars, plan_versions, protected_version
-from txlog.store.base import ObjectMeta
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 DAY_MS = 86_400_000

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format.actions import action_to_json
 from txlog.core.format.log_names import checkpoint_name, commit_name
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.log.checkpoint import columns as checkpoint_columns
@@ -27,8 +29,6 @@ from txlog.log.checkpoint.hint import json_checksum
 from txlog.log.state import Totals
 from txlog.log_files import checkpoint_parquet
 from txlog.log_files.delta_log import DeltaLog
-from txlog.store.base import PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore, StoreCall
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.stopped_clock import StoppedClock

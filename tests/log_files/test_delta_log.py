@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
 from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
@@ -22,8 +24,6 @@ from txlog.log.state import TableState
 from txlog.log_files import checkpoint_parquet, delta_log, file_loader
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.small_pages import small_pages
-from txlog.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = (

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError, TableNotFoundError
 from txlog.result.maintenance import MaintenanceResult
-from txlog.store.table_store import TableStore
 from txlog.testing.faults import Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 from txlog.result.maintenance import VacuumResult
-from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 
 

@@ -20,10 +20,10 @@ from txlog.commands.row_tracking import take_row_ids
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import DomainMetadata, Protocol
 from txlog.core.format.features import merged
+from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 from txlog.maintenance.given_numbers import GivenNumbers
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
-from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 from txlog.maintenance import vacuum as vacuum_module
 from txlog.maintenance import vacuum_candidates
@@ -28,7 +29,6 @@ from txlog.maintenance.last_vacuum import read_last_vacuum
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.vacuum_candidates import in_inventory
 from txlog.result.maintenance import VacuumResult
-from txlog.store.open import open_store
 from txlog.tasks.list_files import Folders
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store

@@ -26,10 +26,10 @@ from maintained_tables import random_table
 from msgspec.structs import replace
 
 import txlog
+from txlog.core.store.open import open_store
 from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.dataset import SnapshotDataset
 from txlog.snapshot import Snapshot
-from txlog.store.open import open_store
 from txlog.testing.memory_store import memory_table_store
 
 WITH_VECTORS = {"delta.enableDeletionVectors": "true"}

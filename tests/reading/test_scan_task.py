@@ -27,12 +27,12 @@ from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates import sql
 from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.store.open import open_store
+from txlog.core.store.table_store import TableStore
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore
 from txlog.testing.memory_store import memory_table_store
 
@@ -183,7 +183,7 @@ def test_a_task_sent_to_another_process_reads_what_the_snapshot_reads(tmp_path: 
     (tmp_path / "tasks").write_bytes(pickle.dumps([*plan.tasks()]))
     worker = (
         "import pickle, sys\n"
-        "from txlog.store.open import open_store\n"
+        "from txlog.core.store.open import open_store\n"
         "tasks = pickle.load(open(sys.argv[1], 'rb'))\n"
         "store = open_store(sys.argv[2])\n"
         "print([row for task in tasks for batch in task.batches(store) for row in batch.to_pylist()])\n"

@@ -31,6 +31,7 @@ from txlog.commit.alone import CommitRun, _Seen
 from txlog.commit.outcome import raise_conflict
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
+from txlog.core.store.base import PutOutcome
 from txlog.core.util import ambient
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log import clean_up, conflicts, in_commit_timestamps
@@ -43,7 +44,6 @@ from txlog.log_files.file_loader import FileLoader
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Staging
-from txlog.store.base import PutOutcome
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.upkeep import log_clean_up
 

@@ -17,10 +17,10 @@ from txlog.catalogs.unity.credentials import VendedCredentials
 from txlog.catalogs.unity.publications import Publications
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.core.format.log_names import STAGED
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.versions import FolderVersions
 from txlog.core.util import ambient
 from txlog.errors import AccessError, ForkedTableError, NotFoundError, TableNotFoundError, TxlogError
-from txlog.store.base import PutOutcome
-from txlog.store.versions import FolderVersions
 
 __all__ = ["CATALOG_MUTANTS"]
 

@@ -21,11 +21,11 @@ from txlog.cli.app import app
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
+from txlog.core.store.table_store import TableStore
 from txlog.sink.checkpoint_commits import GivenUp
 from txlog.sink.inspection import applications
 from txlog.sink.recovery import Recovery
 from txlog.sink.staging import StagedCheckpoint
-from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

@@ -14,8 +14,8 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.open import open_store
 from txlog.sink.inspection import applications, clean_staging, staged_states
-from txlog.store.open import open_store
 
 SCHEMA = pa.schema([("id", pa.int64())])
 HOUR_MS = 3_600_000

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sealed, staging_of
 
 import txlog
+from txlog.core.store.base import LOCAL_DISK, ObjectMeta, PutOutcome
+from txlog.core.store.open import open_store
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.sink.staging import Manifest, Staging, checkpoints_of, key_of
-from txlog.store.base import LOCAL_DISK, ObjectMeta, PutOutcome
-from txlog.store.open import open_store
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.writer.write_intent import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent
 

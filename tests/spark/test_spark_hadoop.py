@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from txlog.core.store.options import Cloud, parse_options
 from txlog.spark.hadoop import of_session, storage_options, write_options_of_session
-from txlog.store.options import Cloud, parse_options
 
 
 def session(**settings: str) -> Any:

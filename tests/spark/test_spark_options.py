@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from txlog.core.store.retry import RetryPolicy
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
-from txlog.store.retry import RetryPolicy
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.write_intent import MismatchPolicy
 

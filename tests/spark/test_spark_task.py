@@ -13,10 +13,10 @@ import txlog
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.open import open_store
 from txlog.errors import StorageError
 from txlog.spark import task as spark_task
 from txlog.spark.options import parse_write_options
-from txlog.store.open import open_store
 
 ROWS = pa.table({"id": [1, 2, 3]})
 CONTEXT: Any = SimpleNamespace(partitionId=lambda: 3, taskAttemptId=lambda: 7, cpus=lambda: 1)

@@ -22,9 +22,9 @@ import pytest
 
 import txlog
 from txlog.core.format.log_names import commit_name
+from txlog.core.store import commit_queue
+from txlog.core.store.commit_queue import LocalCommitQueue, MachineCommitQueue, Turn
 from txlog.core.util import ambient
-from txlog.store import commit_queue
-from txlog.store.commit_queue import LocalCommitQueue, MachineCommitQueue, Turn
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 

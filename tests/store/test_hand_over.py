@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from txlog.store import hand_over
-from txlog.store.hand_over import HandOver, OfferState
+from txlog.core.store import handover_folder as hand_over
+from txlog.core.store.handover_folder import HandOver, OfferState
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.open import open_store
+from txlog.core.store.table_store import TableStore
 from txlog.errors import AccessError, CommitStateUnknownError, StorageError, TxlogError
-from txlog.store.base import PutOutcome
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
 from txlog.testing.faulty_s3 import Fault, FaultyS3, Request
 
 COMMIT = f"{7:020}.json"

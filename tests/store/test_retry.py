@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from txlog.core.store.retry import RetryPolicy, read_again
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError
-from txlog.store.retry import RetryPolicy, read_again
 
 
 class ScriptedAmbient(ambient.Ambient):

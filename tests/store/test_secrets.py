@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.store.retry import RetryPolicy
 from txlog.errors import TxlogError
-from txlog.store.retry import RetryPolicy
 
 ROWS = pa.table({"id": [1]})
 NOW = RetryPolicy(min_wait=0.001, max_wait=0.002, total_timeout=0.01)

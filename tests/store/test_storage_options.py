@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from txlog.core.store import options
+from txlog.core.store.object_client import ObjectClient
+from txlog.core.store.open import open_store
+from txlog.core.store.options import Cloud, parse_options, redact
 from txlog.errors import InvalidInputError
-from txlog.store import options
-from txlog.store.object_client import ObjectClient
-from txlog.store.open import open_store
-from txlog.store.options import Cloud, parse_options, redact
 
 ROOT = Path(__file__).parent.parent.parent
 

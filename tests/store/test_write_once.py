@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from txlog.core.store.base import LogStore, PutOutcome
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.write_once import write_once
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import LogStore, PutOutcome
-from txlog.store.retry import RetryPolicy
-from txlog.store.write_once import write_once
 from txlog.testing.faults import FaultyLogStore
 
 

@@ -15,7 +15,7 @@ from small_table import SCHEMA, ids_of, rows_of
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.store.open import open_store
+from txlog.core.store.open import open_store
 from txlog.table import Table
 
 

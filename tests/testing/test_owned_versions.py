@@ -13,12 +13,12 @@ import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_version
+from txlog.core.store.base import LogStore, PutOutcome
+from txlog.core.store.open import open_store
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
+from txlog.core.store.versions import Attempt, VersionLog
 from txlog.errors import CommitStateUnknownError, StorageError
-from txlog.store.base import LogStore, PutOutcome
-from txlog.store.open import open_store
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
-from txlog.store.versions import Attempt, VersionLog
 from txlog.testing.contract import VERSION_LOG_CONTRACT
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store

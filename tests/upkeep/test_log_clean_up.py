@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result.maintenance import LogCleanUp
-from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_clean_up import clean_up_log
 

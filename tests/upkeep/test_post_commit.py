@@ -14,8 +14,8 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
+from txlog.core.store.base import PutOutcome
 from txlog.log.retention import checkpoint_is_due
-from txlog.store.base import PutOutcome
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 EVERY_TEN = {"delta.checkpointInterval": "10"}

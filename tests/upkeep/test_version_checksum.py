@@ -17,10 +17,10 @@ import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, SetTransaction
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name
+from txlog.core.store.local_store import local_table_store
 from txlog.core.util import ambient
 from txlog.log.checksum import checksum_bytes, parse_checksum
 from txlog.log.state import Totals
-from txlog.store.local import local_table_store
 from txlog.upkeep.version_checksum import write_checksum
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.store.open import open_store
+from txlog.core.store.open import open_store
 from txlog.table import Table
 from txlog.verify.verify import Finding, verify_table
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from txlog.core.store.open import open_store
 from txlog.errors import TableNotFoundError
-from txlog.store.open import open_store
 from txlog.table import Table
 from txlog.verify.verify import Finding, Verification, verify_table
 

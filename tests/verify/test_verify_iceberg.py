@@ -10,7 +10,7 @@ import pytest
 
 from txlog import Table
 from txlog.core.format.log_names import commit_name
-from txlog.store.open import open_store
+from txlog.core.store.open import open_store
 from txlog.verify.verify import Finding, verify_table
 
 

@@ -11,10 +11,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from txlog.core.store.open import open_store
+from txlog.core.store.table_store import TableStore
+from txlog.core.store.versions import VersionLog
 from txlog.core.util.wording import NamedLocation
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
-from txlog.store.versions import VersionLog
 
 __all__ = ["CatalogScheme", "ChecksItself", "FindsTable", "OpensCatalog", "TableCatalog", "TablePlace", "Token"]
 

@@ -18,6 +18,9 @@ from typing import TypeVar
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts, name_text
 from txlog.core.format.schema import backquoted
+from txlog.core.store import local_disk as disk
+from txlog.core.store.open import open_store
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
@@ -28,9 +31,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.store import disk
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
 
 __all__ = ["FolderCatalog", "delete_table_files"]
 

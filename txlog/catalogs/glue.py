@@ -14,10 +14,10 @@ from txlog.catalogs.base import CatalogScheme, TablePlace, Token
 from txlog.catalogs.folder import delete_table_files
 from txlog.catalogs.names import name_parts, name_text
 from txlog.catalogs.open import require_no_token
+from txlog.core.store.open import open_store
+from txlog.core.store.options import environment_secrets, redact
 from txlog.core.util.extras import how_to_install
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
-from txlog.store.open import open_store
-from txlog.store.options import environment_secrets, redact
 
 try:
     import boto3

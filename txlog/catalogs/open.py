@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from txlog.catalogs.base import CatalogScheme, TableCatalog, TablePlace, Token
+from txlog.core.store.open import foreign_scheme, is_of_store
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.lazy import pattern
 from txlog.core.util.points import Point
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
-from txlog.store.open import foreign_scheme, is_of_store
-from txlog.store.table_store import TableStore
 
 __all__ = [
     "CATALOGS",

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from txlog.catalogs.base import ChecksItself
 from txlog.catalogs.open import named_table
-from txlog.store.probe import ProbeReport
-from txlog.store.probe import probe_store as probe_files
-from txlog.store.table_store import TableStore
+from txlog.core.store.probe import ProbeReport
+from txlog.core.store.probe import probe_store as probe_files
+from txlog.core.store.table_store import TableStore
 
 __all__ = ["probe_store"]
 

@@ -25,6 +25,7 @@ from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_na
 from txlog.core.format.paths import encode_path, is_hidden, readable_path
 from txlog.core.format.properties import validate
 from txlog.core.format.schema import Struct, leaf_paths
+from txlog.core.store.base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
@@ -32,7 +33,6 @@ from txlog.iceberg_files.foreign_files import has_iceberg_metadata
 from txlog.loading.hive_paths import values_in_path
 from txlog.log.proposal import Isolation
 from txlog.result.maintenance import ConvertResult
-from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers

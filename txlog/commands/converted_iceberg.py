@@ -31,10 +31,10 @@ from txlog.core.format.column_mapping import (
 from txlog.core.format.deletion_vector import bitmap_in_block, vector_files
 from txlog.core.format.paths import encode_path, is_location, readable_path, uri_of
 from txlog.core.format.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.store.base import ObjectMeta, TableFiles
+from txlog.core.store.table_store import TableStore
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
-from txlog.store.base import ObjectMeta, TableFiles
-from txlog.store.table_store import TableStore
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles

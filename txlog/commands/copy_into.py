@@ -33,6 +33,8 @@ from txlog.core.format.loaded_files import FEATURE, LoadedFiles
 from txlog.core.format.paths import encode_path, is_hidden
 from txlog.core.format.properties import FEATURE_PREFIX
 from txlog.core.format.schema import to_arrow
+from txlog.core.store.base import ObjectMeta
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.lazy import cached_property
@@ -44,8 +46,6 @@ from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
-from txlog.store.base import ObjectMeta
-from txlog.store.table_store import TableStore
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles

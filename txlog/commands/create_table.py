@@ -15,10 +15,10 @@ from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY
 from txlog.core.format.properties import path_text, validate
+from txlog.core.store.probe import probe_store
 from txlog.core.util.arguments import check_text, invalid, one_of
 from txlog.core.util.wording import advice, argument
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
-from txlog.store.probe import probe_store
 
 __all__ = ["create_table", "probe_new_location"]
 

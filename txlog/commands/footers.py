@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from txlog.store.base import ObjectMeta
+from txlog.core.store.base import ObjectMeta
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter, ReadFooters
 from txlog.workers.base import Workers, shares
 

@@ -22,13 +22,13 @@ from txlog.core.format.partition_values import problem_of
 from txlog.core.format.paths import canonical_path, path_below, resolve_data_path
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.statistics_read import num_records
+from txlog.core.store.base import ObjectMeta
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
-from txlog.store.base import ObjectMeta
-from txlog.store.table_store import TableStore
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
 from txlog.writer.text_limits import limits_of

@@ -10,8 +10,8 @@ commit, a pure function (``log/conflicts``) decides on the whole tail: committed
 rebase. A retry sends one small JSON body again. The loop never touches or deletes data files.
 
 What surrounds the loop has its own modules: the appends that one commit carries (`joining`); the wait for a turn
-(`store.commit_queue`), with what is read meanwhile (`read_ahead`); the wait in line (`waiting_line`); the plan of a row
-change, which reruns if the tail changed files (`plan`).
+(`core.store.commit_queue`), with what is read meanwhile (`read_ahead`); the wait in line (`waiting_line`); the plan of
+a row change, which reruns if the tail changed files (`plan`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
 from txlog.commit.plan import Plan, Reexecution
 from txlog.core.format.commit_file import Commit
+from txlog.core.store.base import PutOutcome, last_answer
+from txlog.core.store.commit_queue import Turn
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.versions import Attempt
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -47,10 +51,6 @@ from txlog.log.state import TableState
 from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import FRESH_MAX_S, DeltaLog
 from txlog.result import Outcome, counted
-from txlog.store.base import PutOutcome, last_answer
-from txlog.store.commit_queue import Turn
-from txlog.store.retry import RetryPolicy
-from txlog.store.versions import Attempt
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class LoneCommitter:
         versions = self.log.versions
         if versions.capabilities.refuses_taken_names:
             return True
-        from txlog.store.probe import probe_newest_commit
+        from txlog.core.store.probe import probe_newest_commit
 
         newest = self.log.newest_state(refresh=not self.log.state_is_fresh()).version
         try:

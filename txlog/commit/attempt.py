@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import msgspec
 
 from txlog.core.format.commit_file import Commit, Limits, require_within
+from txlog.core.store.versions import Attempt, VersionLog
 from txlog.core.util import ambient
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.proposal import Proposal, commit_bytes, commit_facts
 from txlog.log.state import TableState
-from txlog.store.versions import Attempt, VersionLog
 
 __all__ = ["EncodedAttempt", "encode_attempt"]
 

@@ -19,6 +19,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
+from txlog.core.store.open import open_store
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without
@@ -27,8 +29,6 @@ from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
 
 __all__ = ["TableNumbers", "numbers_of"]
 

@@ -15,10 +15,10 @@ it, and one of them leads next. That is safe although the old leader may still s
 `CommitRun` reads every version since an append was planned before it puts a later one, so it finds the append in a
 commit of others (`joined.holds`). A definite error counts only if that version was read (``sent_as``).
 
-Processes, and the other handles of this one, meet where they wait for a turn (`store.commit_queue`). A leader that has
-to wait offers what it carries (`store.hand_over`), and the leader that has the turn gathers offers too. They are
-carried for one version as well, and errors never cross: the owner of an offer learns that it landed, or commits itself.
-What a process offers is its own alone: an offer in an offer would land where its owner does not look.
+Processes, and the other handles of this one, meet where they wait for a turn (`core.store.commit_queue`). A leader that
+has to wait offers what it carries (`core.store.handover_folder`), and the leader that has the turn gathers offers too.
+They are carried for one version as well, and errors never cross: the owner of an offer learns that it landed, or
+commits itself. What a process offers is its own alone: an offer in an offer would land where its owner does not look.
 
 A caller's files belong to the commit from the moment when they are gathered. After a fork, the child leads by itself.
 """
@@ -56,8 +56,8 @@ from txlog.log.state import TableState
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
+    from txlog.core.store.handover_folder import HandOver, Offer, OfferState
     from txlog.log.conflicts import Apart
-    from txlog.store.hand_over import HandOver, Offer, OfferState
 
 __all__ = ["JoiningCommitter"]
 

@@ -1,7 +1,8 @@
 """`Offer`: one append in the line of writers, as an intent that whoever is first in line commits.
 
-In: a proposal that has lost its races, and the folder `store.base.WAITING`. Out: whether it is this writer's turn, and
-the proposal that then carries its own append and all others that wait. `log.gathering` decides; here are the requests.
+In: a proposal that has lost its races, and the folder `core.store.base.WAITING`. Out: whether it is this writer's turn,
+and the proposal that then carries its own append and all others that wait. `log.gathering` decides; here are the
+requests.
 
 How it works. After two lost races, or at once if its handle has just seen others wait, a writer puts its append into
 the folder and reads version after version. Mostly it finds its append in one that another writer made. If it is first
@@ -21,6 +22,7 @@ from typing import TypeAlias
 
 from txlog.commit.read_versions import ReadVersions
 from txlog.commit.waiting_line import STALL_S, WaitingLine, txn_id_of
+from txlog.core.store.base import WAITING, ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import begin, parallel_map
@@ -29,7 +31,6 @@ from txlog.log.gathering import Standing, joined_with, standing
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
-from txlog.store.base import WAITING, ObjectMeta
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["Offer"]

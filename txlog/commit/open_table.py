@@ -21,6 +21,8 @@ from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_tend, check_can_write, check_owner
 from txlog.core.format.properties import unknown_keys
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -32,8 +34,6 @@ from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import WriteMetrics, WriteResult, counted
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
 from txlog.writer.unsent_files import UnsentFiles
 

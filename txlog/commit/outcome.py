@@ -11,11 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog import errors
+from txlog.core.store.table_store import TableStore
 from txlog.errors import CommitStateUnknownError, ConflictError, ConflictReason
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
-from txlog.store.table_store import TableStore
 
 __all__ = [
     "READ_AGAIN",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from txlog import __version__
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import Metadata, Protocol
+from txlog.core.store.versions import Attempt
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.errors import (
@@ -30,7 +31,6 @@ from txlog.log.in_commit_timestamps import next_timestamp_ms
 from txlog.log.joined import holds
 from txlog.log.proposal import commit_bytes
 from txlog.log.state import TableState
-from txlog.store.versions import Attempt
 
 __all__ = ["resolve", "resolve_creation"]
 

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
+from txlog.core.store.base import LogStore, ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import TxlogError
-from txlog.store.base import LogStore, ObjectMeta
 
 __all__ = ["STALL_S", "Place", "WaitingLine", "txn_id_of"]
 

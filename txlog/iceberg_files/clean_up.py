@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from txlog.core.store.base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError
@@ -19,7 +20,6 @@ from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.names import content_version, metadata_name, metadata_number
 from txlog.iceberg.table_metadata import Exported, parsed
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.store.base import ObjectMeta
 
 __all__ = ["CleanedUp", "clean_up_metadata"]
 

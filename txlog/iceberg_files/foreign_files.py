@@ -14,12 +14,12 @@ import msgspec
 import orjson
 
 from txlog.core.format.paths import DataPath, is_location, stored_path
+from txlog.core.store.base import TableFiles
 from txlog.core.util.lazy import pattern
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.iceberg.avro import AvroError, read_container, reader_of
 from txlog.iceberg.foreign import ForeignTable, foreign_table
-from txlog.store.base import TableFiles
 
 __all__ = ["Deletes", "ForeignFile", "ForeignFiles", "has_iceberg_metadata", "read_foreign"]
 

@@ -12,6 +12,8 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from txlog.core.store.base import LogStore
+from txlog.core.store.write_once import write_once
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
@@ -19,8 +21,6 @@ from txlog.errors import IcebergExportError, NotFoundError, StorageError
 from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.names import HINT, NewFile, content_version, metadata_name, metadata_number
 from txlog.iceberg.table_metadata import Exported, Place, current_snapshot, encoded, parsed
-from txlog.store.base import LogStore
-from txlog.store.write_once import write_once
 
 __all__ = ["MetadataFile", "MetadataFolder"]
 

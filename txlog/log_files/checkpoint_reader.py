@@ -22,13 +22,13 @@ from txlog.core.format.commit_file import Commit, Limits, parse_actions
 from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from txlog.core.format.log_names import SIDECARS, LogFileKind
 from txlog.core.format.wire import shown
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import files
 from txlog.log.segment import CheckpointFiles
 from txlog.log.typed_statistics import STATS_PARSED
 from txlog.log_files.checkpoint_parquet import CheckpointParquet, Piece
-from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping.many_files import FilePruner

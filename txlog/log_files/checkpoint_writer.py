@@ -18,6 +18,8 @@ import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import p
 from txlog.core.format.actions import Sidecar
 from txlog.core.format.commit_file import Limits
 from txlog.core.format.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.core.store.base import PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
@@ -35,8 +37,6 @@ from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.file_loader import FileLoader
 from txlog.log_files.listing import publish_hint
 from txlog.log_files.small_pages import small_pages
-from txlog.store.base import PutOutcome
-from txlog.store.table_store import TableStore
 
 __all__ = ["CheckpointWriter"]
 

@@ -17,6 +17,7 @@ from txlog.core.format.actions import CommitInfo
 from txlog.core.format.commit_file import Commit, Limits, parse_actions, parse_commit
 from txlog.core.format.log_names import LogFile
 from txlog.core.format.properties import TableProperties
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
@@ -24,7 +25,6 @@ from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
 from txlog.log.segment import LogSegment, is_stray
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
-from txlog.store.table_store import TableStore
 
 __all__ = ["CommitReader", "unsynced_versions"]
 

@@ -20,6 +20,8 @@ from msgspec.structs import replace
 from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.format.paths import canonical_path
+from txlog.core.store.base import ObjectMeta
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
@@ -38,8 +40,6 @@ from txlog.log.state import TableState, Totals, advance, commit_mark
 from txlog.log_files.commits import CommitReader, unsynced_versions
 from txlog.log_files.listing import list_log, read_hint
 from txlog.log_files.state_loader import StateLoader
-from txlog.store.base import ObjectMeta
-from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import pyarrow as pa
 
 from txlog.core.format.commit_file import Commit, Limits
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import begin
 from txlog.errors import CorruptLogError, NotFoundError
@@ -25,7 +26,6 @@ from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log
 from txlog.log_files.small_pages import small_pages
 from txlog.log_files.state_loader import as_corrupt
-from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping.many_files import FilePruner

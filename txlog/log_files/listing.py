@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from txlog.core.format.log_names import LAST_CHECKPOINT, version_prefix
+from txlog.core.store.base import LogStore, ObjectMeta
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.logs import logger
 from txlog.errors import NotFoundError, StorageError
 from txlog.log.segment import LogListing, read_listing
-from txlog.store.base import LogStore, ObjectMeta
-from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     from txlog.log.checkpoint.hint import LastCheckpoint

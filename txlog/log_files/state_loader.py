@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from txlog.core.format.commit_file import PUT_BACK, Commit, Limits
 from txlog.core.format.features import check_can_read, check_owner
 from txlog.core.format.log_names import LogFile, checksum_name
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import advice
@@ -25,7 +26,6 @@ from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_se
 from txlog.log.state import StateBuilder, TableState, commit_mark
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log, read_hint
-from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     from txlog.log.checkpoint.hint import LastCheckpoint

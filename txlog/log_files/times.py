@@ -18,13 +18,13 @@ import msgspec
 
 from txlog.core.format.actions import CommitInfo
 from txlog.core.format.commit_file import Commit
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.segment import LogListing
 from txlog.log.state import TableState
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log
-from txlog.store.table_store import TableStore
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 

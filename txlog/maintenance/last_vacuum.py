@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import orjson
 
+from txlog.core.store.base import LogStore
 from txlog.errors import NotFoundError
-from txlog.store.base import LogStore
 
 __all__ = ["LAST_VACUUM", "list_at_next_vacuum", "read_last_vacuum", "write_last_vacuum"]
 

@@ -28,6 +28,9 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import FILES_SCHEMA
 from txlog.core.format.log_names import v2_checkpoint_name
 from txlog.core.format.wire import read_size, read_text
+from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
+from txlog.core.store.table_store import TableStore
+from txlog.core.store.write_once import write_once
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC, described, invalid
 from txlog.errors import (
@@ -44,9 +47,6 @@ from txlog.maintenance.last_vacuum import list_at_next_vacuum
 from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
 from txlog.snapshot import Snapshot
-from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
-from txlog.store.table_store import TableStore
-from txlog.store.write_once import write_once
 
 __all__ = [
     "UNNAMED_STAY_MS",

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.commit_file import Commit
+from txlog.core.store.retry import RetryPolicy
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import begin
 from txlog.errors import NotFoundError
@@ -34,7 +35,6 @@ from txlog.maintenance.named_versions import NamedVersion, files_of_named, named
 from txlog.maintenance.offered_appends import offered_paths
 from txlog.maintenance.path_set import PathSet
 from txlog.sink.staging import Staging
-from txlog.store.retry import RetryPolicy
 
 __all__ = ["NeededFiles"]
 

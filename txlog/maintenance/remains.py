@@ -39,6 +39,7 @@ from txlog.core.format.paths import (
     resolve_data_path,
 )
 from txlog.core.format.properties import DAY_MS
+from txlog.core.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
@@ -60,7 +61,6 @@ from txlog.maintenance.outdated_files import files_with_dropped_columns
 from txlog.maintenance.path_set import PathSet, store_names
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 from txlog.sink.staging import Staging
-from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.tasks.list_files import Folders
 
 __all__ = ["check_deleted"]

@@ -19,11 +19,11 @@ from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import DataPath, canonical_path, canonical_paths, resolve_data_path, stored_path
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.log.files import live_files
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import IsGone
 from txlog.tasks.task_table import TaskStore
 from txlog.workers.threads import ThreadWorkers

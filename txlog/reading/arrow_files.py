@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from txlog.store.base import FileStore
+from txlog.core.store.base import FileStore
 
 __all__ = ["ReadOnlyHandler", "file_system"]
 

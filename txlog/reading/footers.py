@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from txlog.core.format.arrow.parquet_footer import check_opened
 from txlog.core.format.arrow.parquet_rows import check_chunks
 from txlog.core.format.paths import is_location, resolve_data_path, stored_path
+from txlog.core.store.base import TableFiles
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.store.base import TableFiles
 
 __all__ = ["checked_footer", "path_in_store", "read_footer", "why_missing"]
 

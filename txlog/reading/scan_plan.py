@@ -19,11 +19,11 @@ from txlog.core.format.schema import Field
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.format.wire import ActionError
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.store.base import TableFiles
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.reading.footers import path_in_store
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.base import TableFiles
 
 __all__ = ["ScanPlan", "select"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
+from txlog.core.store.base import FileStore
 from txlog.core.util.api_hints import explains_names
 from txlog.errors import InvalidInputError
-from txlog.store.base import FileStore
 from txlog.writer.committable import Committable
 from txlog.writer.row_changes import Changelog, ChangeWriter, KeepKeys
 from txlog.writer.task_committer import seal_written

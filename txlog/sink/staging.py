@@ -52,14 +52,14 @@ import msgspec
 from txlog.core.format import sealed_json
 from txlog.core.format.sealed_json import checksum
 from txlog.core.format.wire import read_size, read_text
+from txlog.core.store.base import STAGING, LogStore, ObjectMeta
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
+from txlog.core.store.write_once import write_once
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.result import counted, human_size
-from txlog.store.base import STAGING, LogStore, ObjectMeta
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
-from txlog.store.write_once import write_once
 from txlog.writer.committable import Committable
 from txlog.writer.write_intent import WriteIntent, read_intent
 

@@ -24,6 +24,7 @@ from txlog.core.format.properties import (
     merge_options,
     validate,
 )
+from txlog.core.store.retry import RetryPolicy
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.values import repr_without
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
@@ -43,7 +44,6 @@ from txlog.spark.option_values import (
     whole_count,
     zone,
 )
-from txlog.store.retry import RetryPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
 from txlog.writer.parquet_settings import checked_settings

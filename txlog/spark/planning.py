@@ -20,6 +20,7 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
+from txlog.core.store.probe import probe_store
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled
 from txlog.errors import (
@@ -34,7 +35,6 @@ from txlog.spark.options import SparkWriteOptions, StreamOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.spark.settings import AUTO_MERGE
 from txlog.spark.wording import in_stream
-from txlog.store.probe import probe_store
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.writer.changelog.change_order import feed_columns, is_feed, orders_feed
 from txlog.writer.changelog.spec import ChangelogSpec

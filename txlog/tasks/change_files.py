@@ -28,10 +28,10 @@ from txlog.core.format.change_data import (
 from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.store.base import TableFiles
 from txlog.core.util import ambient
 from txlog.reading.change_rows import ChangeReader, VersionChanges
 from txlog.reading.scan_plan import select
-from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import RowOperation, Touched
 from txlog.writer.committable import ChangeFile, PendingFile

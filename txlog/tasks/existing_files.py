@@ -17,9 +17,9 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
+from txlog.core.store.base import ObjectMeta
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.loading.hive_paths import values_in_path
-from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import as_spark_reads, foreign_parquet
 from txlog.tasks.task_table import TaskTable
 from txlog.writer.conform import Conformer

@@ -25,9 +25,9 @@ from txlog.core.format.column_mapping import field_id, file_ids, physical_name
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import Struct, from_arrow
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
+from txlog.core.store.base import ObjectMeta
 from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
-from txlog.store.base import ObjectMeta
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet", "with_moments"]

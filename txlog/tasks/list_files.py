@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags
 from txlog.core.format.arrow.take_rows import taken_column
 from txlog.core.format.paths import hidden_columns, is_folder_marker, is_hidden, is_in_progress
-from txlog.store.base import FileStore, ObjectMeta, OnLink
+from txlog.core.store.base import FileStore, ObjectMeta, OnLink
 from txlog.tasks.task_table import TaskStore
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import Any, cast
 import msgspec
 import pyarrow as pa
 
+from txlog.core.store.base import FileStore, TableFiles
 from txlog.core.util.parallel import new_lock
-from txlog.store.base import FileStore, TableFiles
 
 __all__ = ["opened_once"]
 

@@ -22,9 +22,9 @@ from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.store.base import TableFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
-from txlog.store.base import TableFiles
 from txlog.tasks.change_files import ChangeFileWriter
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import RowOperation

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.core.format.paths import is_location
+from txlog.core.store.base import FileStore, LogStore, PutOutcome
+from txlog.core.store.versions import Attempt, FolderVersions, VersionLog
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import FileStore, LogStore, PutOutcome
-from txlog.store.versions import Attempt, FolderVersions, VersionLog
 
 __all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT", "VERSION_LOG_CONTRACT"]
 

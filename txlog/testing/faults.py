@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from txlog.commands.table_definition import commit_definition
 from txlog.core.format.log_names import commit_version, parse_log_name
+from txlog.core.store.base import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError
-from txlog.store.base import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome
-from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -372,7 +372,7 @@ def _slow(store: _Intercepted, fault: Fault, operation: str, real: Step, name: s
 
 def _torn_temporary(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """The process dies during a put. On a local disk without unnamed temporary files, half of the body is left."""
-    from txlog.store.local import LocalLogStore
+    from txlog.core.store.local_store import LocalLogStore
 
     assert isinstance(store, FaultyLogStore), "only a put of the log leaves a temporary file"
     if isinstance(store.inner, LocalLogStore):

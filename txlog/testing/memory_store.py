@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core.store.base import LogCapabilities, ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import LogCapabilities, ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
-from txlog.store.table_store import TableStore
 
 __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]
 

@@ -25,8 +25,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from txlog.core.store.versions import FolderVersions
 from txlog.core.util import ambient
-from txlog.store.versions import FolderVersions
 
 __all__ = ["Cut", "Switches", "UnityServer"]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from txlog.core.format.actions import Metadata, Protocol, Sidecar
 from txlog.core.format.features import check_can_write
 from txlog.core.format.log_names import SIDECARS, LogFileKind, parse_log_name
+from txlog.core.store.base import LogStore, ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
@@ -23,7 +24,6 @@ from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import drop_hint_below
 from txlog.result.maintenance import LogCleanUp
-from txlog.store.base import LogStore, ObjectMeta
 
 __all__ = ["OnDeleted", "clean_up_log"]
 

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_write
 from txlog.core.format.log_names import compacted_name
+from txlog.core.store.base import PutOutcome
 from txlog.errors import StorageError, TxlogError
 from txlog.log.compaction import compacted_bytes
 from txlog.log.state import TableState
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result.maintenance import LogCompaction
-from txlog.store.base import PutOutcome
 
 __all__ = ["OnRead", "compact_log"]
 

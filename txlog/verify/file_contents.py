@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.core.format.paths import canonical_path, canonical_paths
+from txlog.core.store.table_store import TableStore
 from txlog.errors import TxlogError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.verify.places import Places
 from txlog.workers.base import shares

@@ -10,6 +10,8 @@ from itertools import islice
 
 import msgspec
 
+from txlog.core.store.base import ICEBERG
+from txlog.core.store.table_store import TableStore
 from txlog.errors import IcebergExportError, TxlogError
 from txlog.iceberg.file_encoder import location_of
 from txlog.iceberg.names import metadata_name
@@ -20,8 +22,6 @@ from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
-from txlog.store.base import ICEBERG
-from txlog.store.table_store import TableStore
 
 __all__ = ["IcebergProblem", "check_iceberg"]
 

@@ -24,6 +24,7 @@ from txlog.core.format.arrow.spill import no_room
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
@@ -34,7 +35,6 @@ from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile
-from txlog.store.table_store import TableStore
 from txlog.tasks.read_keys import ReadKeys
 from txlog.verify.places import Places
 from txlog.writer.keys import KeyColumn, key_columns

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import NotFoundError, TxlogError
 from txlog.log.symlink_manifests import FOLDER, manifests_of
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
-from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import FileProblem
 
 __all__ = ["check_manifests"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.store.base import TableFiles
+from txlog.core.store.base import TableFiles
 from txlog.tasks.task_table import TaskStore
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers, given_workers, require_openable

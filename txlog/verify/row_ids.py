@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.properties import TableProperties
+from txlog.core.store.table_store import TableStore
 from txlog.errors import CorruptLogError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN
 from txlog.log.row_tracking import row_id_mark, tracks_rows
-from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import FileProblem
 from txlog.verify.file_contents import files_of
 from txlog.verify.log_rules import LogState

@@ -28,6 +28,8 @@ from txlog.core.format.log_names import (
 )
 from txlog.core.format.paths import canonical_paths, resolve_data_path
 from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
+from txlog.core.store.base import ObjectMeta
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.logs import logger
 from txlog.errors import (
     CorruptLogError,
@@ -44,8 +46,6 @@ from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.listing import list_log
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, Verification
-from txlog.store.base import ObjectMeta
-from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile
 from txlog.tasks.list_files import ListFiles, ranges_of
 from txlog.tasks.task_table import TaskStore

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import as_list_of_entries
 from txlog.core.format.statistics import FileLeaf, FileStatistics, StatisticsPolicy
+from txlog.core.store.base import FileStore, OutputFile
 from txlog.core.util.lazy import cached_property
 from txlog.errors import StorageError
-from txlog.store.base import FileStore, OutputFile
 from txlog.writer.committable import FileTail, PendingFile
 
 __all__ = [

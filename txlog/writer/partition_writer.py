@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from txlog.core.store.base import FileStore
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import Threads
 from txlog.errors import TxlogError
-from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
 from txlog.writer.data_file import DataFileWriter, FileFormat
 from txlog.writer.write_plan import FileNames

@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from txlog.core.format.schema import Struct
+from txlog.core.store.base import FileStore
 from txlog.core.util.points import Point
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.store.base import FileStore
 from txlog.writer.committable import Committable
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core.store.base import FileStore
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import StorageError
-from txlog.store.base import FileStore
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.partition_writer import ENCODERS
 from txlog.writer.task_writer import TaskWriter

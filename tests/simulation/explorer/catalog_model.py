@@ -26,11 +26,11 @@ from txlog.catalogs.unity.messages import (
     StorageCredential,
     TableInfo,
 )
+from txlog.core.store.base import LogStore, PutOutcome
+from txlog.core.store.object_client import ObjectClient
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.versions import FolderVersions, VersionLog
 from txlog.errors import AccessError, StorageError, TableNotFoundError
-from txlog.store.base import LogStore, PutOutcome
-from txlog.store.object_client import ObjectClient
-from txlog.store.retry import RetryPolicy
-from txlog.store.versions import FolderVersions, VersionLog
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 

@@ -12,11 +12,11 @@ from explorer.other_engines import append_unsynced
 from explorer.programs import append
 from explorer.row_programs import delete_where
 from explorer.session import Session
+from txlog.core.store.base import PutOutcome
 from txlog.errors import IcebergExportError
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.after_commit import IcebergUpkeep
 from txlog.iceberg_files.clean_up import clean_up_metadata
-from txlog.store.base import PutOutcome
 from txlog.table import Table
 
 __all__ = [

@@ -25,6 +25,9 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.format.log_names import LAST_CHECKPOINT, commit_version
+from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.background import Background
 from txlog.errors import TxlogError
@@ -33,9 +36,6 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.sink.sink import Sink
 from txlog.sink.sink_group import SinkGroup
-from txlog.store.base import LOCAL_DISK, OBJECT_STORE
-from txlog.store.retry import RetryPolicy
-from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner

@@ -22,6 +22,7 @@ from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.durability import durability
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
 from txlog.core.format.features import CATALOG_MANAGED
+from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
@@ -30,7 +31,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.store.table_store import TableStore
 
 __all__ = ["UnityCatalog"]
 

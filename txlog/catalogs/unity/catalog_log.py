@@ -26,6 +26,9 @@ from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
 from txlog.catalogs.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
 from txlog.core.format.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.core.format.log_names import STAGED, staged_name, staged_version
+from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
+from txlog.core.store.retry import RetryPolicy
+from txlog.core.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock
@@ -39,9 +42,6 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
-from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
-from txlog.store.retry import RetryPolicy
-from txlog.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
 
 __all__ = ["CatalogLog"]
 

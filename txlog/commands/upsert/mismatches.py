@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import Struct, fold_name, to_arrow
+from txlog.core.store.base import QUARANTINE
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
-from txlog.store.base import QUARANTINE
 from txlog.tasks.operation import Touched
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.conform import nullable

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.store.base import FileStore
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.reading.parquet_columns import ParquetColumns
-from txlog.store.base import FileStore
 from txlog.writer.changelog.staged_rows import KIND, PLACE, TOLD, are_staged_rows, staged_columns
 from txlog.writer.committable import KeyFile
 from txlog.writer.conform import nullable

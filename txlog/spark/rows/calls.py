@@ -26,6 +26,7 @@ from txlog.commands.upsert.upsert import added_columns
 from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.store.retry import RetryPolicy
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
 from txlog.core.util.arguments import described, names_in
@@ -41,7 +42,6 @@ from txlog.spark.rows.spread_source import SparkSource
 from txlog.spark.schema import frame_schema
 from txlog.spark.settings import PLAIN_SESSION, SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
-from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.delete import DeleteSpec
 from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.tasks.operations.update import UpdateSpec

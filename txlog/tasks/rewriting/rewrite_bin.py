@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.statistics_read import num_records
+from txlog.core.store.base import FileStore, TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import CorruptLogError
 from txlog.reading.deletion_vectors import DeletionVectorReader
-from txlog.store.base import FileStore, TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.task_table import TaskTable

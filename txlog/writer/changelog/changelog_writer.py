@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.properties import CHANGELOG_PRODUCER
 from txlog.core.format.schema import LONG, Array, Field, Map, Struct, fold_name, from_arrow
+from txlog.core.store.base import FileStore
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.store.base import FileStore
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.change_order import feed_columns, feed_order, is_feed, orders_feed
 from txlog.writer.changelog.collapse import Changes, joined, runs_by_key, sorted_by_key

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
+from txlog.core.store.base import FileStore
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.store.base import FileStore
 from txlog.writer.changelog.collapse import Changes
 from txlog.writer.changelog.staged_rows import are_staged_rows
 from txlog.writer.committable import KeyFile

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.core.format.schema import Struct
-from txlog.store.base import FileStore
+from txlog.core.store.base import FileStore
 from txlog.writer.changelog.changelog_writer import ChangelogWriter
 from txlog.writer.changelog.key_hash import task_of_rows
 from txlog.writer.changelog.spec import ChangelogSpec

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from txlog.core.format.paths import is_location
+from txlog.core.store.base import FileStore, ObjectMeta
+from txlog.core.store.locations import CLOUDS, cloud_location
+from txlog.core.store.object_client import Location
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.store.base import FileStore, ObjectMeta
-from txlog.store.locations import CLOUDS, cloud_location
-from txlog.store.object_client import Location
 
 __all__ = ["OtherBuckets"]
 

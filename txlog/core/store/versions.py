@@ -16,8 +16,8 @@ import msgspec
 
 from txlog.core.format.actions import Action
 from txlog.core.format.log_names import commit_name, commit_version, version_prefix
-from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
-from txlog.store.retry import RetryPolicy
+from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
+from txlog.core.store.retry import RetryPolicy
 
 __all__ = ["Attempt", "FolderVersions", "Fork", "Mended", "VersionFile", "VersionLog"]
 

@@ -24,11 +24,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from txlog.core.store import local_disk as disk
 from txlog.core.util import ambient
-from txlog.store import disk
 
 if TYPE_CHECKING:
-    from txlog.store.hand_over import HandOver
+    from txlog.core.store.handover_folder import HandOver
 
 __all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "MachineCommitQueue", "Turn"]
 
@@ -274,7 +274,7 @@ class MachineCommitQueue(LocalCommitQueue):
     @property
     def hand_over(self) -> HandOver | None:
         """None without a folder for temporary files, as in a container whose root cannot be written."""
-        from txlog.store.hand_over import HandOver
+        from txlog.core.store.handover_folder import HandOver
 
         try:
             return HandOver(f"{self._folder()}/{self._path}.offers")

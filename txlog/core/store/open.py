@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from txlog.core.store.local_store import local_table_store
+from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import invalid, type_name_of
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
-from txlog.store.local import local_table_store
-from txlog.store.table_store import TableStore
 
 __all__ = ["foreign_scheme", "is_of_store", "open_store"]
 
@@ -47,23 +47,23 @@ def open_store(
     if "_delta_log" in text.split("/"):
         raise InvalidInputError("a table's location is the folder that contains _delta_log, not _delta_log itself")
     if ":" in text or "\\" in text:
-        from txlog.store.locations import refuse_other_form
+        from txlog.core.store.locations import refuse_other_form
 
         refuse_other_form(text)
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
     if scheme == "file" and storage_options is None:  # as in most calls: the options module is slow to import
         return local_table_store(_local_path(text) if match else _from_home(text))
-    from txlog.store.options import Cloud, parse_options
+    from txlog.core.store.options import Cloud, parse_options
 
     if scheme == "file":
         parse_options(storage_options, Cloud.LOCAL)
         root = _local_path(text) if match else _from_home(text)
         return local_table_store(root, storage_options, credential_provider)
-    from txlog.store.locations import cloud_location
+    from txlog.core.store.locations import cloud_location
 
     location = cloud_location(text)
-    from txlog.store.object_store import object_table_store
+    from txlog.core.store.object_store import object_table_store
 
     return object_table_store(location, parse_options(storage_options, location.cloud), credential_provider)
 
@@ -73,7 +73,7 @@ def is_of_store(scheme: str) -> bool:
     folded = scheme.lower()
     if folded == "file":
         return True
-    from txlog.store.locations import CLOUDS
+    from txlog.core.store.locations import CLOUDS
 
     return folded in CLOUDS
 
@@ -92,7 +92,7 @@ def _from_home(path: str) -> str:
 
 
 def _local_path(uri: str) -> str:
-    from txlog.store.locations import split_uri
+    from txlog.core.store.locations import split_uri
 
     parts = split_uri(uri)
     if parts.netloc not in ("", "localhost"):

@@ -113,7 +113,7 @@ class Pacing:
         With ``bounded_by_count=False`` only time ends the policy: a blind append that loses races does nothing wrong.
         With ``is_steady``, after a lost race, the wait is not longer than the first.
         """
-        from txlog.store.retry_loops import pauses
+        from txlog.core.store.retry_loops import pauses
 
         self._bounded_by_count, self._is_steady = bounded_by_count, is_steady
         self._failures += not is_steady
@@ -148,7 +148,7 @@ def read_again(read: Callable[[], T], is_transient: Callable[[BaseException], bo
     except Exception as error:
         if not is_transient(error):
             raise
-    from txlog.store.retry_loops import call_again
+    from txlog.core.store.retry_loops import call_again
 
     ambient.sleep(ambient.uniform(0.0, _READ_FIRST_WAIT_S))
     return call_again(read, is_transient, attempts=_READ_ATTEMPTS - 1, first_wait_s=2 * _READ_FIRST_WAIT_S)

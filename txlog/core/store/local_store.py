@@ -23,13 +23,8 @@ import pyarrow as pa
 
 from txlog.core.format.log_names import SIDECARS, parse_log_name
 from txlog.core.format.paths import IN_PROGRESS
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property, pattern
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock, parallel_map
-from txlog.errors import NotFoundError, StorageError, TableNotFoundError
-from txlog.store import disk
-from txlog.store.base import (
+from txlog.core.store import local_disk as disk
+from txlog.core.store.base import (
     ICEBERG,
     LOCAL_DISK,
     STAGING,
@@ -41,11 +36,16 @@ from txlog.store.base import (
     SkipFolder,
     refused,
 )
-from txlog.store.commit_queue import LocalCommitQueue
-from txlog.store.table_store import TableStore
+from txlog.core.store.commit_queue import LocalCommitQueue
+from txlog.core.store.table_store import TableStore
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property, pattern
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import new_lock, parallel_map
+from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 
 if TYPE_CHECKING:
-    from txlog.store.elsewhere import OtherBuckets
+    from txlog.core.store.external_files import OtherBuckets
 
 __all__ = ["LocalFileStore", "LocalLogStore", "LocalOutputFile", "local_table_store"]
 
@@ -343,14 +343,14 @@ class LocalFileStore:
         options, _ = self._for_others
         if not options:
             return (LocalFileStore, (self._root,))
-        from txlog.store.options import without_secrets
+        from txlog.core.store.options import without_secrets
 
         return (LocalFileStore, (self._root, without_secrets(options)))
 
     @cached_property
     def _elsewhere(self) -> OtherBuckets:
-        from txlog.store.elsewhere import OtherBuckets
-        from txlog.store.object_store import bucket_files
+        from txlog.core.store.external_files import OtherBuckets
+        from txlog.core.store.object_store import bucket_files
 
         return OtherBuckets(lambda location: bucket_files(location, *self._for_others))
 
@@ -643,7 +643,7 @@ def local_table_store(
 def _allows_unsafe_rename(storage_options: Mapping[str, Any] | None) -> bool:
     if not storage_options:
         return False
-    from txlog.store.options import allows_unsafe_rename
+    from txlog.core.store.options import allows_unsafe_rename
 
     return allows_unsafe_rename(storage_options)
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
+from txlog.core.store.base import LogStore, PutOutcome, last_answer
+from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store.table_store import TableStore
+from txlog.core.store.versions import Attempt, VersionLog
 from txlog.core.util import ambient
 from txlog.core.util.parallel import Threads, can_start_threads
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.store.base import LogStore, PutOutcome, last_answer
-from txlog.store.local import LocalLogStore
-from txlog.store.table_store import TableStore
-from txlog.store.versions import Attempt, VersionLog
 
 __all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
 
@@ -87,7 +87,7 @@ def probe_store(
         StorageError: The store cannot be written to at all.
     """
     if not isinstance(store, TableStore):
-        from txlog.store.open import open_store
+        from txlog.core.store.open import open_store
 
         store = open_store(store, storage_options)
     name = f"_txlog_probe_{ambient.uuid4()}"

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from txlog.store.base import FileStore, LogStore
-from txlog.store.commit_queue import OPEN, CommitQueue
-from txlog.store.versions import FolderVersions, VersionLog
+from txlog.core.store.base import FileStore, LogStore
+from txlog.core.store.commit_queue import OPEN, CommitQueue
+from txlog.core.store.versions import FolderVersions, VersionLog
 
 __all__ = ["TableStore"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from txlog.core.store.base import LogStore, PutOutcome
+from txlog.core.store.retry import RetryPolicy
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import LogStore, PutOutcome
-from txlog.store.retry import RetryPolicy
 
 __all__ = ["BRIEFLY", "write_once"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from txlog.core.format.paths import is_plain_path
+from txlog.core.store.object_client import Location
+from txlog.core.store.options import Cloud
 from txlog.errors import InvalidInputError
-from txlog.store.object_client import Location
-from txlog.store.options import Cloud
 
 __all__ = ["CLOUDS", "cloud_location", "split_uri"]
 

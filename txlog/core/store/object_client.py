@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import obstore.store
 
+from txlog.core.store.options import Cloud, StorageOptions, environment_secrets, redact
+from txlog.core.store.retry import read_again
 from txlog.core.util.wording import advice
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError
-from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
-from txlog.store.retry import read_again
 
 if TYPE_CHECKING:
-    from txlog.store.refusals import Answer
+    from txlog.core.store.refusals import Answer
 
 __all__ = ["Location", "ObjectClient", "answer_of", "is_panic"]
 
@@ -146,7 +146,7 @@ class ObjectClient:
 
         S3 repeats a bad token in its answer, and Azure everything that a bad signature signed.
         """
-        from txlog.store.refusals import words_of
+        from txlog.core.store.refusals import words_of
 
         text = words_of(_text_of(error))
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
@@ -253,7 +253,7 @@ _INSTANCE_ROLE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity|/
 
 def answer_of(error: BaseException) -> Answer | None:
     """The store's answer in an error of the client; None if it did not answer."""
-    from txlog.store.refusals import answer_in
+    from txlog.core.store.refusals import answer_in
 
     return answer_in(_text_of(error))
 

@@ -19,10 +19,7 @@ import obstore
 import pyarrow as pa
 
 from txlog.core.format.paths import is_location, is_plain_path
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
-from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.store.base import (
+from txlog.core.store.base import (
     ICEBERG,
     OBJECT_STORE,
     STAGING,
@@ -37,14 +34,17 @@ from txlog.store.base import (
     last_answer,
     refused,
 )
-from txlog.store.commit_queue import MachineCommitQueue
-from txlog.store.object_client import Location, ObjectClient, answer_of, is_panic
-from txlog.store.options import Cloud, StorageOptions, parse_options
-from txlog.store.table_store import TableStore
+from txlog.core.store.commit_queue import MachineCommitQueue
+from txlog.core.store.object_client import Location, ObjectClient, answer_of, is_panic
+from txlog.core.store.options import Cloud, StorageOptions, parse_options
+from txlog.core.store.table_store import TableStore
+from txlog.core.util import ambient
+from txlog.core.util.lazy import cached_property
+from txlog.errors import NotFoundError, StorageError, TxlogError
 
 if TYPE_CHECKING:
-    from txlog.store.elsewhere import OtherBuckets
-    from txlog.store.refusals import Answer
+    from txlog.core.store.external_files import OtherBuckets
+    from txlog.core.store.refusals import Answer
 
 __all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "bucket_files", "object_table_store"]
 
@@ -177,7 +177,7 @@ class ObjectFileStore:
 
     @cached_property
     def _elsewhere(self) -> OtherBuckets:
-        from txlog.store.elsewhere import OtherBuckets
+        from txlog.core.store.external_files import OtherBuckets
 
         return OtherBuckets(lambda location: ObjectFileStore(self._client.at(location)))
 
