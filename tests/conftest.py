@@ -124,8 +124,8 @@ def _turns_are_short() -> Iterator[None]:
 def _catalogs_are_asked_again_at_once() -> Iterator[None]:
     """A test whose catalog answers nothing would wait for minutes of real time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txlog.catalogs.unity.client._PATIENCE", RetryPolicy(total_timeout=0.2))
-        patch.setattr("txlog.catalogs.unity.client._WAIT_MAX_S", 0.001)
+        patch.setattr("txlog.unity.client._PATIENCE", RetryPolicy(total_timeout=0.2))
+        patch.setattr("txlog.unity.client._WAIT_MAX_S", 0.001)
         yield
 
 

@@ -110,7 +110,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *(
             "txlog.maintenance.optimize",
             "txlog.catalog",
-            "txlog.catalogs",
+            "txlog.core.catalogs",
             "txlog.report",
             "txlog.result.maintenance",
             "txlog.core.store.options",

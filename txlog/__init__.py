@@ -26,7 +26,7 @@ _install_whole_imports()
 
 if TYPE_CHECKING:
     from txlog.catalog import Catalog
-    from txlog.catalogs.probe import probe_store
+    from txlog.core.catalogs.probe import probe_store
     from txlog.core.predicates.build import lit
     from txlog.core.predicates.predicate import col
     from txlog.core.store.retry import RetryPolicy
@@ -74,7 +74,7 @@ _HOME = {
     "WriteResult": "txlog.result",
     "col": "txlog.core.predicates.predicate",
     "lit": "txlog.core.predicates.build",
-    "probe_store": "txlog.catalogs.probe",
+    "probe_store": "txlog.core.catalogs.probe",
     "resolve": "txlog.table",
     "sql": "txlog.statements.sql",
     "write": "txlog.table",

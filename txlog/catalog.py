@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from txlog.catalogs.base import TableCatalog, TablePlace
-from txlog.catalogs.open import made_at_name, open_catalog, resolved
+from txlog.core.catalogs.open import made_at_name, open_catalog, resolved
+from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
 from txlog.core.util.api_hints import Hinted, explains_calls, explains_names
 from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError

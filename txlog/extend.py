@@ -13,10 +13,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from txlog.catalogs.base import CatalogScheme, ChecksItself, FindsTable, OpensCatalog, TableCatalog, TablePlace
-    from txlog.catalogs.open import require_no_token
     from txlog.commands.upsert.row_changes import Engine, RowChanges
     from txlog.commit.open_table import OpenTable
+    from txlog.core.catalogs.open import require_no_token
+    from txlog.core.catalogs.table_catalog import (
+        CatalogScheme,
+        ChecksItself,
+        FindsTable,
+        OpensCatalog,
+        TableCatalog,
+        TablePlace,
+    )
     from txlog.core.format.properties import PropertyRule
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
@@ -27,25 +34,25 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Background": "txlog.core.util.background",
-    "CatalogScheme": "txlog.catalogs.base",
+    "CatalogScheme": "txlog.core.catalogs.table_catalog",
     "ChangeWriter": "txlog.writer.row_changes",
     "Changelog": "txlog.writer.row_changes",
-    "ChecksItself": "txlog.catalogs.base",
+    "ChecksItself": "txlog.core.catalogs.table_catalog",
     "Engine": "txlog.commands.upsert.row_changes",
-    "FindsTable": "txlog.catalogs.base",
+    "FindsTable": "txlog.core.catalogs.table_catalog",
     "FollowsCommits": "txlog.upkeep.post_commit",
     "MakesFollower": "txlog.upkeep.post_commit",
     "OpenTable": "txlog.commit.open_table",
-    "OpensCatalog": "txlog.catalogs.base",
+    "OpensCatalog": "txlog.core.catalogs.table_catalog",
     "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.core.format.properties",
     "RowChanges": "txlog.commands.upsert.row_changes",
     "SinkModeOf": "txlog.writer.row_changes",
-    "TableCatalog": "txlog.catalogs.base",
-    "TablePlace": "txlog.catalogs.base",
+    "TableCatalog": "txlog.core.catalogs.table_catalog",
+    "TablePlace": "txlog.core.catalogs.table_catalog",
     "TableState": "txlog.log.state",
     "TombstoneUpkeep": "txlog.maintenance.tombstone_files",
-    "require_no_token": "txlog.catalogs.open",
+    "require_no_token": "txlog.core.catalogs.open",
 }
 
 __all__ = [

@@ -32,10 +32,10 @@ from txlog.writer.write_intent import ColumnRules, SchemaMode
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.catalogs.base import TableCatalog, TablePlace
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
+    from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.store.retry import RetryPolicy
     from txlog.log.state import TableState
@@ -147,7 +147,7 @@ def write(
     named = _named(uri, storage_options, credential_provider)
     if named is None:
         return write_at(uri)
-    from txlog.catalogs.open import made_at_name
+    from txlog.core.catalogs.open import made_at_name
 
     return made_at_name(*named, write_at, may_exist=True, repeats=False)
 
@@ -300,7 +300,7 @@ class Table(Readable, metaclass=Hinted):
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
         given |= {"column_mapping": column_mapping, "description": description}
         if (named := _named(uri, storage_options, credential_provider)) is not None:
-            from txlog.catalogs.open import made_at_name
+            from txlog.core.catalogs.open import made_at_name
 
             handle: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size, "time_zone": time_zone}
 
@@ -1751,7 +1751,7 @@ class Table(Readable, metaclass=Hinted):
 
         if (named := _named(uri, *given)) is None:
             return clone_at(uri)
-        from txlog.catalogs.open import made_at_name
+        from txlog.core.catalogs.open import made_at_name
 
         return made_at_name(*named, clone_at, may_exist=mode != "error")
 
@@ -2159,7 +2159,7 @@ def _named(
     """The catalog and the name of a table such as ``uc://catalog.schema.table``; None for a location."""
     if foreign_scheme(uri) is None:
         return None
-    from txlog.catalogs.open import named_table
+    from txlog.core.catalogs.open import named_table
 
     return named_table(uri, storage_options, credential_provider)
 
@@ -2177,7 +2177,7 @@ def _open_table(
     if type(uri) is str and foreign_scheme(uri) is None:
         store = open_store(uri, storage_options, credential_provider)
     else:
-        from txlog.catalogs.open import place_at
+        from txlog.core.catalogs.open import place_at
 
         place = place_at(uri, storage_options, credential_provider)
         store, storage_options, credential_provider = place.store(), place.storage_options, place.credential_provider

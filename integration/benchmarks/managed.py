@@ -17,7 +17,7 @@ from unity_proxy import UnityProcess
 import txlog
 from benchmarks.measure import Bench, in_turns, markdown_table, p99, wall_p50
 from benchmarks.tables import ONE_ROW
-from txlog.catalogs.unity.client import UnityClient
+from txlog.unity.client import UnityClient
 
 TITLE = "Managed tables: through a catalog, and by path"
 

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.catalogs.unity.catalog import UnityCatalog
-from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
-from txlog.catalogs.unity.credentials import VendedCredentials
-from txlog.catalogs.unity.messages import LoadedTable
 from txlog.core.store.object_client import Location, ObjectClient
 from txlog.core.store.options import Cloud, StorageOptions
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util import ambient
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.unity_server import Switches, UnityServer
+from txlog.unity.catalog import UnityCatalog
+from txlog.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
+from txlog.unity.credentials import VendedCredentials
+from txlog.unity.messages import LoadedTable
 
 NAME = "main.s.t"
 SECRET = "secret-token-4711"

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.catalogs.unity.messages import LoadedTable
 from txlog.core.store.base import LogCapabilities, ObjectMeta, PutOutcome, last_answer
 from txlog.core.store.local_store import LocalLogStore
 from txlog.core.store.retry import RetryPolicy
@@ -29,6 +28,7 @@ from txlog.errors import (
 )
 from txlog.testing.contract import VERSION_LOG_CONTRACT
 from txlog.testing.unity_server import UnityServer
+from txlog.unity.messages import LoadedTable
 
 NAME = "main.s.t"
 ROW = pa.table({"id": pa.array([1], pa.int64())})

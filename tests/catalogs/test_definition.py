@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from txlog.catalogs.unity.definition import creation, definition_updates
-from txlog.catalogs.unity.messages import ProtocolInfo, TableInfo
 from txlog.core.format.actions import DomainMetadata, Format, Metadata, Protocol
+from txlog.unity.definition import creation, definition_updates
+from txlog.unity.messages import ProtocolInfo, TableInfo
 
 DERIVED = {
     "delta.minReaderVersion": "3",

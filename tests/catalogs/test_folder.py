@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.catalogs.base import TablePlace
+from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.store.object_store import ObjectFileStore
 from txlog.core.store.open import open_store
 from txlog.errors import (

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.catalogs.unity.messages import Credentials, LoadedTable, OldNames, Refusal, StagedTable, decoded
 from txlog.testing.unity_server import UnityServer
+from txlog.unity.messages import Credentials, LoadedTable, OldNames, Refusal, StagedTable, decoded
 
 ROOT = "/api/2.1/unity-catalog"
 SCHEMA = f"{ROOT}/delta/v1/catalogs/main/schemas/s"

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from txlog.catalogs.unity.catalog_log import CatalogLog
-from txlog.catalogs.unity.credentials import VendedCredentials
-from txlog.catalogs.unity.publications import Publications
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.core.format.log_names import STAGED
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.versions import FolderVersions
 from txlog.core.util import ambient
 from txlog.errors import AccessError, ForkedTableError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.unity.catalog_log import CatalogLog
+from txlog.unity.credentials import VendedCredentials
+from txlog.unity.publications import Publications
 
 __all__ = ["CATALOG_MUTANTS"]
 

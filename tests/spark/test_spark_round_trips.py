@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tests.bucket import ROW, Bucket
-from txlog.catalogs import base
+from txlog.core.catalogs import table_catalog as base
 from txlog.spark import open_tables
 from txlog.spark.options import parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, commit_batch, plan

@@ -192,8 +192,8 @@ def show_table(
 
 
 def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
-    from txlog.catalogs.open import open_place
     from txlog.cli.files_summary import summary_facts, summary_shown
+    from txlog.core.catalogs.open import open_place
     from txlog.log_files.delta_log import DeltaLog
     from txlog.verify.files_summary import summarize_files
 
@@ -277,7 +277,7 @@ def verify(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        from txlog.catalogs.open import open_place
+        from txlog.core.catalogs.open import open_place
         from txlog.tasks.task_table import TaskStore
         from txlog.verify.verify import verify_table
 

@@ -90,7 +90,7 @@ def append(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        from txlog.catalogs.open import open_place
+        from txlog.core.catalogs.open import open_place
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = open_table(uri, options) if existing else None

@@ -10,9 +10,9 @@ import importlib
 from collections import OrderedDict
 from typing import Any
 
-from txlog.catalogs.open import place_at
 from txlog.commit.kept import KEPT_MAX, KeptOpen
 from txlog.commit.open_table import OpenTable
+from txlog.core.catalogs.open import place_at
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import new_lock
 from txlog.errors import InvalidInputError

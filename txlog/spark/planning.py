@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from txlog.catalogs.open import named_table, resolved
 from txlog.commands import write_planning
 from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.core.catalogs.open import named_table, resolved
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store.probe import probe_store

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
-from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
+from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.schema import Field, backquoted
 from txlog.core.util.api_hints import explains_call
 from txlog.errors import InvalidInputError

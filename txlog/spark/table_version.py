@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.catalogs.open import open_place
+from txlog.core.catalogs.open import open_place
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import fold_name
 from txlog.core.predicates.conditions import bind_predicate

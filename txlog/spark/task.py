@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
-from txlog.catalogs.open import open_place
+from txlog.core.catalogs.open import open_place
 from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
 from txlog.spark.options import SparkWriteOptions

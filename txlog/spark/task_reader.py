@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.catalogs.open import open_place
+from txlog.core.catalogs.open import open_place
 from txlog.reading.scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
 from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.spark.errors import crossing

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import pyarrow as pa
 
-from txlog.catalogs.base import TablePlace
 from txlog.commands.batch_write import write_batch
 from txlog.commands.merge import merge_rows
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.write_options import WriteOptions
+from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.schema import Field, type_to_arrow
 from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install

@@ -17,8 +17,8 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
-from txlog.catalogs.base import TablePlace
 from txlog.commit.kept import KEPT_MAX, KeptOpen
+from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
 from txlog.core.predicates.evaluate import evaluate

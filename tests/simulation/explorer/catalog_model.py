@@ -15,17 +15,6 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from explorer.versions import InvariantBroken
-from txlog.catalogs.unity.catalog_log import CatalogLog
-from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityClient
-from txlog.catalogs.unity.credentials import VendedCredentials
-from txlog.catalogs.unity.messages import (
-    CommitRecord,
-    Credentials,
-    LoadedTable,
-    OldName,
-    StorageCredential,
-    TableInfo,
-)
 from txlog.core.store.base import LogStore, PutOutcome
 from txlog.core.store.object_client import ObjectClient
 from txlog.core.store.retry import RetryPolicy
@@ -33,6 +22,17 @@ from txlog.core.store.versions import FolderVersions, VersionLog
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
+from txlog.unity.catalog_log import CatalogLog
+from txlog.unity.client import Refused, TableName, Unanswered, UnityClient
+from txlog.unity.credentials import VendedCredentials
+from txlog.unity.messages import (
+    CommitRecord,
+    Credentials,
+    LoadedTable,
+    OldName,
+    StorageCredential,
+    TableInfo,
+)
 
 __all__ = ["CatalogBook", "Held", "PermissionDeniedError", "VendedLogStore", "versions_of"]
 

@@ -15,7 +15,6 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.catalogs.open import place_at
 from txlog.commands.merge import columns_of_merge
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions
@@ -24,6 +23,7 @@ from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.upsert import added_columns
 from txlog.commit.open_table import OpenTable
+from txlog.core.catalogs.open import place_at
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.store.retry import RetryPolicy

@@ -14,13 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
-from txlog.catalogs.base import TablePlace
-from txlog.catalogs.names import name_parts
-from txlog.catalogs.unity.catalog_log import CatalogLog
-from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
-from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
-from txlog.catalogs.unity.durability import durability
-from txlog.catalogs.unity.messages import LoadedTable, StagedTable
+from txlog.core.catalogs.names import name_parts
+from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
@@ -31,6 +26,11 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.unity.catalog_log import CatalogLog
+from txlog.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
+from txlog.unity.credentials import VendedCredentials, is_vended
+from txlog.unity.durability import durability
+from txlog.unity.messages import LoadedTable, StagedTable
 
 __all__ = ["UnityCatalog"]
 

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txlog.catalogs.base import CatalogScheme, TableCatalog, Token
-from txlog.catalogs.open import open_catalog
-from txlog.catalogs.unity.catalog import UnityCatalog
-from txlog.catalogs.unity.client import FileToken
+from txlog.core.catalogs.open import open_catalog
+from txlog.core.catalogs.table_catalog import CatalogScheme, TableCatalog, Token
 from txlog.errors import InvalidInputError
+from txlog.unity.catalog import UnityCatalog
+from txlog.unity.client import FileToken
 
 __all__ = ["CATALOG", "NAMES", "SERVERS"]
 

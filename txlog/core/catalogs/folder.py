@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from txlog.catalogs.base import TablePlace
-from txlog.catalogs.names import name_parts, name_text
+from txlog.core.catalogs.names import name_parts, name_text
+from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.schema import backquoted
 from txlog.core.store import local_disk as disk
 from txlog.core.store.open import open_store

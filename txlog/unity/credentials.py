@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlog.catalogs.unity.client import TableName, UnityClient
-from txlog.catalogs.unity.messages import Credentials, LoadedTable, StorageCredential
 from txlog.core.util import ambient
 from txlog.core.util.parallel import new_lock
 from txlog.core.util.wording import argument
 from txlog.errors import AccessError, StorageError, TableNotFoundError
+from txlog.unity.client import TableName, UnityClient
+from txlog.unity.messages import Credentials, LoadedTable, StorageCredential
 
 __all__ = ["VendedCredentials", "is_vended"]
 

@@ -12,12 +12,12 @@ import contextlib
 
 import msgspec
 
-from txlog.catalogs.unity.messages import CommitRecord
 from txlog.core.format.log_names import STAGED
 from txlog.core.store.base import LogStore, PutOutcome, last_answer, unanswered
 from txlog.core.store.versions import FolderVersions, Fork
 from txlog.core.util.parallel import new_lock
 from txlog.errors import CorruptLogError, ForkedTableError, NotFoundError, StorageError
+from txlog.unity.messages import CommitRecord
 
 __all__ = ["Publications", "forked", "in_commit_timestamp_ms", "staged_path", "whole"]
 

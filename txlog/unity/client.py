@@ -18,13 +18,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from txlog.catalogs.unity.messages import OldName, OldNames, Refusal, decoded
 from txlog.core.store.options import redact
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.logs import logger
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError, TableNotFoundError, TxlogError
+from txlog.unity.messages import OldName, OldNames, Refusal, decoded
 
 __all__ = [
     "TOKEN",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from txlog.catalogs.base import CatalogScheme, TableCatalog, TablePlace, Token
+from txlog.core.catalogs.table_catalog import CatalogScheme, TableCatalog, TablePlace, Token
 from txlog.core.store.open import foreign_scheme, is_of_store
 from txlog.core.store.table_store import TableStore
 from txlog.core.util.lazy import pattern
@@ -54,7 +54,7 @@ def open_catalog(
         if kind is not None and kind.opens is not None:
             return kind.opens(uri, token, storage_options, credential_provider)
     require_no_token(token)
-    from txlog.catalogs.folder import FolderCatalog
+    from txlog.core.catalogs.folder import FolderCatalog
 
     return FolderCatalog(uri, storage_options, credential_provider)
 

@@ -20,10 +20,6 @@ from typing import Any
 
 import msgspec
 
-from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityClient
-from txlog.catalogs.unity.definition import creation, definition_updates
-from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
-from txlog.catalogs.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
 from txlog.core.format.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.core.format.log_names import STAGED, staged_name, staged_version
 from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
@@ -42,6 +38,10 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
+from txlog.unity.client import Refused, TableName, Unanswered, UnityClient
+from txlog.unity.definition import creation, definition_updates
+from txlog.unity.messages import CommitRecord, LoadedTable, TableInfo
+from txlog.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
 
 __all__ = ["CatalogLog"]
 

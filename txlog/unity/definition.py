@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from txlog.catalogs.unity.messages import CreateTable, ProtocolInfo, TableInfo
 from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol
+from txlog.unity.messages import CreateTable, ProtocolInfo, TableInfo
 
 __all__ = ["creation", "definition_updates"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from txlog.catalogs.base import ChecksItself
-from txlog.catalogs.open import named_table
+from txlog.core.catalogs.open import named_table
+from txlog.core.catalogs.table_catalog import ChecksItself
 from txlog.core.store.probe import ProbeReport
 from txlog.core.store.probe import probe_store as probe_files
 from txlog.core.store.table_store import TableStore

@@ -1,0 +1,1 @@
+"""AWS Glue: tables by name."""
