@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 import txlog
 from txlog.core.store.open import open_store
+from txlog.core.versions.upkeep.version_checksum import write_checksum
 from txlog.errors import TxlogError
-from txlog.upkeep.version_checksum import write_checksum
 from txlog.verify.verify import verify_table
 
 SHAPES = ("commits", "classic", "multi-part", "v2 in JSON", "v2 in Parquet", "compacted", "checksum")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from txlog.core.store.table_store import TableStore
-from txlog.log.proposal import Isolation, Proposal, commit_bytes
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, commit_bytes
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "commit"))

@@ -25,11 +25,11 @@ from clean_environment import clean, in_the_way
 import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.store import commit_queue
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

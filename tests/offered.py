@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from txlog.core.format.actions import Action, AddFile, CommitInfo, Metadata, Protocol
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
-from txlog.log.proposal import Isolation, Proposal, ReadSet
-from txlog.log.state import TableState, advance
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.state import TableState, advance
 
 __all__ = ["FILE", "METADATA", "STATE", "append"]
 

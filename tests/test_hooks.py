@@ -15,9 +15,9 @@ import pytest
 import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.open_table import OpenTable
 from txlog.hooks import LostRace
 from txlog.table import Table
 

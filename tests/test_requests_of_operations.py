@@ -12,14 +12,14 @@ import pytest
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.upkeep.version_checksum import write_checksum
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
-from txlog.upkeep.version_checksum import write_checksum
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ROW = pa.table({"id": [1]})

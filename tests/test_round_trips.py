@@ -11,8 +11,8 @@ import pytest
 import txlog
 from tests.bucket import ROW, Bucket
 from txlog.commands import batch_write
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, StorageError
 
 WITH_NAME = pa.table({"id": pa.array([2], pa.int64()), "name": ["a"]})

@@ -12,9 +12,9 @@ from pyarrow import parquet as pq
 import txlog
 from tests.bucket import ROW, Bucket
 from tests.timed_commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import checkpoint_name, multipart_names
-from txlog.log.checkpoint import columns as checkpoint_columns
+from txlog.core.versions.decisions.checkpoint import columns as checkpoint_columns
+from txlog.core.versions.open_table import OpenTable
 
 
 def bucket_of(command: Command) -> Bucket:

@@ -94,7 +94,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64())]))
     rows = "pyarrow.table({'id': pyarrow.nulls(1, 'int64')})"  # made without pandas, which pyarrow.array imports
     # On a machine that takes a second from the one to the other, the handle would write a checksum too.
-    no_checksum = "import txlog.upkeep.post_commit as upkeep; upkeep._CHECKSUM_SPACING_S = 1e9"
+    no_checksum = "import txlog.core.versions.upkeep.post_commit as upkeep; upkeep._CHECKSUM_SPACING_S = 1e9"
     append = f"{no_checksum}; txlog.Table.open({str(tmp_path)!r}).append({rows})"
     loaded = _run(f"import sys, pyarrow, txlog; {append}; print(' '.join(sys.modules))").split()
     assert table.version == 1
@@ -104,8 +104,12 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
         *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
         *("txlog.commands.replaced_files", "txlog.commands.row_change", "txlog.commands.table_definition"),
-        *("txlog.commands.upsert", "txlog.log.files", "txlog.log_files.checkpoint_reader"),
-        *("txlog.log_files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.workers"),
+        *(
+            "txlog.commands.upsert",
+            "txlog.core.versions.decisions.files",
+            "txlog.core.versions.files.checkpoint_reader",
+        ),
+        *("txlog.core.versions.files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.workers"),
         *("txlog.writer.constraints", "txlog.writer.generated_columns", "txlog.writer.row_guard"),
         *(
             "txlog.maintenance.optimize",
@@ -115,7 +119,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
             "txlog.result.maintenance",
             "txlog.core.store.options",
         ),
-        *("txlog.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
+        *("txlog.core.versions.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
     assert sum(name.partition(".")[0] == "txlog" for name in loaded) <= APPEND_MODULES_MAX

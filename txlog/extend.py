@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from txlog.commands.upsert.row_changes import Engine, RowChanges
-    from txlog.commit.open_table import OpenTable
     from txlog.core.catalogs.open import require_no_token
     from txlog.core.catalogs.table_catalog import (
         CatalogScheme,
@@ -27,9 +26,10 @@ if TYPE_CHECKING:
     from txlog.core.format.properties import PropertyRule
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
-    from txlog.log.state import TableState
+    from txlog.core.versions.decisions.state import TableState
+    from txlog.core.versions.open_table import OpenTable
+    from txlog.core.versions.upkeep.post_commit import FollowsCommits, MakesFollower
     from txlog.maintenance.tombstone_files import TombstoneUpkeep
-    from txlog.upkeep.post_commit import FollowsCommits, MakesFollower
     from txlog.writer.row_changes import Changelog, ChangeWriter, SinkModeOf
 
 _HOME = {
@@ -40,9 +40,9 @@ _HOME = {
     "ChecksItself": "txlog.core.catalogs.table_catalog",
     "Engine": "txlog.commands.upsert.row_changes",
     "FindsTable": "txlog.core.catalogs.table_catalog",
-    "FollowsCommits": "txlog.upkeep.post_commit",
-    "MakesFollower": "txlog.upkeep.post_commit",
-    "OpenTable": "txlog.commit.open_table",
+    "FollowsCommits": "txlog.core.versions.upkeep.post_commit",
+    "MakesFollower": "txlog.core.versions.upkeep.post_commit",
+    "OpenTable": "txlog.core.versions.open_table",
     "OpensCatalog": "txlog.core.catalogs.table_catalog",
     "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.core.format.properties",
@@ -50,7 +50,7 @@ _HOME = {
     "SinkModeOf": "txlog.writer.row_changes",
     "TableCatalog": "txlog.core.catalogs.table_catalog",
     "TablePlace": "txlog.core.catalogs.table_catalog",
-    "TableState": "txlog.log.state",
+    "TableState": "txlog.core.versions.decisions.state",
     "TombstoneUpkeep": "txlog.maintenance.tombstone_files",
     "require_no_token": "txlog.core.catalogs.open",
 }

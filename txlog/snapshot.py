@@ -19,9 +19,9 @@ from txlog.core.util.api_hints import explains_calls, no_attribute
 from txlog.core.util.arguments import whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.whole_import import import_whole
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.open import foreign_scheme, open_store
 from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import in_write, spelled
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.store.retry import RetryPolicy
-    from txlog.log.state import TableState
+    from txlog.core.versions.decisions.state import TableState
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
@@ -209,7 +209,7 @@ def resolve(
         TableNotFoundError: There is no table, and ``version`` is not 0.
         NotFoundError: The version was cleaned up.
     """
-    from txlog.commit.resolve import resolve, resolve_creation
+    from txlog.core.versions.resolve_unknown import resolve, resolve_creation
 
     given: Any = {"storage_options": storage_options, "retry": retry, "credential_provider": credential_provider}
 
@@ -500,7 +500,7 @@ class Table(Readable, metaclass=Hinted):
             return snapshot_named(self._open_table, tag)
         log = self._open_table.log
         if timestamp is not None:
-            from txlog.log_files.times import milliseconds
+            from txlog.core.versions.files.times import milliseconds
 
             version = log.version_at(milliseconds(timestamp, log.time_zone))
         if version is None:
@@ -1956,7 +1956,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged; nothing was written.
             StorageError: The store failed.
         """
-        from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
+        from txlog.core.versions.upkeep.version_checksum import write_checkpoint_and_checksum
 
         return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
 
@@ -1973,7 +1973,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A commit is damaged.
             StorageError: The store failed.
         """
-        from txlog.upkeep.log_compaction import compact_log
+        from txlog.core.versions.upkeep.log_compaction import compact_log
 
         return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
 
@@ -1994,7 +1994,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             StorageError: The store failed; the log can be read as before.
         """
-        from txlog.upkeep.log_clean_up import clean_up_log
+        from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 
         return clean_up_log(
             self._open_table.log, self._open_table.log.newest_state(), dry_run=dry_run, on_progress=on_progress
@@ -2100,7 +2100,7 @@ class Table(Readable, metaclass=Hinted):
             NotFoundError: The version was cleaned up.
             CommitStateUnknownError: The store does not answer.
         """
-        from txlog.commit.resolve import resolve
+        from txlog.core.versions.resolve_unknown import resolve
 
         return resolve(self._open_table, txn_id, version)
 

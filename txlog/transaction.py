@@ -17,15 +17,15 @@ from txlog.commands.replaced_files import RegionReplacement, decided_by_partitio
 from txlog.commands.transaction_history import history_metrics, history_operation, history_parameters
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import check_removable, plan_for_rows
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, live_rows
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.writer.commit_options import CommitOptions, check_app_id

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from txlog.log.checkpoint.hint import last_checkpoint_bytes
+from txlog.core.versions.decisions.checkpoint.hint import last_checkpoint_bytes
 
 __all__ = ["FILE_ROWS", "clone", "make_log", "set_policy", "write_inventory"]
 

@@ -21,7 +21,7 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
     import pyspark.worker  # noqa: F401
 
     import txlog.commands.global_committer
-    import txlog.commit.alone
+    import txlog.core.versions.commit_loop
     import txlog.spark.planning
     import txlog.spark.reader
     import txlog.spark.source

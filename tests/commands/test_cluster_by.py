@@ -15,8 +15,8 @@ import txlog
 from txlog.cli.app import app
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.versions.decisions.state import TableState
 from txlog.errors import ConflictError, InvalidInputError, SchemaMismatchError
-from txlog.log.state import TableState
 
 COLUMNS = (
     "id bigint, day date, place struct<city: string, at: struct<x: double>>, `a.b` int, flag boolean, tags array<int>"

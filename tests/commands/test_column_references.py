@@ -9,7 +9,7 @@ import pytest
 import txlog
 from txlog.commands.column_references import references_to, with_new_name
 from txlog.core.format.properties import column_paths
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
 from txlog.table import Table
 
 SCHEMA = (

@@ -17,8 +17,8 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from tests.losing_writer import losing_to
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.features import features_of
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, UnsupportedFeatureError
 from txlog.table import Table
 from txlog.testing.faults import Fault, StoreCall, faulty_table_store

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.follower import Follower
-from txlog.log.stream_offsets import FileRange
-from txlog.log_files.delta_log import DeltaLog
+from txlog.core.versions.decisions.stream_offsets import FileRange
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.reading.scan_plan import select
 
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string()})

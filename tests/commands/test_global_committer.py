@@ -14,8 +14,8 @@ from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import from_arrow
+from txlog.core.versions.open_table import OpenTable
 from txlog.table import Table
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import Committable

@@ -22,8 +22,8 @@ from txlog.commands.overwrite_preview import preview_overwrite
 from txlog.commands.row_change.parts import table_of_tasks
 from txlog.commands.row_change.preview import preview_upsert
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.identity_ranges import numbers_of
 from txlog.core.format.identity import identity_columns
+from txlog.core.versions.identity_ranges import numbers_of
 from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError, UnsupportedFeatureError
 from txlog.table import Table
 from txlog.tasks.operations.upsert import UpsertOptions

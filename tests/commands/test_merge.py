@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.table import Table
 from txlog.testing.memory_store import memory_table_store

@@ -11,8 +11,8 @@ import pytest
 import txlog
 from txlog.commands.row_change.here import change_here
 from txlog.commands.row_change.options import RowOptions
-from txlog.commit.plan import LITTLE_WORK_S
 from txlog.core.util import ambient
+from txlog.core.versions.plan import LITTLE_WORK_S
 from txlog.tasks.operations.delete import Condition, DeleteRows
 from txlog.writer.unsent_files import UnsentFiles
 

@@ -22,13 +22,13 @@ from msgspec.structs import replace
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commands.row_change.file_choice import FileChoice
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
-from txlog.log import conflicts
-from txlog.log.conflicts import Rebase, Reexecute, decide
-from txlog.log.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions import conflicts
+from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.open_table import OpenTable
 from txlog.maintenance import compaction
 from txlog.maintenance.compaction import Compaction
 from txlog.table import Table

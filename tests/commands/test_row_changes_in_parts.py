@@ -29,7 +29,6 @@ from txlog.commands.row_change import parts
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.parts import TasksInParts, change_in_parts
 from txlog.commands.row_change.target import Extent
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import pack, unpack
 from txlog.core.format.file_columns import add_files_of
@@ -39,6 +38,7 @@ from txlog.core.store.base import PutOutcome
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.table import Table
 from txlog.tasks.operations.delete import DeleteSpec

@@ -17,8 +17,8 @@ from pyroaring import BitMap64
 
 import txlog
 from txlog.core.format.file_columns import add_files_of
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.table import Table
 from txlog.writer.vector_file import write_vectors
 

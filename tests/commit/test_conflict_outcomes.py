@@ -20,17 +20,17 @@ import pytest
 from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import Action, DomainMetadata, Protocol
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, decide
+from txlog.core.versions.decisions.proposal import Proposal, ReadSet
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError, ConflictReason
-from txlog.log.conflicts import AlreadyCommitted, Conflict, decide
-from txlog.log.proposal import Proposal, ReadSet
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.table import Table

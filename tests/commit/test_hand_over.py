@@ -14,8 +14,6 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from txlog.commit.joining import JoiningCommitter, _Append, _Joined
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import commit_queue
 from txlog.core.store.base import OBJECT_STORE, PutOutcome
@@ -23,11 +21,13 @@ from txlog.core.store.commit_queue import MachineCommitQueue
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.decisions import handover_messages as handed_over
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.process_group import JoiningCommitter, _Append, _Joined
 from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
-from txlog.log import handed_over
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore

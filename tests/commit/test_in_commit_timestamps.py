@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
-from txlog.commit.resolve import resolve
 from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.resolve_unknown import resolve
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 

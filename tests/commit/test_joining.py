@@ -16,14 +16,16 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from txlog.commit.joining import JoiningCommitter
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.process_group import JoiningCommitter
 from txlog.errors import (
     CommitStateUnknownError,
     ConcurrentTransactionError,
@@ -32,8 +34,6 @@ from txlog.errors import (
     StorageError,
 )
 from txlog.hooks import CommitHooks
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore

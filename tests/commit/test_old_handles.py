@@ -9,9 +9,9 @@ import pytest
 
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import PutOutcome
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError
 from txlog.result import WriteResult
 from txlog.table import Table

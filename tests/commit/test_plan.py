@@ -14,13 +14,15 @@ from msgspec.structs import force_setattr
 from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import commit_definition, with_properties
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.commit_queue import Turn
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -30,8 +32,6 @@ from txlog.errors import (
     NotFoundError,
     ProtocolChangedError,
 )
-from txlog.log.proposal import Isolation, Proposal, ReadSet
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics
 from txlog.writer.commit_options import CommitOptions
 

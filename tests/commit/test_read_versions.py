@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.table_definition import Definition, commit_definition, new_table
-from txlog.commit.open_table import OpenTable
-from txlog.commit.read_versions import _KEPT, _READ_BACK_MAX, ReadVersions
 from txlog.core.format.actions import AddFile, CommitInfo, SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.log_files.delta_log import DeltaLog
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.read_versions import _KEPT, _READ_BACK_MAX, ReadVersions
 from txlog.table import Table
 from txlog.testing.memory_store import memory_table_store
 

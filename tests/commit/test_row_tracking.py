@@ -14,10 +14,10 @@ import pytest
 import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.base import PutOutcome
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.log.state import TableState
 
 TRACKED = {"delta.enableRowTracking": "true"}
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name, parse_log_name
 from txlog.core.format.properties import DAY_MS, TableProperties
 from txlog.core.store.base import OBJECT_STORE, PutOutcome
+from txlog.core.versions.decisions.retention import trusted_s
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
-from txlog.log.retention import trusted_s
 from txlog.table import Table
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

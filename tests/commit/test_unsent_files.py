@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.base import PutOutcome, refused
 from txlog.core.store.local_store import LocalFileStore, LocalLogStore
 from txlog.core.store.versions import Attempt
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 from txlog.writer.unsent_files import UnsentFiles

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format.commit_file import Limits
 from txlog.core.store.open import open_store
-from txlog.log_files.delta_log import DeltaLog
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.verify.verify import verify_table
 
 

@@ -22,10 +22,10 @@ import txlog
 from txlog.cli.app import app
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.open import open_store
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.spark.options import parse_write_options
 from txlog.testing.faulty_s3 import Fault, FaultyS3
 

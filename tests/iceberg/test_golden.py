@@ -24,13 +24,13 @@ from txlog.core.format.actions import AddFile, Metadata
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.deletion_vector_bytes import bitmap_bytes
 from txlog.core.format.file_columns import adds_to_batch
+from txlog.core.versions.decisions.files import fold_commits
 from txlog.errors import IcebergExportError
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.manifest import file_paths
 from txlog.iceberg.manifest_list import read_manifest_list
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Exported, Place, encoded, parsed
-from txlog.log.files import fold_commits
 
 GOLDEN = Path(__file__).with_name("golden")
 START_MS = 1_700_000_000_000

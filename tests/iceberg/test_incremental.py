@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import Table
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.open_table import OpenTable
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 

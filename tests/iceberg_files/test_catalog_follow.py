@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.utils.config import Config
 
 from txlog import Table
-from txlog.commit.open_table import OpenTable
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import StorageError
 from txlog.iceberg_files import catalog, catalog_follow
 from txlog.iceberg_files.catalog import move_entry

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 import txlog
 from txlog import Table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import LogStore, PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place

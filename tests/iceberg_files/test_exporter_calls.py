@@ -10,11 +10,11 @@ import pytest
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import ObjectMeta, PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.testing.faults import FaultyLogStore

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from txlog import Table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store

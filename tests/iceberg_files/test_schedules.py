@@ -11,13 +11,13 @@ import pytest
 
 from explorer.schedule import Choices
 from txlog import Table
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.open_table import OpenTable
 from txlog.iceberg.names import metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 SCHEDULES = 150

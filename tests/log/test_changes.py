@@ -11,8 +11,8 @@ from txlog.core.format.actions import AddCDCFile, AddFile, CommitInfo, DeletionV
 from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Array, Field, Map, Struct
+from txlog.core.versions.decisions.changes import changed_rows, incompatible_change, redefinition
 from txlog.errors import CorruptLogError
-from txlog.log.changes import changed_rows, incompatible_change, redefinition
 
 ADD = AddFile("f", {"day": "mon"}, 10, 0, True)
 SMALL, LARGE = (DeletionVectorDescriptor("u", name, 1, 40, rows) for name, rows in (("small", 1), ("large", 2)))

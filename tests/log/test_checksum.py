@@ -8,7 +8,7 @@ import orjson
 
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.commit_file import Commit
-from txlog.log.checksum import VersionChecksum, parse_checksum
+from txlog.core.versions.decisions.checksum import VersionChecksum, parse_checksum
 
 DOMAIN = {"domain": "mine", "configuration": "x", "removed": False}
 METADATA = {

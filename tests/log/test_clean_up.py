@@ -17,7 +17,13 @@ from txlog.core.format.log_names import (
 )
 from txlog.core.format.properties import TableProperties
 from txlog.core.store.base import ObjectMeta
-from txlog.log.clean_up import cutoff_ms, kept_checkpoints, plan_sidecars, plan_versions, protected_version
+from txlog.core.versions.decisions.clean_up import (
+    cutoff_ms,
+    kept_checkpoints,
+    plan_sidecars,
+    plan_versions,
+    protected_version,
+)
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 DAY_MS = 86_400_000

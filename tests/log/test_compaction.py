@@ -6,7 +6,7 @@ import orjson
 
 from txlog.core.format.actions import AddFile, RemoveFile
 from txlog.core.format.commit_file import Commit
-from txlog.log.compaction import compacted_bytes
+from txlog.core.versions.decisions.compaction import compacted_bytes
 
 
 def test_the_files_of_a_compacted_log_change_no_data() -> None:

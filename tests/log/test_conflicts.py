@@ -27,8 +27,8 @@ from txlog.core.format.actions import (
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Primitive, Struct
 from txlog.core.predicates.predicate import bind, col
-from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
-from txlog.log.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 MONDAY = bind(col("day") == "mon", SCHEMA)

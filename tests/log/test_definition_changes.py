@@ -10,7 +10,11 @@ from msgspec.structs import replace
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.properties import KNOWN_KEYS, OWN_KEYS
 from txlog.core.format.schema import LONG, STRING, Field, Struct, type_to_json
-from txlog.log.definition_changes import keeps_write_rules, lacked_columns, only_adds_harmless_features
+from txlog.core.versions.decisions.definition_changes import (
+    keeps_write_rules,
+    lacked_columns,
+    only_adds_harmless_features,
+)
 
 METADATA = Metadata("id", "{}", ("day",), {"delta.appendOnly": "false"}, {"provider": "parquet", "options": {}})
 RULES = {

@@ -7,7 +7,14 @@ import pytest
 from txlog.core.format.actions import CommitInfo, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.util.wording import in_python, spelled
-from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Fresh, Rewound, Unproven, check_replay
+from txlog.core.versions.decisions.exactly_once import (
+    AlreadyCommitted,
+    FingerprintMismatch,
+    Fresh,
+    Rewound,
+    Unproven,
+    check_replay,
+)
 
 
 def commit(version: int, checkpoint_id: int, *, app_id: str = "orders", fingerprint: str | None = None) -> Commit:

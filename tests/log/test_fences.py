@@ -9,9 +9,9 @@ import pytest
 from tests.offered import STATE, append
 from txlog.core.format.actions import CommitInfo
 from txlog.core.format.commit_file import Commit, parse_commit
-from txlog.log.conflicts import Conflict, Rebase, decide
-from txlog.log.fences import fence, fenced_off
-from txlog.log.proposal import commit_bytes
+from txlog.core.versions.decisions.conflicts import Conflict, Rebase, decide
+from txlog.core.versions.decisions.fences import fence, fenced_off
+from txlog.core.versions.decisions.proposal import commit_bytes
 
 
 @pytest.mark.parametrize("ids", [("a",), ("a", "b", "c")])

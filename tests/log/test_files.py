@@ -9,8 +9,8 @@ import pytest
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of, adds_to_batch, partition_column
+from txlog.core.versions.decisions.files import adds_of_batch, fold_commits, reconcile, removes_of_batch
 from txlog.errors import CorruptLogError
-from txlog.log.files import adds_of_batch, fold_commits, reconcile, removes_of_batch
 
 
 def add(path: str, vector: str | None = None, offset: int | None = None, **values: str | None) -> AddFile:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from tests.offered import FILE, METADATA, STATE, append
 from txlog.core.format.actions import DomainMetadata, RemoveFile, SetTransaction
+from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, can_be_offered, intent_name, named_intent
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, intent_name, named_intent
-from txlog.log.proposal import Isolation, Proposal
 
 OFFERED = Intent("table", 7, (append(),))
 

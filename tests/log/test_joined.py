@@ -20,10 +20,18 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
-from txlog.log.conflicts import AlreadyCommitted, Apart, Committed, Conflict, Rebase, decide, decide_unread
-from txlog.log.exactly_once import AlreadyCommitted as Replay
-from txlog.log.exactly_once import FingerprintMismatch, check_replay
-from txlog.log.joined import (
+from txlog.core.versions.decisions.conflicts import (
+    AlreadyCommitted,
+    Apart,
+    Committed,
+    Conflict,
+    Rebase,
+    decide,
+    decide_unread,
+)
+from txlog.core.versions.decisions.exactly_once import AlreadyCommitted as Replay
+from txlog.core.versions.decisions.exactly_once import FingerprintMismatch, check_replay
+from txlog.core.versions.decisions.joined_appends import (
     MEMBERS_MAX,
     Joining,
     Member,
@@ -35,9 +43,16 @@ from txlog.log.joined import (
     members,
     txn_ids,
 )
-from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, commit_facts, validate_proposal
-from txlog.log.row_tracking import with_row_ids
-from txlog.log.state import TableState, advance
+from txlog.core.versions.decisions.proposal import (
+    Isolation,
+    Proposal,
+    ReadSet,
+    commit_bytes,
+    commit_facts,
+    validate_proposal,
+)
+from txlog.core.versions.decisions.row_tracking import with_row_ids
+from txlog.core.versions.decisions.state import TableState, advance
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 METADATA = Metadata("id", "{}", ("day",), {}, {"provider": "parquet", "options": {}})
@@ -154,7 +169,7 @@ def test_a_file_is_in_a_joined_commit_once() -> None:
 def test_a_joined_commit_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     joining = Joining(append("0"))
     assert [joining.take(append(str(number))) for number in range(1, MEMBERS_MAX + 1)] == [True] * 999 + [False]
-    monkeypatch.setattr("txlog.log.joined.BYTES_MAX", append("x").size_bytes + 10)
+    monkeypatch.setattr("txlog.core.versions.decisions.joined_appends.BYTES_MAX", append("x").size_bytes + 10)
     assert not Joining(append("a")).take(append("b"))
 
 

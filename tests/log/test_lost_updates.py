@@ -8,8 +8,8 @@ from txlog.core.format.actions import Action, AddFile, CommitInfo, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
 from txlog.core.predicates.predicate import bind, col
-from txlog.log.lost_updates import Region, Unseen, unseen_changes
-from txlog.log.proposal import Isolation
+from txlog.core.versions.decisions.lost_updates import Region, Unseen, unseen_changes
+from txlog.core.versions.decisions.proposal import Isolation
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 MONDAYS = Region(SCHEMA, ("day",), None, frozenset({("mon",)}), frozenset({"seen"}))

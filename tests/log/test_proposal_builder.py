@@ -19,11 +19,11 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
 from txlog.core.predicates.predicate import bind, col
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet, validate_proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.segment import LogSegment
+from txlog.core.versions.decisions.state import StateBuilder, TableState
 from txlog.errors import InvalidInputError
-from txlog.log.proposal import Isolation, Proposal, ReadSet, validate_proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.segment import LogSegment
-from txlog.log.state import StateBuilder, TableState
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 METADATA = Metadata("id", schema_to_json(SCHEMA), ("day",), {}, {"provider": "parquet", "options": {}})

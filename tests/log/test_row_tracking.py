@@ -7,9 +7,9 @@ import orjson
 from txlog.core.format.actions import AddFile, DomainMetadata, Metadata, Protocol
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, Field, Struct, schema_to_json
-from txlog.log.proposal import Isolation, Proposal, ReadSet
-from txlog.log.row_tracking import with_row_ids
-from txlog.log.state import TableState, advance
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.row_tracking import with_row_ids
+from txlog.core.versions.decisions.state import TableState, advance
 
 SCHEMA = Struct((Field("id", LONG),))
 

@@ -14,7 +14,7 @@ from txlog.core.format.log_names import (
     multipart_names,
     v2_checkpoint_name,
 )
-from txlog.log.segment import LogSegment, choose_segment, read_listing
+from txlog.core.versions.decisions.segment import LogSegment, choose_segment, read_listing
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 

@@ -4,9 +4,9 @@ import pytest
 
 from txlog.core.format.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.core.format.commit_file import Commit
+from txlog.core.versions.decisions.segment import LogSegment
+from txlog.core.versions.decisions.state import StateBuilder, TableState, Totals, advance
 from txlog.errors import CorruptLogError
-from txlog.log.segment import LogSegment
-from txlog.log.state import StateBuilder, TableState, Totals, advance
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.errors import InvalidInputError
-from txlog.log.stream_offsets import (
+from txlog.core.versions.decisions.stream_offsets import (
     FileRange,
     ReadLimits,
     StreamOffset,
@@ -20,6 +19,7 @@ from txlog.log.stream_offsets import (
     file_ranges,
     replayed_start,
 )
+from txlog.errors import InvalidInputError
 
 History = list[list[int]]
 """The sizes of the files that each version added."""

@@ -12,7 +12,7 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import LONG, STRING, Primitive
 from txlog.core.format.stats_struct import statistics_type
-from txlog.log.typed_statistics import with_typed_statistics
+from txlog.core.versions.decisions.typed_statistics import with_typed_statistics
 
 ID, NAME, NESTED = (("id",), LONG), (("name",), STRING), (("s", "x"), Primitive("date"))
 KIND = statistics_type([ID, NAME, NESTED])

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from txlog.core.format.commit_file import DEFAULT_LIMITS
-from txlog.log.files import FILES_SCHEMA
-from txlog.log_files.checkpoint_parquet import CheckpointParquet
+from txlog.core.versions.decisions.files import FILES_SCHEMA
+from txlog.core.versions.files.checkpoint_parquet import CheckpointParquet
 
 ADD = pa.struct([FILES_SCHEMA.field(name) for name in ("path", "size", "stats")])
 

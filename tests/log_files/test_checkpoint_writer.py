@@ -22,17 +22,17 @@ from txlog.core.format.log_names import checkpoint_name, commit_name
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.checkpoint import columns as checkpoint_columns
+from txlog.core.versions.decisions.checkpoint import v2 as checkpoint_v2
+from txlog.core.versions.decisions.checkpoint.hint import json_checksum
+from txlog.core.versions.decisions.state import Totals
+from txlog.core.versions.files import checkpoint_parquet
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
-from txlog.log.checkpoint import columns as checkpoint_columns
-from txlog.log.checkpoint import v2 as checkpoint_v2
-from txlog.log.checkpoint.hint import json_checksum
-from txlog.log.state import Totals
-from txlog.log_files import checkpoint_parquet
-from txlog.log_files.delta_log import DeltaLog
 from txlog.testing.faults import FaultyLogStore, StoreCall
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.upkeep.log_clean_up import clean_up_log
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},{"name":"p","type":"string","nullable":true,"metadata":{}}]}'  # noqa: E501
 V2_PROTOCOL = {

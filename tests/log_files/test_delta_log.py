@@ -18,12 +18,12 @@ from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.checkpoint.hint import last_checkpoint_bytes
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files import checkpoint_parquet, delta_log, file_loader
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
-from txlog.log.checkpoint.hint import last_checkpoint_bytes
-from txlog.log.state import TableState
-from txlog.log_files import checkpoint_parquet, delta_log, file_loader
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.small_pages import small_pages
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = (

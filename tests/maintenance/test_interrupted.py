@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
-from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance import optimize as module
 from txlog.maintenance.compaction import Compaction, Done
 from txlog.tasks.rewriting import rewrite_bin as rewrite

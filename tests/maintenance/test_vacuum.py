@@ -20,9 +20,9 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.open import open_store
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.maintenance import vacuum as vacuum_module
 from txlog.maintenance import vacuum_candidates
 from txlog.maintenance.last_vacuum import read_last_vacuum

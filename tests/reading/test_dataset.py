@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.core.store.open import open_store
-from txlog.log_files.delta_log import DeltaLog
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.reading.dataset import SnapshotDataset
 from txlog.snapshot import Snapshot
 from txlog.testing.memory_store import memory_table_store

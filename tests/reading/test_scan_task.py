@@ -22,15 +22,15 @@ from msgspec.structs import replace
 from pyroaring import BitMap64
 
 import txlog
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates import sql
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.store.open import open_store
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
-from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.testing.faults import FaultyFileStore
@@ -187,7 +187,7 @@ def test_a_task_sent_to_another_process_reads_what_the_snapshot_reads(tmp_path: 
         "tasks = pickle.load(open(sys.argv[1], 'rb'))\n"
         "store = open_store(sys.argv[2])\n"
         "print([row for task in tasks for batch in task.batches(store) for row in batch.to_pylist()])\n"
-        "print([name for name in sys.modules if name.startswith(('txlog.log', 'txlog.commit'))])\n"
+        "print([name for name in sys.modules if name.startswith(('txlog.core.versions.decisions', 'txlog.core.versions'))])\n"
     )
     command = [sys.executable, "-c", worker, str(tmp_path / "tasks"), table.uri]
     rows, loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -26,26 +26,27 @@ from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commit import attempt, open_table, resolve
-from txlog.commit.alone import CommitRun, _Seen
-from txlog.commit.outcome import raise_conflict
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
 from txlog.core.store.base import PutOutcome
 from txlog.core.util import ambient
+from txlog.core.versions import attempt, open_table
+from txlog.core.versions import resolve_unknown as resolve
+from txlog.core.versions.commit_loop import CommitRun, _Seen
+from txlog.core.versions.decisions import clean_up, conflicts, in_commit_timestamps
+from txlog.core.versions.decisions.conflicts import Conflict, Rebase, decide
+from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.segment import read_listing
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.file_loader import FileLoader
+from txlog.core.versions.outcome import raise_conflict
+from txlog.core.versions.upkeep import log_clean_up
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
-from txlog.log import clean_up, conflicts, in_commit_timestamps
-from txlog.log.conflicts import Conflict, Rebase, decide
-from txlog.log.exactly_once import AlreadyCommitted
-from txlog.log.proposal import Isolation, Proposal, ReadSet
-from txlog.log.segment import read_listing
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.file_loader import FileLoader
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Staging
 from txlog.testing.memory_store import MemoryLogStore
-from txlog.upkeep import log_clean_up
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -196,7 +197,7 @@ def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None
 
 def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
     """A concurrent change of the schema or the properties is rebased over."""
-    patch.setattr("txlog.log.conflicts._protocol_and_metadata", lambda proposal, winner: iter(()))
+    patch.setattr("txlog.core.versions.decisions.conflicts._protocol_and_metadata", lambda proposal, winner: iter(()))
 
 
 # --- exactly once -----------------------------------------------------------------------------------------------
@@ -205,8 +206,8 @@ def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
 def does_not_check_the_applications_version(patch: pytest.MonkeyPatch) -> None:
     """Neither before the commit nor in the tail."""
     patch.setattr(open_table.OpenTable, "replay_of", lambda self, *arguments, **how: None)
-    patch.setattr("txlog.log.conflicts._holds_our_work", lambda proposal, winner: False)
-    patch.setattr("txlog.log.conflicts._transactions", lambda proposal, winner: iter(()))
+    patch.setattr("txlog.core.versions.decisions.conflicts._holds_our_work", lambda proposal, winner: False)
+    patch.setattr("txlog.core.versions.decisions.conflicts._transactions", lambda proposal, winner: iter(()))
 
 
 def drops_every_older_checkpoint_as_a_replay(patch: pytest.MonkeyPatch) -> None:

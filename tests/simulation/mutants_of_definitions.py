@@ -13,7 +13,7 @@ import pytest
 
 from txlog.commands import checked_definition
 from txlog.core.format.actions import Metadata
-from txlog.log import conflicts
+from txlog.core.versions.decisions import conflicts
 from txlog.reading import parquet_columns
 
 __all__ = ["DEFINITION_MUTANTS"]

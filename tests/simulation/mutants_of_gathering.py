@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from txlog.commit import offer, read_versions, resolve
-from txlog.commit.alone import CommitRun
-from txlog.commit.offer import Offer
-from txlog.commit.read_versions import ReadVersions
-from txlog.log import conflicts, gathering
-from txlog.log.gathering import Known
-from txlog.log.intents import members_of, named_intent
-from txlog.log.joined import Joining
+from txlog.core.versions import offer, read_versions
+from txlog.core.versions import resolve_unknown as resolve
+from txlog.core.versions.commit_loop import CommitRun
+from txlog.core.versions.decisions import conflicts, gathering
+from txlog.core.versions.decisions.gathering import Known
+from txlog.core.versions.decisions.intents import members_of, named_intent
+from txlog.core.versions.decisions.joined_appends import Joining
+from txlog.core.versions.offer import Offer
+from txlog.core.versions.read_versions import ReadVersions
 from txlog.maintenance import needed_files
 
 __all__ = ["GATHERING_MUTANTS"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.log.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.sink import sink_group
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.staging import Staging

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from txlog.commit import number_ranges
 from txlog.core.format.actions import AddFile, RemoveFile
-from txlog.log import conflicts, proposal, proposal_builder
+from txlog.core.versions import number_ranges
+from txlog.core.versions.decisions import conflicts, proposal, proposal_builder
 from txlog.maintenance import restored_definition
 
 __all__ = ["IDENTITY_MUTANTS"]

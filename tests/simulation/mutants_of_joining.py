@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.commit import joining
-from txlog.commit.alone import CommitRun
-from txlog.commit.joining import JoiningCommitter, _Append, _Part
-from txlog.commit.outcome import CommitOutcome
-from txlog.log import conflicts, handed_over, proposal
-from txlog.log.conflicts import Apart, Rebase, decide
-from txlog.log.joined import Joining
+from txlog.core.versions import process_group as joining
+from txlog.core.versions.commit_loop import CommitRun
+from txlog.core.versions.decisions import conflicts, proposal
+from txlog.core.versions.decisions import handover_messages as handed_over
+from txlog.core.versions.decisions.conflicts import Apart, Rebase, decide
+from txlog.core.versions.decisions.joined_appends import Joining
+from txlog.core.versions.outcome import CommitOutcome
+from txlog.core.versions.process_group import JoiningCommitter, _Append, _Part
 
 __all__ = ["JOINING_MUTANTS"]
 

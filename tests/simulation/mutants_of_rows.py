@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.commands.row_change.file_choice import FileChoice
-from txlog.commit import alone
-from txlog.commit.alone import CommitRun, _Seen
 from txlog.core.format.statistics_read import num_records
-from txlog.log import conflicts
-from txlog.log.conflicts import Rebase, Reexecute, decide
+from txlog.core.versions import commit_loop as alone
+from txlog.core.versions.commit_loop import CommitRun, _Seen
+from txlog.core.versions.decisions import conflicts
+from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
 from txlog.tasks.operations import merge_source
 from txlog.tasks.operations.known_keys import KnownKeys
 from txlog.tasks.operations.merge import MergeRows

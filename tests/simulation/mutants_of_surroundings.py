@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from txlog.commands import batch_write, taken_over_files
-from txlog.commit import alone
-from txlog.commit.alone import CommitRun, LoneCommitter
 from txlog.core.store.base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.versions import commit_loop as alone
+from txlog.core.versions.commit_loop import CommitRun, LoneCommitter
+from txlog.core.versions.decisions.checkpoint import v2
+from txlog.core.versions.files import delta_log
+from txlog.core.versions.files.file_loader import FileLoader
 from txlog.errors import NotFoundError, StorageError
-from txlog.log.checkpoint import v2
-from txlog.log_files import delta_log
-from txlog.log_files.file_loader import FileLoader
 from txlog.testing.faults import FaultyFileStore
 from txlog.writer.unsent_files import UnsentFiles
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from txlog.log import conflicts
-from txlog.log.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions import conflicts
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.maintenance import compaction, named_versions, restore, vacuum
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet

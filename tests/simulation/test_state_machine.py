@@ -25,8 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.util import ambient
+from txlog.core.versions.open_table import OpenTable
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 import txlog
 from txlog.cli.app import app
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.open_table import OpenTable
 from txlog.sink.checkpoint_commits import GivenUp
 from txlog.sink.inspection import applications
 from txlog.sink.recovery import Recovery

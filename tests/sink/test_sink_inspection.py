@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.open import open_store
+from txlog.core.versions.open_table import OpenTable
 from txlog.sink.inspection import applications, clean_staging, staged_states
 
 SCHEMA = pa.schema([("id", pa.int64())])

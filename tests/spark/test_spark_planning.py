@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import txlog
 from txlog.core.format.log_names import commit_name
+from txlog.core.versions.upkeep.post_commit import PostCommit
 from txlog.spark import open_tables
 from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table
@@ -22,7 +23,6 @@ from txlog.spark.planning import answer_renamed, commit, confirm_replay, plan
 from txlog.spark.settings import SessionSettings
 from txlog.spark.stream import StreamMessage, TxlogStreamWriter
 from txlog.spark.task import TaskMessage
-from txlog.upkeep.post_commit import PostCommit
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.task_committer import write_task
 from txlog.writer.write_plan import WriteJob

@@ -12,8 +12,8 @@ import pytest
 import txlog
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.open import open_store
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import StorageError
 from txlog.spark import task as spark_task
 from txlog.spark.options import parse_write_options

@@ -15,7 +15,7 @@ import txlog
 from tests.bucket import ROW, Bucket
 from txlog import table as table_module
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TableNotFoundError
 from txlog.statements.engine import LocalEngine
 from txlog.statements.sql import results_of

@@ -11,13 +11,13 @@ import pytest
 
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.log_names import checkpoint_name, commit_name
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.open import open_store
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
-from txlog.log_files.delta_log import DeltaLog
 from txlog.table import Table
 from txlog.testing.faults import FAULTS, Crashed, FaultyFileStore, faulty_table_store, parse_faults, random_faults
 from txlog.testing.memory_store import memory_table_store

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.versions.decisions.state import TableState
 from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.log.state import TableState
 from txlog.result.audits import IcebergExport
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

@@ -19,11 +19,11 @@ import txlog
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
-from txlog.log_files.delta_log import DeltaLog
 from txlog.result.maintenance import LogCleanUp
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.upkeep.log_clean_up import clean_up_log
 
 DAY_MS = 86_400_000
 NOW_MS = 20_000 * DAY_MS + 5

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, SetTransaction
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name
 from txlog.core.store.local_store import local_table_store
 from txlog.core.util import ambient
-from txlog.log.checksum import checksum_bytes, parse_checksum
-from txlog.log.state import Totals
-from txlog.upkeep.version_checksum import write_checksum
+from txlog.core.versions.decisions.checksum import checksum_bytes, parse_checksum
+from txlog.core.versions.decisions.state import Totals
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.upkeep.version_checksum import write_checksum
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 from txlog.verify import verify as module

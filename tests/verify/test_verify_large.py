@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.core.store.open import open_store
-from txlog.upkeep.version_checksum import write_checksum
+from txlog.core.versions.upkeep.version_checksum import write_checksum
 from txlog.verify.live_files import LiveFile, LiveFiles
 from txlog.verify.verify import DATA_FILES_MAX, EXAMPLES_MAX, Finding, verify_table
 

@@ -17,8 +17,8 @@ from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 import txlog
 from tests.worker_processes import Speculating, kill_the_process_that_rewrites
 from txlog.commands.row_change import parts as parts_module
-from txlog.commit.open_table import OpenTable
 from txlog.core.store.open import open_store
+from txlog.core.versions.open_table import OpenTable
 from txlog.maintenance import optimize as optimize_module
 from txlog.testing.memory_store import memory_table_store
 from txlog.verify.verify import verify_table

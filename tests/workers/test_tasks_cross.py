@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import txlog
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.predicates.sql import parse_predicate
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
 from txlog.reading.key_values import KeyNumbers
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.tasks.check_rows import FindViolation

@@ -194,7 +194,7 @@ def show_table(
 def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
     from txlog.cli.files_summary import summary_facts, summary_shown
     from txlog.core.catalogs.open import open_place
-    from txlog.log_files.delta_log import DeltaLog
+    from txlog.core.versions.files.delta_log import DeltaLog
     from txlog.verify.files_summary import summarize_files
 
     log = DeltaLog(open_place(uri, options))

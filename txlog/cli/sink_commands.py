@@ -17,8 +17,8 @@ from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.cli.tables import table_of
-from txlog.commit.open_table import OpenTable
 from txlog.core.catalogs.open import open_place
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.result import counted, human_size
 from txlog.sink.inspection import Application, StagedState, applications, clean_staging, staged_states

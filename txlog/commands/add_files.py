@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from txlog.commands.taken_over_files import refuse_unread_rules
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import is_mapped
 from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
 from txlog.core.store.base import ObjectMeta
 from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import invalid
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.log.state import TableState
 from txlog.tasks.existing_files import ExistingFile, ReadExisting, naming
 from txlog.tasks.list_files import Folders, listed
 from txlog.workers.base import shares

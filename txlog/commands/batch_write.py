@@ -16,13 +16,13 @@ import pyarrow as pa
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_for_rows
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import to_arrow
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
+from txlog.core.versions.decisions.definition_changes import is_same_definition
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, TxlogError
-from txlog.log.definition_changes import is_same_definition
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.task_committer import write_task

@@ -30,8 +30,8 @@ from txlog.core.format.upgrade_note import readers_note
 from txlog.core.util.arguments import UTC, check_text, invalid
 from txlog.core.util.lazy import pattern
 from txlog.core.util.wording import argument, call
+from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
-from txlog.log.state import TableState
 from txlog.writer.constraints import Constraint
 from txlog.writer.generated_columns import check_computed_columns
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from txlog.commands.checked_definition import DefinitionChange, MakeChange, commit_change
 from txlog.commands.table_definition import check_added_columns, with_columns, with_properties, without_properties
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.properties import SYMLINK_MANIFESTS, ColumnPath, validate
 from txlog.core.format.schema import Field, type_to_json
 from txlog.core.format.schema_input import from_any
 from txlog.core.util.arguments import names_in
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.workers.given import GivenWorkers
 
@@ -53,7 +53,7 @@ def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_me
     with TxlogError.located(open_table.uri, state.version):
         turns_on = turns_row_tracking_on(state, checked := validate(properties))
         if checked.get(SYMLINK_MANIFESTS) == "true" and not state.properties.symlink_manifests:
-            from txlog.log.symlink_manifests import manifests_of
+            from txlog.core.versions.decisions.symlink_manifests import manifests_of
 
             manifests_of(open_table.uri, state, open_table.log.files(state))
         if turns_on:  # before any commit: what else is asked for

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_row_change
-from txlog.commit.open_table import OpenTable
+from txlog.core.versions.open_table import OpenTable
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:

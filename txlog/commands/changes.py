@@ -14,7 +14,6 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.follower import Feed, Follower, bind_to_feed
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
@@ -23,10 +22,11 @@ from txlog.core.predicates.predicate import Predicate
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import argument
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.times import milliseconds
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.times import milliseconds
 from txlog.reading.change_rows import ChangeReader
 from txlog.reading.scan_plan import select
 

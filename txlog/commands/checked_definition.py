@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.commands.table_definition import Definition, commit_definition, define
-from txlog.commit.open_table import OpenTable
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation

@@ -21,7 +21,6 @@ from txlog.commands.places import place_below, root_of
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_tracking import give_row_ids
 from txlog.commands.table_definition import Definition, cloned, define
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.features import check_can_read
@@ -31,6 +30,10 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.wording import setting
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
     MetadataChangedError,
@@ -39,9 +42,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
 from txlog.workers.base import Workers

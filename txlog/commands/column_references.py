@@ -30,8 +30,8 @@ from txlog.core.format.schema import Struct, fold_name
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.tree import columns_of
 from txlog.core.util.arguments import UTC
+from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
-from txlog.log.state import TableState
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
 

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.table_definition import Definition, commit_definition
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.features import upgraded_for
 from txlog.core.format.properties import CONSTRAINT_PREFIX
 from txlog.core.util.arguments import invalid
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.workers.given import GivenWorkers
 from txlog.writer.constraints import Constraint

@@ -19,7 +19,6 @@ from txlog.commands.create_table import probe_new_location
 from txlog.commands.footers import footer_facts
 from txlog.commands.places import files_in
 from txlog.commands.table_definition import Definition, definition_builder, new_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
 from txlog.core.format.paths import encode_path, is_hidden, readable_path
@@ -28,10 +27,11 @@ from txlog.core.format.schema import Struct, leaf_paths
 from txlog.core.store.base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
 from txlog.iceberg_files.foreign_files import has_iceberg_metadata
 from txlog.loading.hive_paths import values_in_path
-from txlog.log.proposal import Isolation
 from txlog.result.maintenance import ConvertResult
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.workers.base import Workers

@@ -24,7 +24,6 @@ from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat,
 from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.arrow.spill import temporary_folder
 from txlog.core.format.features import merged, upgraded_for
@@ -40,10 +39,11 @@ from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.listing import list_log
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
-from txlog.log_files.listing import list_log
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
 from txlog.writer.input import open_data

@@ -11,13 +11,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, check_agrees, commit_definition, new_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY
 from txlog.core.format.properties import path_text, validate
 from txlog.core.store.probe import probe_store
 from txlog.core.util.arguments import check_text, invalid, one_of
 from txlog.core.util.wording import advice, argument
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
 
 __all__ = ["create_table", "probe_new_location"]

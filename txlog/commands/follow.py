@@ -13,13 +13,13 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.follower import Follower
-from txlog.commit.open_table import OpenTable
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of, whole_number
+from txlog.core.versions.decisions.stream_offsets import StreamOffset, file_ranges
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
-from txlog.log.stream_offsets import StreamOffset, file_ranges
 from txlog.reading.scan_plan import select
 from txlog.reading.scan_task import ScanTask, TaskReader
 

@@ -1,9 +1,9 @@
 """What follows a position in a table's history: for `Table.follow`, `Table.changes` and streams from a table.
 
 In: a log, the version whose columns are read, a rule for versions that changed rows, and positions
-(`log.stream_offsets`). Out: the files that each version adds or changes, as tasks, in the order of positions. A version
-whose rows those columns would misread, or that the rule does not allow, is an error. PROTOCOL.md, "Add File and Remove
-File", "Change Data Files".
+(`core.versions.decisions.stream_offsets`). Out: the files that each version adds or changes, as tasks, in the order of
+positions. A version whose rows those columns would misread, or that the rule does not allow, is an error. PROTOCOL.md,
+"Add File and Remove File", "Change Data Files".
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from txlog.core.predicates.skipping.many_files import prune_files
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import advice, call, setting
+from txlog.core.versions.decisions.changes import added_files, changed_rows, incompatible_change, redefinition
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.decisions.stream_offsets import FileRange, StreamOffset, VersionSizes
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
-from txlog.log.changes import added_files, changed_rows, incompatible_change, redefinition
-from txlog.log.state import TableState
-from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes
-from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.change_rows import ChangeTask, VersionChanges
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import ScanTask, Selection

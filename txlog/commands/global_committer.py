@@ -5,10 +5,10 @@ should be one committer per table and application. If there are two (a restarted
 the ``txn`` action makes one of them fail cleanly.
 
 Theory of operation. Before the commit, the application's last ``txn`` shows whether this checkpoint is already in the
-table (``log/exactly_once``). The commit has the same ``txn``, so the conflict check finds a second committer that
-commits between our check and our put: equal work answers ``already_committed``, other work of the same application is a
-``ConcurrentTransactionError``. After a lost answer, the commit's ``txnId`` decides. This module never deletes a file
-that a committable names: its commit may have landed.
+table (``core/versions/decisions/exactly_once``). The commit has the same ``txn``, so the conflict check finds a second
+committer that commits between our check and our put: equal work answers ``already_committed``, other work of the same
+application is a ``ConcurrentTransactionError``. After a lost answer, the commit's ``txnId`` decides. This module never
+deletes a file that a committable names: its commit may have landed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from msgspec.structs import replace
 
 from txlog.commands.replaced import Replaced, write_parameters
 from txlog.commands.write_planning import on_newer_definition, with_existing_table
-from txlog.commit.open_table import OpenTable
-from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import check_can_write
 from txlog.core.format.schema import Struct
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.versions.decisions.definition_changes import is_same_definition
+from txlog.core.versions.decisions.joined_appends import holds
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.outcome import WRITE_AGAIN, raise_conflict
 from txlog.errors import (
     ConflictError,
     ConflictReason,
@@ -37,11 +42,6 @@ from txlog.errors import (
     TableExistsError,
     TxlogError,
 )
-from txlog.log.definition_changes import is_same_definition
-from txlog.log.joined import holds
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
 from txlog.writer.committable import Committable, validate_committables
 from txlog.writer.unsent_files import UnsentFiles

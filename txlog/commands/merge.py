@@ -14,14 +14,14 @@ from txlog.commands.new_columns import with_new_columns
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition
-from txlog.commit.identity_ranges import numbers_of
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.format.statistics import ColumnPath
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.identity_ranges import numbers_of
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.merge import MergeRows

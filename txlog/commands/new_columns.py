@@ -14,7 +14,7 @@ from txlog.commands.table_definition import Definition, is_wider, with_columns
 from txlog.core.format.schema import Field, fold_name, from_arrow
 from txlog.core.format.schema_merge import adds_members
 from txlog.core.format.statistics import ColumnPath
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
 
 __all__ = ["with_new_columns"]
 

@@ -15,8 +15,8 @@ from txlog.commands.replaced_files import RowsReplacement, new_definition
 from txlog.commands.unseen_files import without_unseen
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_for_rows
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.writer.conform import completer_for
 from txlog.writer.generated_columns import NumbersOfPreview

@@ -15,7 +15,7 @@ from txlog.core.format.arrow.arrays import partition_texts
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import canonical_text
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
 
 __all__ = ["files_in_partitions", "partitions_of"]
 

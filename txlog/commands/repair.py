@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.deletion_vector import vector_path
@@ -23,10 +22,11 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
 from txlog.tasks.change_files import ChangeFileWriter

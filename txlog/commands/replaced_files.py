@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.commands.replaced import Replaced
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import partition_key, partitioning_text
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import PendingFile

@@ -18,17 +18,17 @@ from msgspec.structs import replace
 
 from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.table_definition import with_properties
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.statistics_read import num_records
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended, tracks_rows
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.row_tracking import SUSPENDED, is_suspended, tracks_rows
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 

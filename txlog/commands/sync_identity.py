@@ -14,13 +14,13 @@ import pyarrow as pa
 from txlog.commands.change_definition import history_column
 from txlog.commands.checked_definition import DefinitionChange, keys_of
 from txlog.commands.table_definition import Definition
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.compute import pc
 from txlog.core.format.identity import IdentityColumn, identity_columns, with_mark
 from txlog.core.format.schema_changes import column_path
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
-from txlog.log.state import TableState
 from txlog.reading.scan_plan import ScanPlan, select
 
 __all__ = ["SyncIdentity"]

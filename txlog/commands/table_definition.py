@@ -14,8 +14,6 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.commands.upsert.row_changes import check_definition as check_merging
-from txlog.commit.open_table import OpenTable
-from txlog.commit.outcome import raise_conflict
 from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
 from txlog.core.format.change_data import reserved_columns
 from txlog.core.format.clustering import (
@@ -81,13 +79,15 @@ from txlog.core.format.type_widening import TYPE_CHANGES_KEY, retyped, wider_typ
 from txlog.core.util import ambient
 from txlog.core.util.arguments import names_in
 from txlog.core.util.wording import argument, call, in_python, setting, spelled
+from txlog.core.versions.decisions.definition_changes import is_same_definition
+from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
-from txlog.log.definition_changes import is_same_definition
-from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.row_tracking import SUSPENDED, is_suspended
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns

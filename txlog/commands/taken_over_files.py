@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.deletion_vector import vector_path
@@ -25,10 +24,11 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.store.base import ObjectMeta
 from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import invalid, whole_number
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.listing import list_log
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.listing import list_log
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
 from txlog.writer.text_limits import limits_of

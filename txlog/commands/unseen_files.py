@@ -1,7 +1,8 @@
 """Protects selective overwrites from lost updates: what other writers changed since the caller last read the table.
 
 In: a planned overwrite and the files it would replace. Out: these files without the ones that others appended
-meanwhile, whose rows count as later; or a ``ConflictError`` for any other change. ``log/lost_updates`` has the rules.
+meanwhile, whose rows count as later; or a ``ConflictError`` for any other change.
+``core/versions/decisions/lost_updates`` has the rules.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import NoReturn
 import pyarrow as pa
 
 from txlog.commands.partitions import files_in_partitions
-from txlog.commit.open_table import OpenTable
-from txlog.commit.outcome import READ_AGAIN, raise_conflict
 from txlog.core.format.paths import canonical_path
 from txlog.core.predicates.predicate import Constant
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.outcome import READ_AGAIN, raise_conflict
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
-from txlog.log.state import TableState
 from txlog.writer.write_plan import WriteJob
 
 __all__ = ["without_unseen"]
@@ -41,7 +42,7 @@ def without_unseen(
         return files
     versions = range(job.rows_of_version + 1, unseen[-1] + 1)
     from txlog.core.predicates.skipping.proof import without_nan_doubts
-    from txlog.log.lost_updates import Region, unseen_changes
+    from txlog.core.versions.decisions.lost_updates import Region, unseen_changes
 
     predicate = None
     if partitions is None:

@@ -13,13 +13,19 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.commands.write_options import WriteOptions, check_options
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import Metadata
 from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import means_same, stored, validate
 from txlog.core.format.schema import Struct, fold_name, from_arrow
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument, call
+from txlog.core.versions.decisions.definition_changes import (
+    is_same_definition,
+    lacked_columns,
+    only_adds_harmless_features,
+)
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -27,8 +33,6 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
-from txlog.log.definition_changes import is_same_definition, lacked_columns, only_adds_harmless_features
-from txlog.log.state import TableState
 from txlog.writer.conform import completer_for, fitting_stream
 from txlog.writer.input import DataStream
 from txlog.writer.write_intent import IntentKind, WriteIntent
@@ -165,7 +169,7 @@ def _numbered(open_table: OpenTable, state: TableState | None, plan: WritePlan) 
     """The plan with the numbers for new rows, if the table has identity columns."""
     if state is None or plan.computed is None or not plan.computed.identity:
         return plan
-    from txlog.commit.identity_ranges import numbers_of
+    from txlog.core.versions.identity_ranges import numbers_of
 
     numbers = numbers_of(open_table, state)
     return plan if numbers is None else replace(plan, computed=plan.computed.numbered_by(numbers))

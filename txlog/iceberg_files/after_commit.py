@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from txlog.core.util.background import Background
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.iceberg.properties import catalog_entry, format_name
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 
 if TYPE_CHECKING:
     from txlog.iceberg_files.exporter import IcebergExporter

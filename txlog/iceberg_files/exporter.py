@@ -18,6 +18,8 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock, parallel_map
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import (
     CorruptLogError,
     IcebergExportError,
@@ -43,8 +45,6 @@ from txlog.iceberg_files.footers import (
     row_counts,
 )
 from txlog.iceberg_files.metadata_folder import MetadataFile, MetadataFolder
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.result.audits import IcebergExport

@@ -4,7 +4,7 @@ In: the table state after a commit. Out: nothing. After every tenth version, whi
 looks for partitions with many small files and compacts them in a separate thread, one compaction at a time. It never
 delays the commit or makes it fail: errors are logged.
 
-The thread imports nothing, for the reason given in ``upkeep.post_commit``.
+The thread imports nothing, for the reason given in ``core.versions.upkeep.post_commit``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from txlog.core.util.background import Background
 from txlog.core.util.logs import logger
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
 
 if TYPE_CHECKING:
-    from txlog.commit.open_table import OpenTable
+    from txlog.core.versions.open_table import OpenTable
 
 __all__ = ["AutoCompaction"]
 

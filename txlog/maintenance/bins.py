@@ -87,10 +87,10 @@ def bins_of(
 ) -> list[PlannedBin]:
     """The bins of a compaction to files of about ``target_bytes``.
 
-    ``files`` are live files (``log.files.FILES_SCHEMA``), ``partition_fields`` the partition columns by their physical
-    names. A file counts with the size of its live rows. Next-fit: the first file that does not fit closes the bin. A
-    bin of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with fewer than
-    ``files_min`` files to rewrite are left out.
+    ``files`` are live files (``core.versions.decisions.files.FILES_SCHEMA``), ``partition_fields`` the partition
+    columns by their physical names. A file counts with the size of its live rows. Next-fit: the first file that does
+    not fit closes the bin. A bin of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead.
+    Partitions with fewer than ``files_min`` files to rewrite are left out.
     """
     plan = _Plan(files, partition_fields)
     bins = plan.bins((plan.sizes < target_bytes) | (plan.dead > DEAD_FRACTION_MAX), target_bytes, files_min)

@@ -23,8 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
-from txlog.commit.outcome import raise_conflict
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
 from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.commit_file import Commit
@@ -33,10 +31,12 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.proposal import Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.outcome import raise_conflict
 from txlog.errors import ConflictReason, NotFoundError
-from txlog.log.proposal import Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.row_tracking import take_row_ids
 from txlog.commands.table_definition import Definition, definition_builder, with_properties, without_properties
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import Metadata, operation_parameters
 from txlog.core.format.clustering import CLUSTERING_DOMAIN, clustering_columns
 from txlog.core.format.column_mapping import mapping_mode, without_metadata
@@ -38,12 +37,13 @@ from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import call
+from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
+from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
+from txlog.core.versions.decisions.row_tracking import ROW_TRACKING_PROPERTIES
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.listing import list_log
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
-from txlog.log.in_commit_timestamps import ENABLEMENT_KEYS
-from txlog.log.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
-from txlog.log.row_tracking import ROW_TRACKING_PROPERTIES
-from txlog.log.state import TableState
-from txlog.log_files.listing import list_log
 from txlog.maintenance.feature_history import cut_off_history
 from txlog.maintenance.optimize import purge, rewrite_older_types
 from txlog.maintenance.unmapped_columns import unmap_columns

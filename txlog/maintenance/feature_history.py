@@ -10,17 +10,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, Metadata
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import is_for_readers, use_of
 from txlog.core.format.properties import DAY_MS, interval_ms
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.listing import list_log
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
-from txlog.log_files.listing import list_log
-from txlog.upkeep.log_clean_up import clean_up_log
 
 __all__ = ["RETENTION_KEY", "cut_off_history"]
 

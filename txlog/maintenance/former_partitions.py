@@ -14,10 +14,10 @@ from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.paths import hidden_columns
 from txlog.core.format.schema import parse_schema
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.listing import list_log
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.listing import list_log
 
 __all__ = ["former_partition_columns"]
 

@@ -16,9 +16,9 @@ from txlog.core.format.features import features_of
 from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, has_columns_of, identity_columns, with_marks
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import parse_schema
-from txlog.log.proposal import ROW_TRACKING_DOMAIN
-from txlog.log.row_tracking import row_id_mark
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
+from txlog.core.versions.decisions.row_tracking import row_id_mark
+from txlog.core.versions.decisions.state import TableState
 
 __all__ = ["GivenNumbers", "counts"]
 

@@ -20,20 +20,20 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.upkeep.log_clean_up import clean_up_log
+from txlog.core.versions.upkeep.version_checksum import write_checkpoint_and_checksum
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.log.state import TableState
 from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.offered_appends import delete_dead_offers
 from txlog.maintenance.optimize import optimize
 from txlog.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
 from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResult
-from txlog.upkeep.log_clean_up import clean_up_log
-from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
 
 __all__ = ["Maintainer", "MaintenanceOptions", "watch"]
 

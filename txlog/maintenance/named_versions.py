@@ -22,7 +22,6 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import asdict
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format import sealed_json
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import FILES_SCHEMA
@@ -33,6 +32,9 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.store.write_once import write_once
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC, described, invalid
+from txlog.core.versions.files.checkpoint_writer import CheckpointWriter
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import (
     CorruptLogError,
     InvalidInputError,
@@ -41,8 +43,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.log_files.checkpoint_writer import CheckpointWriter
-from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance.last_vacuum import list_at_next_vacuum
 from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of

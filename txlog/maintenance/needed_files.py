@@ -26,11 +26,11 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import begin
+from txlog.core.versions.decisions.segment import LogListing
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.listing import list_log
 from txlog.errors import NotFoundError
-from txlog.log.segment import LogListing
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.listing import list_log
 from txlog.maintenance.named_versions import NamedVersion, files_of_named, named_versions
 from txlog.maintenance.offered_appends import offered_paths
 from txlog.maintenance.path_set import PathSet

@@ -1,4 +1,5 @@
-"""Appends that writers offer each other (`log.intents`), as maintenance sees them: the files they need, and dead ones.
+"""Appends that writers offer each other (`core.versions.decisions.intents`), as maintenance sees them: the files they
+need, and dead ones.
 
 In: the folder `core.store.base.WAITING` of a table. Out: the data files that a commit may name at any moment, and the
 deletion of what crashed writers left there a day ago. Nobody has taken it for the last 23 hours.
@@ -12,9 +13,9 @@ from txlog.core.store.base import WAITING, LogStore
 from txlog.core.store.table_store import TableStore
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
+from txlog.core.versions.decisions.intents import Intent, named_intent
+from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.log.intents import Intent, named_intent
-from txlog.log.state import TableState
 
 __all__ = ["LEFT_BEHIND_MS", "delete_dead_offers", "offered_paths"]
 

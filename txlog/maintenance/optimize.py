@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import are_among
 from txlog.core.format.arrow.spill import temporary_folder
@@ -31,8 +30,9 @@ from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
-from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
     PlannedBin,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import canonical_text
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.tasks.dropped_columns import HasDroppedColumns
 from txlog.tasks.older_types import HasOlderTypes
 from txlog.workers.base import shares

@@ -51,7 +51,8 @@ class PathSet:
             self._chunks.append(chunk)
 
     def add_vectors(self, vectors: pa.ChunkedArray) -> None:
-        """Add the files of a column of deletion vectors, ``log.files.DELETION_VECTOR``. Raises CorruptLogError."""
+        """Add the files of a column of deletion vectors, ``core.versions.decisions.files.DELETION_VECTOR``. Raises
+        CorruptLogError."""
         if vectors.null_count == len(vectors):
             return
         texts = [pc.struct_field(vectors.drop_null(), name) for name in ("storageType", "pathOrInlineDv")]

@@ -25,7 +25,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.column_mapping import physical_names
@@ -40,14 +39,15 @@ from txlog.core.format.paths import (
 )
 from txlog.core.format.properties import DAY_MS
 from txlog.core.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
+from txlog.core.versions.decisions.intents import named_intent
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE
+from txlog.core.versions.files.checkpoint_reader import LOG_DIRECTORY
+from txlog.core.versions.files.listing import list_log
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
-from txlog.log.intents import named_intent
-from txlog.log.state import TableState
-from txlog.log.symlink_manifests import FOLDER, NAME, NOTE
-from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
-from txlog.log_files.listing import list_log
 from txlog.maintenance.former_partitions import former_partition_columns
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.named_versions import (

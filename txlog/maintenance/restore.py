@@ -23,16 +23,16 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.features import check_promises
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.maintenance.given_numbers import GivenNumbers, counts
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
 from txlog.maintenance.vacuums_under_way import endangered_by_vacuum

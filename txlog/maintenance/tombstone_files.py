@@ -13,7 +13,6 @@ from typing import Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.arrow.arrays import are_among
 from txlog.core.format.defined_table import DefinedTable
@@ -21,8 +20,9 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.properties import TOMBSTONE_RETENTION
 from txlog.core.format.tombstones import is_tombstones, retention_ms
 from txlog.core.util.points import Point
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.state import TableState
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = [

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.schema import to_arrow
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.maintenance.tombstone_files import FindFiles, tombstones_of
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.tombstone_files import tombstone_adds

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, define
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.core.format.clustering import replaced_clustering
 from txlog.core.format.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
@@ -21,10 +20,11 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.schema import schema_to_json
 from txlog.core.format.schema_merge import check_schema
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.maintenance.bins import bins_to_purge, bins_with_files
 from txlog.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.result import WriteMetrics

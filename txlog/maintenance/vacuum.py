@@ -27,7 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.column_mapping import physical_names
@@ -36,9 +35,10 @@ from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import advice, argument, setting
+from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance.former_partitions import former_partition_columns
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
 from txlog.maintenance.named_versions import delete_unnamed

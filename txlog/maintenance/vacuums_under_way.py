@@ -19,9 +19,9 @@ import msgspec
 from txlog.core.format.actions import AddFile
 from txlog.core.format.properties import DAY_MS
 from txlog.core.util import ambient
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.times import CommitSummary
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.times import CommitSummary
 from txlog.maintenance.version_files import removed_before
 
 __all__ = ["END", "START", "Endangered", "endangered_by_vacuum"]

@@ -21,9 +21,9 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import DataPath, canonical_path, canonical_paths, resolve_data_path, stored_path
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
-from txlog.log.files import live_files
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
+from txlog.core.versions.decisions.files import live_files
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.tasks.check_files import IsGone
 from txlog.tasks.task_table import TaskStore
 from txlog.workers.threads import ThreadWorkers
@@ -59,7 +59,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def difference(older: pa.Table, newest: pa.Table) -> Difference:
-    """Compare two lists of live files, ``log.files.FILES_SCHEMA``."""
+    """Compare two lists of live files, ``core.versions.decisions.files.FILES_SCHEMA``."""
     older_keys, newest_keys = _keys(older), _keys(newest)
     return Difference(
         added=add_files_of(older.filter(pc.invert(are_among(older_keys, newest_keys)))),

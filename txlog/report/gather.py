@@ -16,7 +16,6 @@ import pyarrow as pa
 
 import txlog
 from txlog.commands.operations import OPERATIONS
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import features_of
@@ -24,9 +23,11 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import type_name
 from txlog.core.format.upgrade_note import reader_verdicts, readers_note
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.listing import list_log
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.log.state import TableState
-from txlog.log_files.listing import list_log
 from txlog.maintenance.bins import CLUSTERED_BY
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.named_versions import named_versions
@@ -51,7 +52,6 @@ from txlog.report.facts import (
 from txlog.report.files import files_of
 from txlog.result.maintenance import LogCleanUp
 from txlog.sink.inspection import applications, staged_states
-from txlog.upkeep.log_clean_up import clean_up_log
 
 __all__ = ["OnStep", "gather"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.util.arguments import whole_number
+from txlog.core.versions.open_table import OpenTable
 from txlog.report.gather import OnStep, gather
 from txlog.report.page import page_of
 from txlog.result.report import Report

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.values import repr_without
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.result import WriteResult, counted
 from txlog.sink.checkpoint_commits import CheckpointCommits, void_of
 from txlog.sink.recovery import stale
 
 if TYPE_CHECKING:
-    from txlog.log.proposal import Proposal
-    from txlog.log.state import TableState
+    from txlog.core.versions.decisions.proposal import Proposal
+    from txlog.core.versions.decisions.state import TableState
     from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
     from txlog.writer.committable import Committable
 

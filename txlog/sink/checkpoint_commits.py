@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
-from txlog.commit.open_table import OpenTable
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging

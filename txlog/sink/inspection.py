@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.log.joined import member_of_checkpoint
-from txlog.log.state import TableState
 from txlog.sink.checkpoint_commits import VOID
 from txlog.sink.staging import StagedCheckpoint, Staging
 

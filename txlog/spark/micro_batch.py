@@ -22,8 +22,8 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.util.api_hints import explains_call, explains_calls
 from txlog.core.util.arguments import invalid, names_in, one_of
 from txlog.core.util.parallel import new_lock
+from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
 from txlog.errors import InvalidInputError
-from txlog.log.joined import member_of_checkpoint
 from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_errors
 from txlog.spark.hadoop import write_options_of_session
@@ -42,7 +42,7 @@ from txlog.writer.write_intent import SchemaMode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from txlog.commit.open_table import OpenTable
+    from txlog.core.versions.open_table import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
 

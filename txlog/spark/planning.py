@@ -16,19 +16,19 @@ from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.write_options import WriteOptions
-from txlog.commit.open_table import OpenTable
 from txlog.core.catalogs.open import named_table, resolved
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store.probe import probe_store
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
     TxlogError,
 )
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, StreamOptions

@@ -12,9 +12,9 @@ from txlog.commands.follower import Feed, Follower, RowRule, bind_to_feed
 from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.stream_offsets import StreamOffset
+from txlog.core.versions.files.times import milliseconds
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
-from txlog.log.stream_offsets import StreamOffset
-from txlog.log_files.times import milliseconds
 from txlog.spark.assumed_zone import assumed_zone, zone_of_read
 from txlog.spark.read_options import StreamReadOptions
 from txlog.spark.table_version import TableVersion, open_version

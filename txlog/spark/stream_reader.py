@@ -1,8 +1,8 @@
 """What Spark calls for ``spark.readStream.format("txlog")``: offsets and tasks on the driver, Arrow batches in tasks.
 
 In: a stream's options and offsets as JSON. Out: the offset where the next batch ends, its partitions, their rows. The
-offsets equal those of Delta's source for Spark (`log.stream_offsets`). Spark keeps one reader on the driver while the
-query runs, and pickles another, without a log, for the tasks.
+offsets equal those of Delta's source for Spark (`core.versions.decisions.stream_offsets`). Spark keeps one reader on
+the driver while the query runs, and pickles another, without a log, for the tasks.
 
 pyspark 4.1 asks for the newest offset without saying where the batch begins, so it supports no limits, and it reads all
 of ``Trigger.AvailableNow`` in one batch. pyspark 4.2 passes the start and supports limits.
@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from txlog.core.versions.decisions.stream_offsets import (
+    ReadLimits,
+    StreamOffset,
+    end_of_batch,
+    file_ranges,
+    replayed_start,
+)
 from txlog.errors import NotFoundError, UnsupportedFeatureError
-from txlog.log.stream_offsets import ReadLimits, StreamOffset, end_of_batch, file_ranges, replayed_start
 from txlog.reading.change_rows import ChangeTask
 from txlog.reading.scan_task import ScanTask
 from txlog.spark.assumed_zone import AssumedZone

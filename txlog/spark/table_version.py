@@ -17,10 +17,10 @@ from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
 from txlog.core.util.arguments import whole_number
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files.times import milliseconds
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.times import milliseconds
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.reading.scan_task import Selection
 

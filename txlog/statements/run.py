@@ -17,7 +17,6 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
-from txlog.commit.kept import KEPT_MAX, KeptOpen
 from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
@@ -26,6 +25,7 @@ from txlog.core.predicates.sql import parse
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
+from txlog.core.versions.cached_tables import KEPT_MAX, KeptOpen
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.result import counted
 from txlog.snapshot import Snapshot

@@ -394,7 +394,7 @@ def _crash_after(store: _Intercepted, fault: Fault, operation: str, real: Step, 
 
 def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call, another engine writes a checkpoint of the newest version and deletes all older commits."""
-    from txlog.log_files.delta_log import DeltaLog
+    from txlog.core.versions.files.delta_log import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be cleaned up"
     assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"
@@ -411,8 +411,8 @@ def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, n
 def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call, someone drops and recreates the table: version 0 has the same schema and a new id."""
     from txlog.commands.table_definition import Definition
-    from txlog.commit.open_table import OpenTable
-    from txlog.log_files.delta_log import DeltaLog
+    from txlog.core.versions.files.delta_log import DeltaLog
+    from txlog.core.versions.open_table import OpenTable
 
     assert isinstance(store, FaultyLogStore), "only a log can be recreated"
     assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from txlog.core.format.paths import canonical_path, canonical_paths
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import TxlogError
-from txlog.log_files.delta_log import DeltaLog
 from txlog.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.verify.places import Places
 from txlog.workers.base import shares

@@ -20,8 +20,8 @@ from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.file_columns import partition_column
 from txlog.core.format.paths import canonical_paths
 from txlog.core.util import ambient
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.result import whole_size
 
 __all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "bin_text", "gone_files", "summarize_files", "summary_of"]

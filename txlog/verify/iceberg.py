@@ -12,6 +12,8 @@ import msgspec
 
 from txlog.core.store.base import ICEBERG
 from txlog.core.store.table_store import TableStore
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import IcebergExportError, TxlogError
 from txlog.iceberg.file_encoder import location_of
 from txlog.iceberg.names import metadata_name
@@ -19,8 +21,6 @@ from txlog.iceberg.table_metadata import Exported
 from txlog.iceberg_files.exporter import place_of
 from txlog.iceberg_files.live_files import SeenFile, live_files
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 
 __all__ = ["IcebergProblem", "check_iceberg"]

@@ -26,9 +26,9 @@ from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.reading.row_count import count_rows
 from txlog.reading.scan_plan import ScanPlan, select

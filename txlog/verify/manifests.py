@@ -11,9 +11,9 @@ from itertools import islice
 
 from txlog.core.store.table_store import TableStore
 from txlog.core.util.parallel import parallel_map
+from txlog.core.versions.decisions.symlink_manifests import FOLDER, manifests_of
+from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import NotFoundError, TxlogError
-from txlog.log.symlink_manifests import FOLDER, manifests_of
-from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.tasks.check_files import FileProblem
 

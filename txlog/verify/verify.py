@@ -31,6 +31,12 @@ from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.core.store.base import ObjectMeta
 from txlog.core.store.table_store import TableStore
 from txlog.core.util.logs import logger
+from txlog.core.versions.decisions.checkpoint.hint import parse_last_checkpoint
+from txlog.core.versions.decisions.checksum import parse_checksum
+from txlog.core.versions.decisions.joined_appends import holds
+from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing
+from txlog.core.versions.files.checkpoint_reader import CheckpointReader
+from txlog.core.versions.files.listing import list_log
 from txlog.errors import (
     CorruptLogError,
     NotFoundError,
@@ -38,12 +44,6 @@ from txlog.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from txlog.log.checkpoint.hint import parse_last_checkpoint
-from txlog.log.checksum import parse_checksum
-from txlog.log.joined import holds
-from txlog.log.segment import CheckpointFiles, LogListing
-from txlog.log_files.checkpoint_reader import CheckpointReader
-from txlog.log_files.listing import list_log
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, Verification
 from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile

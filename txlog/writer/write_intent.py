@@ -1,8 +1,8 @@
 """`WriteIntent`: what a write does to the table's rows. `MismatchPolicy`: what if its changes do not fit them.
 
 In: the caller's mode and predicate. Out: plain data that travels in a job, a sealed manifest and JSON. The rows that a
-write depends on (its read set) follow from the intent: see ``log/proposal_builder``. Which rows a change by key is
-about is known only on the version that a commit lands on, so a sink seals its policy too.
+write depends on (its read set) follow from the intent: see ``core/versions/decisions/proposal_builder``. Which rows a
+change by key is about is known only on the version that a commit lands on, so a sink seals its policy too.
 """
 
 from __future__ import annotations

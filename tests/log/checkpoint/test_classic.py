@@ -8,17 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-import txlog.log.checkpoint.columns as checkpoint_columns
+import txlog.core.versions.decisions.checkpoint.columns as checkpoint_columns
 from txlog.core.format.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA, adds_to_batch, partition_column
 from txlog.core.format.log_names import LogFileKind, checkpoint_name
+from txlog.core.versions.decisions.checkpoint.classic import build_checkpoint
+from txlog.core.versions.decisions.checkpoint.order import row_groups_by_partition
+from txlog.core.versions.decisions.retention import BY_FILE, checkpoint_is_due
+from txlog.core.versions.decisions.segment import CheckpointFiles
+from txlog.core.versions.decisions.state import TableState, advance
 from txlog.errors import CorruptLogError
-from txlog.log.checkpoint.classic import build_checkpoint
-from txlog.log.checkpoint.order import row_groups_by_partition
-from txlog.log.retention import BY_FILE, checkpoint_is_due
-from txlog.log.segment import CheckpointFiles
-from txlog.log.state import TableState, advance
 
 FIELDS = [("id", "long"), ("name", "string"), ("day", "date"), ("p", "string")]
 NO_TOMBSTONES = TOMBSTONES_SCHEMA.empty_table()

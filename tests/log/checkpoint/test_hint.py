@@ -6,7 +6,7 @@ import json
 import pytest
 
 from txlog.core.format.log_names import LogFileKind, checkpoint_name, multipart_names, v2_checkpoint_name
-from txlog.log.checkpoint.hint import json_checksum, last_checkpoint_bytes, parse_last_checkpoint
+from txlog.core.versions.decisions.checkpoint.hint import json_checksum, last_checkpoint_bytes, parse_last_checkpoint
 
 V2 = v2_checkpoint_name(4, "80a083e8-7026-4e79-81be-64bd76c43a11", "json")
 

@@ -2,7 +2,7 @@
 
 In: a `MemoryLogStore` after every step, and what each transaction declared and was answered. Out: nothing, or
 `InvariantBroken`. The `Ledger` replays the raw JSON of each version once, when it becomes visible, and remembers the
-result; later observations are compared with it. Nothing here uses `txlog.log`.
+result; later observations are compared with it. Nothing here uses `txlog.core.versions.decisions`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from txlog.log import state
-from txlog.log_files import commits
+from txlog.core.versions.decisions import state
+from txlog.core.versions.files import commits
 
 __all__ = ["reading_once"]
 

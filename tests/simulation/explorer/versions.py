@@ -1,7 +1,8 @@
 """The state of a story's table at each version, replayed from the raw JSON of its commits, and the writers' attempts.
 
 In: the bytes of a commit and the state before it. Out: a `State`, or `InvariantBroken` if the commit breaks a rule by
-itself. This module does not use ``txlog.log``, so the `Ledger` of ``invariants`` can compare txlog with it.
+itself. This module does not use ``txlog.core.versions.decisions``, so the `Ledger` of ``invariants`` can compare txlog
+with it.
 """
 
 from __future__ import annotations

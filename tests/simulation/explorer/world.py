@@ -20,7 +20,6 @@ from explorer.invariants import Ledger
 from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
 from txlog.commands.table_definition import Definition, commit_definition, new_table
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import CATALOG_MANAGED
@@ -30,10 +29,11 @@ from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.background import Background
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.hooks import CommitHooks
-from txlog.log.state import TableState
-from txlog.log_files.delta_log import DeltaLog
 from txlog.sink.sink import Sink
 from txlog.sink.sink_group import SinkGroup
 from txlog.table import Table

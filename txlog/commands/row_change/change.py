@@ -18,14 +18,14 @@ from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_change.file_choice import FileChoice, Judge, LiveFiles, LookedInto
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.table_definition import Definition, require_definition
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.result import WriteMetrics
 from txlog.tasks.change_files import RowChanges
 
@@ -104,7 +104,7 @@ class _Live(msgspec.Struct, frozen=True):
 
 
 class RowChange:
-    """A ``commit.plan.Plan``.
+    """A ``core.versions.plan.Plan``.
 
     Args:
         open_table: The table.

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import DeletionVectorDescriptor, Metadata
 from txlog.core.format.changed_rows import ChangedRows, rows_between
 from txlog.core.format.paths import canonical_path, encode_path
 from txlog.core.store.base import TableFiles
 from txlog.core.util.logs import logger
+from txlog.core.versions.decisions.changes import incompatible_change
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.log.changes import incompatible_change
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.tasks.change_files import ChangeFileWriter, RowChanges
 from txlog.writer.unsent_files import UnsentFiles
 

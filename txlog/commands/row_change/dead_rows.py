@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import FileId
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.versions.open_table import OpenTable
 from txlog.result import counted
 
 __all__ = ["DEAD_FRACTION_MAX", "warn_of_dead_rows"]

@@ -13,10 +13,10 @@ from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.parts import change_in_parts, defined_as, table_of_tasks
 from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import from_arrow
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceSpec

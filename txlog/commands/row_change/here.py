@@ -16,11 +16,11 @@ from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.table_definition import Definition
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.file_columns import live_keys
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation, Touched
 from txlog.tasks.row_work import RowWork

@@ -13,8 +13,8 @@ from msgspec.structs import force_setattr
 
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import argument, call, setting
+from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode

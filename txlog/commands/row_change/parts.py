@@ -27,8 +27,6 @@ from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.run import commit_row_change, replayed, state_to_change
 from txlog.commands.row_change.target import Extent, Target
 from txlog.commands.table_definition import Definition
-from txlog.commit.identity_ranges import numbers_of
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.core.format.arrow.spill import no_room, temporary_folder
 from txlog.core.format.bitmaps import bitmap_of, union, unpack
@@ -38,8 +36,10 @@ from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.identity_ranges import numbers_of
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.part import (

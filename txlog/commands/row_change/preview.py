@@ -14,9 +14,9 @@ from txlog.commands.row_change.here import would_do
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.run import state_to_change
 from txlog.commands.table_definition import Definition
-from txlog.commit.open_table import OpenTable
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.state import TableState
 from txlog.tasks.operation import RowOperation
 from txlog.tasks.operations.delete import DeleteSpec
 from txlog.writer.input import open_data

@@ -17,11 +17,11 @@ from txlog.commands.row_change.dead_rows import warn_of_dead_rows
 from txlog.commands.row_change.here import change_here
 from txlog.commands.row_change.options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.commands.table_definition import Definition
-from txlog.commit.open_table import OpenTable
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.operation import RowOperation
 from txlog.writer.unsent_files import UnsentFiles

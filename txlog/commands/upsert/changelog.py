@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from txlog.commands.upsert.merged_rows import MergedRows
-    from txlog.commit.open_table import OpenTable
     from txlog.core.format.schema import Struct
-    from txlog.log.state import TableState
+    from txlog.core.versions.decisions.state import TableState
+    from txlog.core.versions.open_table import OpenTable
     from txlog.result import WriteResult
     from txlog.tasks.operations.upsert import UpsertOptions
     from txlog.writer.committable import Committable

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
 from txlog.commands.upsert.mismatches import Mismatches
-from txlog.commit.open_table import OpenTable
 from txlog.core.format import change_data
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.properties import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options, validate
@@ -25,8 +24,9 @@ from txlog.core.format.schema import Field, Struct, to_arrow
 from txlog.core.format.tombstones import retention_ms
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import argument, call, setting
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Touched
 from txlog.tasks.operations.known_keys import known_keys

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store.base import QUARANTINE
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.tasks.operation import Touched
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE

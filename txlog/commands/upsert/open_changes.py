@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commands.upsert.staged_rows_reader import read_staged_rows
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.arrow.spill import SpillError, no_room
 from txlog.core.format.arrow.spill import held as held_rows
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import to_arrow
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Touched
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from txlog.commands.upsert.mismatches import QuarantineRows
 from txlog.commands.upsert.staged_keys import StagedKeys
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import to_arrow
 from txlog.core.util.lazy import cached_property
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.tasks.file_rows import FileReader, FileRows
 from txlog.writer.changelog.key_files import StagedKeyRows, read_keys
 from txlog.writer.changelog.row_kinds import DELETE, KINDS, UPDATE_AFTER

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TOMBSTONE_RETENTION, merge_options
 from txlog.core.format.schema import Struct
 from txlog.core.util.points import Point
-from txlog.log.state import TableState
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.result import WriteResult
 from txlog.writer.committable import Committable
 from txlog.writer.write_plan import WriteJob

@@ -21,12 +21,12 @@ from txlog.commands.upsert.open_changes import OpenChanges, OpenRowsFound, read_
 from txlog.commands.upsert.quarantine_reader import QuarantineReader
 from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.util import ambient
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
-from txlog.log.state import TableState
 from txlog.reading.key_cache import new_key_numbers
 from txlog.result import WriteResult
 from txlog.tasks.file_rows import FileReader, FileRows

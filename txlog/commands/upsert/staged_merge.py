@@ -21,14 +21,14 @@ from txlog.commands.upsert.merged_rows import MergedRows
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
 from txlog.commands.upsert.staged_rows_reader import read_staged_rows
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.arrow.spill import SpillError, no_room
 from txlog.core.format.arrow.spill import held as held_rows
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES

@@ -15,12 +15,12 @@ from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.row_changes import is_merged, row_changes
-from txlog.commit.identity_ranges import numbers_of
-from txlog.commit.open_table import OpenTable
 from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import argument
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.identity_ranges import numbers_of
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import (
     UpsertOptions,

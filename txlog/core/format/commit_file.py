@@ -2,7 +2,7 @@
 
 In: the whole object as bytes. Out: a ``Commit``, or ``CorruptLogError`` with file and line. An empty, torn or
 incomplete commit is never read as a shorter one. Unknown actions and fields are ignored, as the protocol
-asks. ``log/proposal`` writes commits. PROTOCOL.md, "Delta Log Entries".
+asks. ``core/versions/decisions/proposal`` writes commits. PROTOCOL.md, "Delta Log Entries".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of a table as Arrow columns: their schemas, and actions to columns and back.
 
 In: file actions, or a table of live files. Out: columns (``FILES_SCHEMA``, ``TOMBSTONES_SCHEMA``), actions, and what
-identifies each file. ``log/files`` makes such tables from checkpoints and commits.
+identifies each file. ``core/versions/decisions/files`` makes such tables from checkpoints and commits.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from txlog.commands.row_change.parts import run_in_parts, table_of_tasks
 from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.upsert import added_columns
-from txlog.commit.open_table import OpenTable
 from txlog.core.catalogs.open import place_at
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
@@ -32,9 +31,10 @@ from txlog.core.util.api_hints import explains_options
 from txlog.core.util.arguments import described, names_in
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument, setting
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.hooks import CommitHooks
-from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.source import lost_rows, prepare_source, reads_table

@@ -1,0 +1,129 @@
+"""Gathering: whose turn it is to commit all appends waiting in a table's folder, and which of them one commit takes.
+
+In: a list of the folder, what a handle knows of the log, and intents that were read. Out: `Standing`, and the intents
+that may share a version with the handle's own proposal. Pure; `core.versions.offer` makes the requests.
+
+The rules; each prevents an append from landing twice, or after its writer was told that it did not land:
+
+- A handle takes an intent only if it has read every version after the one that the intent's name carries, and none of
+  them holds the append, or fences it off. Versions decide, never the folder: an intent that was deleted there may still
+  land.
+- The same function decides on every member as for its own writer (`conflicts.decide`). A changed definition, or a moved
+  application, refuses the append everywhere and forever, so its writer may raise its own error.
+- A version holds one checkpoint of an application, and each file once (`joined.Joining`).
+- An intent older than an hour, by the store's clock, is dead: other engines' vacuums do not know its files. The store's
+  time comes from the newest name in a list, or from the own intent and the wait since; so a list without it says
+  nothing.
+- An intent that cannot be read, or breaks a rule of proposals, stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+
+import msgspec
+
+from txlog.core.format.commit_file import Commit
+from txlog.core.versions.decisions.conflicts import Rebase, decide
+from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, members_of, named_intent
+from txlog.core.versions.decisions.joined_appends import BYTES_MAX, MEMBERS_MAX, Joining, may_join
+from txlog.core.versions.decisions.proposal import Proposal, validate_proposal
+from txlog.core.versions.decisions.segment import ListedFile
+from txlog.errors import InvalidInputError
+
+__all__ = ["DEAD_MS", "Known", "Standing", "joined_with", "may_be_taken", "standing"]
+
+DEAD_MS = 3_600_000
+"""An intent that is older than the newest name of its folder by this much is ignored by everyone but its writer."""
+_LEFT_BEHIND_MS = 10_000
+"""By then, a live writer has deleted its intent if it landed."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What a handle knows of a log: it has read every version after ``after``, up to ``newest``. ``settled`` are the
+    transactions that these versions hold, or fence off."""
+
+    after: int
+    newest: int
+    settled: Container[str]
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where a writer stands among the waiting ones.
+
+    ``ahead`` are the names that go first, in order. ``others`` are the intents that its commit may take, in order.
+    ``left_behind`` are the names that nobody needs any more.
+    """
+
+    ahead: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
+
+
+def standing(listed: Iterable[ListedFile], own: str, known: Known, *, waited_ms: int) -> Standing | None:
+    """Where the writer of the intent ``own`` stands, by a list of the folder; None if the list does not show it.
+
+    ``waited_ms`` is how long its own intent has been there, at least. Names that have waited longer go first, including
+    marks. An intent that this handle must not take does not count: as far as it knows, it may have landed.
+    """
+    order = sorted(listed, key=lambda each: (each.modified_ms, each.name))
+    names = [each.name for each in order]
+    if own not in names:
+        return None
+    place = names.index(own)
+    now_ms = max(order[-1].modified_ms, order[place].modified_ms + waited_ms)
+    ahead, others, left_behind = [], [], []
+    size_bytes = order[place].size
+    for number, each in enumerate(order):
+        intent = named_intent(each.name)
+        age_ms = now_ms - each.modified_ms
+        if number == place:
+            continue
+        if age_ms > DEAD_MS:
+            left_behind.append(each.name)
+            continue
+        if intent is not None and not may_be_taken(each.name, known):
+            if intent[1] in known.settled and age_ms > _LEFT_BEHIND_MS:
+                left_behind.append(each.name)
+            continue
+        if number < place:
+            ahead.append(each.name)
+        size_bytes += each.size
+        if intent is not None and each.size <= INTENT_BYTES_MAX and size_bytes <= BYTES_MAX:
+            others.append(each.name)
+    return Standing(tuple(ahead), tuple(others[: MEMBERS_MAX - 1]), tuple(left_behind))
+
+
+def may_be_taken(name: str, known: Known) -> bool:
+    """Whether a handle may take the intent of this name: it knows every version that could hold the append, and none
+    does."""
+    intent = named_intent(name)
+    return intent is not None and known.after <= intent[0] <= known.newest and intent[1] not in known.settled
+
+
+def joined_with(
+    own: Proposal, intents: Iterable[Intent], winners: Sequence[Commit], *, table_id: str, append_only: bool
+) -> Joining:
+    """The own proposal with all the intents, in order, that may share a version with it.
+
+    ``winners`` are the commits that the handle has read, ascending without a gap up to the version that ``own`` is
+    valid on. They may be parsed with ``files=False``.
+    """
+    joining = Joining(*members_of(own))
+    first = winners[0].version if winners else own.base_version + 1
+    for intent in intents:
+        if intent.table_id != table_id or not first - 1 <= intent.base_version <= own.base_version:
+            continue
+        since = winners[intent.base_version + 1 - first :]
+        if all(_is_valid(each, since, append_only=append_only) for each in intent.members):
+            joining.take(*intent.members)
+    return joining
+
+
+def _is_valid(member: Proposal, since: Sequence[Commit], *, append_only: bool) -> bool:
+    """Whether a member alone could be committed on top of the commits since its base version."""
+    try:
+        validate_proposal(member, append_only=append_only)
+    except InvalidInputError:
+        return False
+    return may_join(member) and isinstance(decide(member, since), Rebase)
