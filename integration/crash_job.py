@@ -26,7 +26,7 @@ from steps import go_on, note_steps, stop
 
 import txlog
 from txlog.core.util import ambient
-from txlog.writer import task_writer
+from txlog.core.writing import task_writer
 
 __all__ = [
     "ACTS",

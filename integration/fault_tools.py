@@ -61,7 +61,7 @@ PRELOADED = (
     "txlog.verify.verify",
     "txlog.reading.scan_plan",
     "txlog.sink.sink",
-    "txlog.writer.task_writer",
+    "txlog.core.writing.task_writer",
     "txlog.core.store.local_store",
     "txlog.core.store.object_store",
     "txlog.core.store.open",

@@ -15,7 +15,7 @@ from sample_tables import SAMPLES, every_type
 import txlog
 
 if TYPE_CHECKING:
-    from txlog.writer.write_intent import RowMode
+    from txlog.core.writing.write_intent import RowMode
 
 __all__ = ["TABLES", "IcebergSnapshot", "begun", "deleted_keys", "exported", "metadata_file", "snapshots"]
 

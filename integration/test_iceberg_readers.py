@@ -18,7 +18,7 @@ from rows import as_rows, in_schema
 import txlog
 
 if TYPE_CHECKING:
-    from txlog.writer.write_intent import RowMode
+    from txlog.core.writing.write_intent import RowMode
 
 Read = Callable[[txlog.Table, int], pa.Table]
 

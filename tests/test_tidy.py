@@ -110,7 +110,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
             "txlog.core.versions.files.checkpoint_reader",
         ),
         *("txlog.core.versions.files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.workers"),
-        *("txlog.writer.constraints", "txlog.writer.generated_columns", "txlog.writer.row_guard"),
+        *("txlog.core.writing.constraints", "txlog.core.writing.generated_columns", "txlog.core.writing.row_guard"),
         *(
             "txlog.maintenance.optimize",
             "txlog.catalog",
@@ -119,7 +119,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
             "txlog.result.maintenance",
             "txlog.core.store.options",
         ),
-        *("txlog.core.versions.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
+        *("txlog.core.versions.upkeep.log_clean_up", "txlog.core.writing.keys", "txlog.changelog.merge_engines"),
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
     assert sum(name.partition(".")[0] == "txlog" for name in loaded) <= APPEND_MODULES_MAX

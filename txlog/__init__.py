@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from txlog.core.predicates.build import lit
     from txlog.core.predicates.predicate import col
     from txlog.core.store.retry import RetryPolicy
+    from txlog.core.writing.committable import Committable
     from txlog.errors import (
         AccessError,
         CommitRetriesExhaustedError,
@@ -59,12 +60,11 @@ if TYPE_CHECKING:
     from txlog.statements.sql import sql
     from txlog.table import Table, resolve, write
     from txlog.transaction import Transaction
-    from txlog.writer.committable import Committable
 
 _HOME = {
     "Catalog": "txlog.catalog",
     "CommitHooks": "txlog.hooks",
-    "Committable": "txlog.writer.committable",
+    "Committable": "txlog.core.writing.committable",
     "RetryPolicy": "txlog.core.store.retry",
     "Sink": "txlog.sink.sink",
     "SinkGroup": "txlog.sink.sink_group",

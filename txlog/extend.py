@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.versions.open_table import OpenTable
     from txlog.core.versions.upkeep.post_commit import FollowsCommits, MakesFollower
+    from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
     from txlog.maintenance.tombstone_files import TombstoneUpkeep
-    from txlog.writer.row_changes import Changelog, ChangeWriter, SinkModeOf
 
 _HOME = {
     "Background": "txlog.core.util.background",
     "CatalogScheme": "txlog.core.catalogs.table_catalog",
-    "ChangeWriter": "txlog.writer.row_changes",
-    "Changelog": "txlog.writer.row_changes",
+    "ChangeWriter": "txlog.core.writing.row_changes",
+    "Changelog": "txlog.core.writing.row_changes",
     "ChecksItself": "txlog.core.catalogs.table_catalog",
     "Engine": "txlog.commands.upsert.row_changes",
     "FindsTable": "txlog.core.catalogs.table_catalog",
@@ -47,7 +47,7 @@ _HOME = {
     "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.core.format.properties",
     "RowChanges": "txlog.commands.upsert.row_changes",
-    "SinkModeOf": "txlog.writer.row_changes",
+    "SinkModeOf": "txlog.core.writing.row_changes",
     "TableCatalog": "txlog.core.catalogs.table_catalog",
     "TablePlace": "txlog.core.catalogs.table_catalog",
     "TableState": "txlog.core.versions.decisions.state",

@@ -22,12 +22,12 @@ from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import in_write, spelled
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions, OnConflict
+from txlog.core.writing.write_intent import ColumnRules, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
-from txlog.writer.commit_options import CommitOptions, OnConflict
-from txlog.writer.write_intent import ColumnRules, SchemaMode
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -25,13 +25,13 @@ from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions, check_app_id
+from txlog.core.writing.input import open_data
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
-from txlog.writer.commit_options import CommitOptions, check_app_id
-from txlog.writer.input import open_data
-from txlog.writer.task_committer import write_task
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.commands.checked_definition import DefinitionChange, MakeChange
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.row_change.options import OnFiles
     from txlog.core.predicates.predicate import Predicate
+    from txlog.core.writing.write_intent import RowMode
     from txlog.tasks.operation import RowOperation
     from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
-    from txlog.writer.write_intent import RowMode
 
 __all__ = ["IsolationLevel", "Transaction"]
 

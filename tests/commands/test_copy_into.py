@@ -31,6 +31,7 @@ from txlog.core.format.loaded_files import LoadedFiles
 from txlog.core.store.base import OBJECT_STORE, PutOutcome
 from txlog.core.store.local_store import LocalLogStore
 from txlog.core.store.table_store import TableStore
+from txlog.core.writing.task_committer import write_task
 from txlog.errors import (
     AccessError,
     CommitStateUnknownError,
@@ -45,7 +46,6 @@ from txlog.table import Table
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table
-from txlog.writer.task_committer import write_task
 
 
 @pytest.fixture

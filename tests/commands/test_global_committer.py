@@ -16,12 +16,12 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.core.format.schema import from_arrow
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.input import open_data
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.write_plan import WriteJob
 from txlog.table import Table
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.committable import Committable
-from txlog.writer.input import open_data
-from txlog.writer.task_committer import write_task
-from txlog.writer.write_plan import WriteJob
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -13,8 +13,8 @@ from txlog.commands.row_change.here import change_here
 from txlog.commands.row_change.options import RowOptions
 from txlog.core.util import ambient
 from txlog.core.versions.plan import LITTLE_WORK_S
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.tasks.operations.delete import Condition, DeleteRows
-from txlog.writer.unsent_files import UnsentFiles
 
 FILES = 100
 

@@ -39,6 +39,8 @@ from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.write_plan import TaskIdentity
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.table import Table
 from txlog.tasks.operations.delete import DeleteSpec
@@ -60,8 +62,6 @@ from txlog.tasks.task_table import TaskTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.write_plan import TaskIdentity
 
 Row: TypeAlias = tuple[int | None, str, int | None]
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.int64())])

@@ -19,8 +19,8 @@ import txlog
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.writing.vector_file import write_vectors
 from txlog.table import Table
-from txlog.writer.vector_file import write_vectors
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 START = [(1, "mon"), (2, "mon"), (3, "tue"), (4, None), (None, "tue")]

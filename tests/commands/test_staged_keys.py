@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.changelog.key_files import read_keys
 from txlog.commands.upsert.staged_changes import rows_reader
 from txlog.commands.upsert.staged_keys import gather_keys
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.skipping.key_pruning import KeyRanges
+from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.reading.key_cache import new_key_numbers
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
-from txlog.writer.changelog.key_files import read_keys
-from txlog.writer.keys import KeyColumn, key_columns
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {
     "long": (pa.int64(), st.sampled_from([0, 1, 8, 9, -1, 2**63 - 1, -(2**63)]) | st.integers(-20, 20)),

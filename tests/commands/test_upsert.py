@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.core.format.schema import LONG, STRING
+from txlog.core.writing.keys import KeyColumn, KeyIndex
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.tasks.operations import upsert_source
 from txlog.verify.verify import verify_table
-from txlog.writer.keys import KeyColumn, KeyIndex
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

@@ -20,6 +20,7 @@ from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -31,7 +32,6 @@ from txlog.errors import (
 )
 from txlog.result import WriteResult
 from txlog.table import Table
-from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 

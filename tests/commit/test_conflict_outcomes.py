@@ -30,13 +30,13 @@ from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, 
 from txlog.core.versions.decisions.proposal import Proposal, ReadSet
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import ConflictError, ConflictReason
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction
-from txlog.writer.commit_options import CommitOptions
 
 # Row: the operation that is judged. Column: the commit that came first. A cell is the outcome under Serializable and
 # WriteSerializable, "|" between them where they differ:

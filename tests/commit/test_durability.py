@@ -12,10 +12,10 @@ from txlog.commands.write_options import WriteOptions
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import PutOutcome
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import CommitStateUnknownError, MetadataChangedError, StorageError
 from txlog.result import WriteResult
 from txlog.table import Table
-from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 

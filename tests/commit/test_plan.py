@@ -23,6 +23,7 @@ from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -33,7 +34,6 @@ from txlog.errors import (
     ProtocolChangedError,
 )
 from txlog.result import WriteMetrics
-from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 

@@ -18,9 +18,9 @@ from txlog.core.store.local_store import LocalFileStore, LocalLogStore
 from txlog.core.store.versions import Attempt
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.writer.unsent_files import UnsentFiles
 
 ROWS = pa.table({"id": pa.array([7], pa.int64())})
 

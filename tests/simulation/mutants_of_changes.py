@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from txlog.changelog import change_buffer, changelog_writer
 from txlog.commands.upsert import staged_changes, staged_keys
 from txlog.testing.faults import FaultyFileStore
-from txlog.writer.changelog import change_buffer, changelog_writer
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -17,6 +17,7 @@ from txlog.core.versions import commit_loop as alone
 from txlog.core.versions.commit_loop import CommitRun, _Seen
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
+from txlog.core.writing.keys import KeyIndex
 from txlog.tasks.operations import merge_source
 from txlog.tasks.operations.known_keys import KnownKeys
 from txlog.tasks.operations.merge import MergeRows
@@ -24,7 +25,6 @@ from txlog.tasks.operations.upsert import UpsertRows
 from txlog.tasks.rewrite import FileRewriter
 from txlog.tasks.row_work import RowWork
 from txlog.testing.faults import FaultyFileStore
-from txlog.writer.keys import KeyIndex
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -19,9 +19,9 @@ from txlog.core.versions.commit_loop import CommitRun, LoneCommitter
 from txlog.core.versions.decisions.checkpoint import v2
 from txlog.core.versions.files import delta_log
 from txlog.core.versions.files.file_loader import FileLoader
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError
 from txlog.testing.faults import FaultyFileStore
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["SURROUNDINGS"]
 

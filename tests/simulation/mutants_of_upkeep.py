@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.writing.committable import Committable
 from txlog.maintenance import compaction, named_versions, restore, vacuum
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.vacuum import _Vacuum
 from txlog.sink.staging import Staging
 from txlog.tasks.rewriting.rewrite_bin import Source
-from txlog.writer.committable import Committable
 
 __all__ = ["UPKEEP_MUTANTS"]
 

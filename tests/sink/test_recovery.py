@@ -10,6 +10,7 @@ from staging_contract import committable, sealed
 
 import txlog
 from txlog.core.format.properties import TableProperties
+from txlog.core.writing.write_intent import OVERWRITE
 from txlog.result import WriteResult
 from txlog.sink.recovery import (
     Recovery,
@@ -20,7 +21,6 @@ from txlog.sink.recovery import (
     stale,
 )
 from txlog.sink.staging import StagedCheckpoint
-from txlog.writer.write_intent import OVERWRITE
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

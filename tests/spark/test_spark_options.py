@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from txlog.core.store.retry import RetryPolicy
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.write_intent import MismatchPolicy
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.write_intent import MismatchPolicy
 
 
 def parsed(**options: str) -> SparkWriteOptions:

@@ -15,6 +15,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 import txlog
 from txlog.core.format.log_names import commit_name
 from txlog.core.versions.upkeep.post_commit import PostCommit
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.write_plan import WriteJob
 from txlog.spark import open_tables
 from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table
@@ -23,9 +26,6 @@ from txlog.spark.planning import answer_renamed, commit, confirm_replay, plan
 from txlog.spark.settings import SessionSettings
 from txlog.spark.stream import StreamMessage, TxlogStreamWriter
 from txlog.spark.task import TaskMessage
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.task_committer import write_task
-from txlog.writer.write_plan import WriteJob
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 SCHEMA = StructType([StructField("id", LongType())])

@@ -10,11 +10,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tests.bucket import ROW, Bucket
 from txlog.core.catalogs import table_catalog as base
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.task_committer import write_task
 from txlog.spark import open_tables
 from txlog.spark.options import parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, commit_batch, plan
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.task_committer import write_task
 
 SCHEMA = StructType([StructField("id", LongType())])
 OPTIONS = parse_write_options({"path": "s3://bucket/t"})

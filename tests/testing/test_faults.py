@@ -17,11 +17,11 @@ from txlog.core.store.open import open_store
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
 from txlog.table import Table
 from txlog.testing.faults import FAULTS, Crashed, FaultyFileStore, faulty_table_store, parse_faults, random_faults
 from txlog.testing.memory_store import memory_table_store
-from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": [1, 2, 3]})
 BODY = b'{"commitInfo":{}}\n'

@@ -309,7 +309,7 @@ def test_a_driver_that_dies_before_its_commit_leaves_one_groups_files(
     def die(*_: object) -> None:
         raise Dies
 
-    monkeypatch.setattr("txlog.writer.unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
+    monkeypatch.setattr("txlog.core.writing.unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
     monkeypatch.setattr("txlog.maintenance.compaction.Compaction.execute", die)
     with pytest.raises(Dies):
         table.optimize(target_file_size=target, workers=processes)

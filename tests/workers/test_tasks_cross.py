@@ -15,6 +15,8 @@ import txlog
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.predicates.sql import parse_predicate
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.constraints import Constraint
+from txlog.core.writing.keys import key_columns
 from txlog.reading.key_values import KeyNumbers
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.tasks.check_rows import FindViolation
@@ -25,8 +27,6 @@ from txlog.tasks.read_keys import ReadKeys
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.constraints import Constraint
-from txlog.writer.keys import key_columns
 
 Crossed = TypeVar("Crossed")
 

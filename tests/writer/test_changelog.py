@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.changelog.change_buffer import ChangeBuffer
+from txlog.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
+from txlog.changelog.key_hash import key_hashes, tasks_of
+from txlog.changelog.row_kinds import KINDS, RowKinds
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.schema import LONG, STRING, Decimal, from_arrow
+from txlog.core.writing.keys import KeyColumn
 from txlog.errors import InvalidInputError
-from txlog.writer.changelog.change_buffer import ChangeBuffer
-from txlog.writer.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
-from txlog.writer.changelog.key_hash import key_hashes, tasks_of
-from txlog.writer.changelog.row_kinds import KINDS, RowKinds
-from txlog.writer.keys import KeyColumn
 
 KEYS = (KeyColumn(("id",), LONG), KeyColumn(("name",), STRING))
 

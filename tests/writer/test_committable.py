@@ -15,10 +15,10 @@ from txlog.core.format import sealed_json
 from txlog.core.format.actions import AddFile, action_to_json
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import STRING, Field
+from txlog.core.writing.committable import Committable, KeyFile, PendingFile, validate_committables
+from txlog.core.writing.write_intent import APPEND, OVERWRITE, WriteIntent
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.writer.committable import Committable, KeyFile, PendingFile, validate_committables
-from txlog.writer.write_intent import APPEND, OVERWRITE, WriteIntent
 
 FILE = PendingFile("day=a/part-0.parquet", 5, 3, 1_700_000_000_000, {"day": "a"}, '{"numRecords":3}')
 SEALED = Committable("orders", 17, "job-1", 3, 0, "table-id", 11, (FILE,))

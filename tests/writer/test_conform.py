@@ -39,9 +39,9 @@ from txlog.core.format.schema import (
     to_arrow,
     type_to_arrow,
 )
+from txlog.core.writing.conform import Conformer
+from txlog.core.writing.input import open_data
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.writer.conform import Conformer
-from txlog.writer.input import open_data
 
 UTC = datetime.timezone.utc
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from txlog.core.writing.input import open_data
 from txlog.errors import InvalidInputError
-from txlog.writer.input import open_data
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 TABLE = pa.Table.from_pylist(ROWS)

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.merge import merge, needed_columns
+from txlog.changelog.row_kinds import KINDS
 from txlog.core.format.schema import from_arrow
 from txlog.errors import InvalidInputError
-from txlog.writer.changelog.row_kinds import KINDS
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.merge import merge, needed_columns
 
 Row = dict[str, Any]
 Changelog = Sequence[tuple[str, Row]]

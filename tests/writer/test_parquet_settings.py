@@ -14,9 +14,9 @@ import pytest
 import txlog
 from txlog.core.format.actions import Metadata
 from txlog.core.format.schema import from_arrow, schema_to_json
+from txlog.core.writing.data_file import ColumnSettings, ParquetSettings
+from txlog.core.writing.write_plan import WritePlan
 from txlog.errors import InvalidInputError
-from txlog.writer.data_file import ColumnSettings, ParquetSettings
-from txlog.writer.write_plan import WritePlan
 
 SCHEMA = pa.schema(
     [

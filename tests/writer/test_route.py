@@ -30,8 +30,8 @@ from txlog.core.format.schema import (
     Struct,
     to_arrow,
 )
+from txlog.core.writing.task_writer import PartitionKey, Router
 from txlog.errors import InvalidInputError
-from txlog.writer.task_writer import PartitionKey, Router
 
 UTC = datetime.timezone.utc
 VALUES: dict[DataType, list[Any]] = {

@@ -37,12 +37,12 @@ from txlog.core.format.schema import (
     to_arrow,
 )
 from txlog.core.util import ambient
+from txlog.core.writing import partition_writer, task_writer
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.testing.memory_store import MemoryFileStore, MemoryOutputFile
-from txlog.writer import partition_writer, task_writer
-from txlog.writer.committable import PendingFile
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 KIB = 1 << 10
 TASK = TaskIdentity("job", task_id=1)

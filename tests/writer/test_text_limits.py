@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.schema import LONG, STRING, Array, DataType, Field, Map, Struct, to_arrow
+from txlog.core.writing.text_limits import limits_of, too_long
 from txlog.errors import UnsupportedFeatureError
-from txlog.writer.text_limits import limits_of, too_long
 
 NESTED = Struct((Field("v", STRING), Field("c", STRING), Field("later", STRING)))
 

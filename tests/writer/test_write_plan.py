@@ -15,8 +15,8 @@ import pytest
 from txlog.core.format.actions import Metadata
 from txlog.core.format.schema import DATE, LONG, STRING, TIMESTAMP, VOID, Array, Field, Struct, schema_to_json
 from txlog.core.predicates.evaluate import evaluate
+from txlog.core.writing.write_plan import FileNames, TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
 
 SCHEMA = Struct((Field("id", LONG), Field("day", STRING)))
 

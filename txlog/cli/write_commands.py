@@ -151,7 +151,7 @@ def overwrite(
             if dry_run:
                 from txlog.commands.overwrite_preview import preview_overwrite
                 from txlog.commands.write_options import WriteOptions
-                from txlog.writer.commit_options import CommitOptions
+                from txlog.core.writing.commit_options import CommitOptions
 
                 asked = CommitOptions(**commit)
                 options = WriteOptions("overwrite", commit=asked, row_mode=cast(Any, mode), **arguments)
@@ -180,7 +180,7 @@ def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.
     """The answer of a write whose checkpoint is already in the table and which changes nothing; otherwise None."""
     from txlog.commands.row_change.options import RowOptions
     from txlog.commands.row_change.run import replayed
-    from txlog.writer.commit_options import CommitOptions
+    from txlog.core.writing.commit_options import CommitOptions
 
     options = RowOptions(commit=CommitOptions(**commit))
     return replayed(table._open_table, table._open_table.writable_state(), options)

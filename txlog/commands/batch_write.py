@@ -22,11 +22,11 @@ from txlog.core.util.parallel import begin
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.input import DataStream, open_data
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.result import WriteResult
-from txlog.writer.input import DataStream, open_data
-from txlog.writer.task_committer import write_task
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["OnProgress", "write_batch"]
 

@@ -31,9 +31,9 @@ from txlog.core.util.arguments import UTC, check_text, invalid
 from txlog.core.util.lazy import pattern
 from txlog.core.util.wording import argument, call
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.constraints import Constraint
+from txlog.core.writing.generated_columns import check_computed_columns
 from txlog.errors import InvalidInputError
-from txlog.writer.constraints import Constraint
-from txlog.writer.generated_columns import check_computed_columns
 
 __all__ = ["AlterColumn", "altered_column", "described_table", "dropped_columns", "renamed_column"]
 

@@ -34,6 +34,7 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import (
     InvalidInputError,
     MetadataChangedError,
@@ -46,7 +47,6 @@ from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["CloneOptions", "clone"]
 

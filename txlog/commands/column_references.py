@@ -31,9 +31,9 @@ from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.tree import columns_of
 from txlog.core.util.arguments import UTC
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.constraints import stored_constraints
+from txlog.core.writing.generated_columns import stored_generated, without_generated
 from txlog.errors import InvalidInputError
-from txlog.writer.constraints import stored_constraints
-from txlog.writer.generated_columns import stored_generated, without_generated
 
 __all__ = ["ColumnReference", "ColumnReferences", "references_to", "with_new_name", "without_column"]
 

@@ -43,13 +43,13 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.listing import list_log
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.input import open_data
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
-from txlog.writer.input import open_data
-from txlog.writer.task_committer import write_task
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import WriteJob
 
 __all__ = ["CopyOptions", "copy_into"]
 

@@ -26,10 +26,10 @@ from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.util.wording import advice, setting
+from txlog.core.writing.generated_columns import is_computed
 from txlog.errors import InvalidInputError
 from txlog.result import counted
 from txlog.tasks.footer_facts import with_moments
-from txlog.writer.generated_columns import is_computed
 
 __all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "computed_names", "inspected"]
 

@@ -32,6 +32,9 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.versions.outcome import WRITE_AGAIN, raise_conflict
+from txlog.core.writing.committable import Committable, validate_committables
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import (
     ConflictError,
     ConflictReason,
@@ -43,9 +46,6 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.result import WriteMetrics, WriteResult
-from txlog.writer.committable import Committable, validate_committables
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     from txlog.commands.replaced_files import RegionReplacement
@@ -338,7 +338,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
     is none."""
     lengths = {}
     if job.plan.text_limits:
-        from txlog.writer.text_limits import limits_of
+        from txlog.core.writing.text_limits import limits_of
 
         lengths = {limit.name: limit.length for limit in limits_of(then.schema)}
     for limit in job.plan.text_limits:
@@ -350,8 +350,8 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
         rules += [each.rule for each in job.plan.computed.generated if each.rule is not None]
     if not rules:
         return None
-    from txlog.writer.constraints import stored_constraints
-    from txlog.writer.generated_columns import stored_generated
+    from txlog.core.writing.constraints import stored_constraints
+    from txlog.core.writing.generated_columns import stored_generated
 
     before = stored_constraints(then.metadata.configuration, then.schema)
     before |= {f"generated column {name}": sql for name, sql in stored_generated(then.schema).items()}
@@ -360,7 +360,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
 
 def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:
     """An upsert key whose name belonged to another column in the schema ``then``; None if there is none."""
-    from txlog.writer.keys import key_columns
+    from txlog.core.writing.keys import key_columns
 
     for key in key_columns(job.intent.keys, job.plan.schema) if job.intent.kind == "upsert" else ():
         try:

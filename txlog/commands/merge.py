@@ -21,13 +21,13 @@ from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.identity_ranges import numbers_of
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.input import DataStream, open_data
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import read_merge_source
-from txlog.writer.input import DataStream, open_data
 
 if TYPE_CHECKING:
     from txlog.workers.base import Workers

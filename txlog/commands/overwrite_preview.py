@@ -17,12 +17,12 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_for_rows
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.conform import completer_for
+from txlog.core.writing.generated_columns import NumbersOfPreview
+from txlog.core.writing.input import open_data
+from txlog.core.writing.row_guard import RowGuard
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
-from txlog.writer.conform import completer_for
-from txlog.writer.generated_columns import NumbersOfPreview
-from txlog.writer.input import open_data
-from txlog.writer.row_guard import RowGuard
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["OverwritePreview", "preview_overwrite"]
 

@@ -26,6 +26,7 @@ from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
@@ -33,7 +34,6 @@ from txlog.tasks.change_files import ChangeFileWriter
 from txlog.tasks.check_files import IsGone
 from txlog.workers.base import Workers
 from txlog.workers.given import GivenWorkers
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["repair"]
 

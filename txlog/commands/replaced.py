@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.write_intent import WriteIntent
+from txlog.core.writing.write_plan import WriteJob
 from txlog.result import WriteMetrics
-from txlog.writer.committable import PendingFile
-from txlog.writer.write_intent import WriteIntent
-from txlog.writer.write_plan import WriteJob
 
 __all__ = ["Replaced", "write_parameters"]
 

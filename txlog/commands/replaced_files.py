@@ -19,18 +19,18 @@ from txlog.core.format.partition_values import partition_key, partitioning_text
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.committable import PendingFile
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.table_definition import Definition
     from txlog.core.predicates.predicate import Predicate
-    from txlog.writer.write_intent import RowMode
+    from txlog.core.writing.write_intent import RowMode
 
 __all__ = [
     "RegionReplacement",

@@ -87,12 +87,12 @@ from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.versions.outcome import raise_conflict
+from txlog.core.writing.constraints import check_conditions, check_invariants, check_same_conditions
+from txlog.core.writing.generated_columns import check_added_are_plain, check_computed_columns
+from txlog.core.writing.parquet_settings import check_columns
+from txlog.core.writing.text_limits import with_limits_kept
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
 from txlog.result import WriteResult
-from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
-from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
-from txlog.writer.parquet_settings import check_columns
-from txlog.writer.text_limits import with_limits_kept
 
 __all__ = [
     "Definition",

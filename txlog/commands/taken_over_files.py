@@ -28,11 +28,11 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.files.listing import list_log
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.constraints import stored_constraints
+from txlog.core.writing.generated_columns import stored_generated
+from txlog.core.writing.text_limits import limits_of
+from txlog.core.writing.write_plan import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.writer.constraints import stored_constraints
-from txlog.writer.generated_columns import stored_generated
-from txlog.writer.text_limits import limits_of
-from txlog.writer.write_plan import has_random_name
 
 __all__ = ["refuse_unread_rules", "take_over"]
 

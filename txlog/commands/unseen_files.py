@@ -18,8 +18,8 @@ from txlog.core.predicates.predicate import Constant
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.versions.outcome import READ_AGAIN, raise_conflict
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
-from txlog.writer.write_plan import WriteJob
 
 __all__ = ["without_unseen"]
 

@@ -2,7 +2,7 @@
 
 In: the arguments of the caller. Out: values of Python's own types, checked against each other. ``write_planning``
 decides what they mean for one table. The options of deletes, updates and upserts are in ``row_change.options``, and the
-commit options of every write in ``writer.commit_options``.
+commit options of every write in ``core.writing.commit_options``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from msgspec.structs import force_setattr
 
 from txlog.core.util.arguments import invalid, one_of, whole_number
 from txlog.core.util.wording import argument, setting
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
+from txlog.core.writing.write_intent import ColumnRules, RowMode, SchemaMode
 from txlog.errors import InvalidInputError
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
-from txlog.writer.write_intent import ColumnRules, RowMode, SchemaMode
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate
@@ -66,7 +66,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
             if (value := getattr(self, field_name)) is not None:
                 force_setattr(self, field_name, whole_number(name, value, at_least=at_least))
         if self.parquet:
-            from txlog.writer.parquet_settings import checked_settings
+            from txlog.core.writing.parquet_settings import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
 

@@ -26,6 +26,10 @@ from txlog.core.versions.decisions.definition_changes import (
 )
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.conform import completer_for, fitting_stream
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.write_intent import IntentKind, WriteIntent
+from txlog.core.writing.write_plan import WriteJob, WritePlan
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -33,10 +37,6 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
-from txlog.writer.conform import completer_for, fitting_stream
-from txlog.writer.input import DataStream
-from txlog.writer.write_intent import IntentKind, WriteIntent
-from txlog.writer.write_plan import WriteJob, WritePlan
 
 if TYPE_CHECKING:
     from txlog.commands.table_definition import Definition
@@ -186,7 +186,7 @@ def _job(
     rows_of_version, unseen_versions = _unseen(open_table, state, options)
     keys: tuple[str, ...] = ()
     if options.keys:
-        from txlog.writer.keys import key_columns
+        from txlog.core.writing.keys import key_columns
 
         keys = tuple(key.name for key in key_columns(options.keys, plan.schema))
     intent = WriteIntent(cast(IntentKind, options.mode), keys=keys)

@@ -25,8 +25,8 @@ from dagster import (
 from pydantic import Field
 
 import txlog
+from txlog.core.writing.input import open_data
 from txlog.errors import InvalidInputError
-from txlog.writer.input import open_data
 
 __all__ = ["TxlogIOManager"]
 

@@ -17,16 +17,16 @@ from txlog.commands.write_planning import plan_write
 from txlog.core.format.identity import without_counted
 from txlog.core.format.schema import to_arrow
 from txlog.core.util.wording import argument
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.row_changes import Changelog, changelog_of
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 from txlog.sink.sink import Sink
 from txlog.sink.sink_task import SinkTask
 from txlog.table import Table
 from txlog.tasks.task_table import TaskStore
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
-from txlog.writer.committable import Committable
-from txlog.writer.row_changes import Changelog, changelog_of
-from txlog.writer.write_plan import WriteJob
 
 __all__ = ["Target", "TargetMode", "TaskedWrite"]
 

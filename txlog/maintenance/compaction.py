@@ -36,12 +36,12 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.versions.outcome import raise_conflict
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import ConflictReason, NotFoundError
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.vector_file import write_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -32,6 +32,9 @@ from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.parquet_settings import check_columns, checked_settings
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
@@ -55,9 +58,6 @@ from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.curve import ClusterColumns
 from txlog.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
 from txlog.workers.given import GivenWorkers
-from txlog.writer.parquet_settings import check_columns, checked_settings
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate

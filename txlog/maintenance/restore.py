@@ -32,6 +32,7 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.maintenance.given_numbers import GivenNumbers, counts
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
@@ -47,7 +48,6 @@ from txlog.maintenance.version_files import (
     paths_of,
 )
 from txlog.result.maintenance import RestoreResult
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["RestoreOptions", "restore"]
 

@@ -22,8 +22,8 @@ from txlog.core.format.tombstones import is_tombstones, retention_ms
 from txlog.core.util.points import Point
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = [
     "TOMBSTONES",

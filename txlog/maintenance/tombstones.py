@@ -21,15 +21,15 @@ from txlog.core.util.logs import logger
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import ConflictError
 from txlog.maintenance.tombstone_files import FindFiles, tombstones_of
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.tombstone_files import tombstone_adds
 from txlog.tasks.tombstones import expired_before_ms
-from txlog.writer.input import DataStream
-from txlog.writer.task_committer import write_task
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["tidy", "written_again"]
 

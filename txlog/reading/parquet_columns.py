@@ -17,8 +17,8 @@ from txlog.core.format.arrow.arrays import LIST_TYPES, absent, offsets_and_mask
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.core.format.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow
+from txlog.core.writing.convert import read_as_required
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
-from txlog.writer.convert import read_as_required
 
 __all__ = ["ParquetColumns"]
 

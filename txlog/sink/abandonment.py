@@ -27,8 +27,8 @@ from txlog.sink.recovery import stale
 if TYPE_CHECKING:
     from txlog.core.versions.decisions.proposal import Proposal
     from txlog.core.versions.decisions.state import TableState
+    from txlog.core.writing.committable import Committable
     from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
-    from txlog.writer.committable import Committable
 
 __all__ = ["Abandoned", "abandon", "give_up_in_log"]
 

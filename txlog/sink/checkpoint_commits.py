@@ -16,14 +16,14 @@ from txlog.commands.write_planning import plan_write
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.committable import Committable
-from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
-from txlog.writer.write_plan import WriteJob
 
 __all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "GivenUp", "void_of"]
 

@@ -18,6 +18,11 @@ from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import in_write, spelled
+from txlog.core.writing.commit_options import check_app_id, check_identity
+from txlog.core.writing.committable import Committable, require_committables
+from txlog.core.writing.row_changes import changelog_of
+from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy, RowMode
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.abandonment import Abandoned, abandon
@@ -32,11 +37,6 @@ from txlog.sink.recovery import (
 )
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.writer.commit_options import check_app_id, check_identity
-from txlog.writer.committable import Committable, require_committables
-from txlog.writer.row_changes import changelog_of
-from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

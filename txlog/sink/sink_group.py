@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from txlog.core.util.api_hints import explains_calls
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
+from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.abandonment import Abandoned, abandon, give_up_in_log
@@ -37,7 +38,6 @@ from txlog.sink.checkpoint_commits import FRESH_MS, GivenUp
 from txlog.sink.recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.writer.committable import Committable
 
 __all__ = ["SinkGroup"]
 

@@ -11,12 +11,12 @@ from types import TracebackType
 
 from txlog.core.store.base import FileStore
 from txlog.core.util.api_hints import explains_names
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.row_changes import Changelog, ChangeWriter, KeepKeys
+from txlog.core.writing.task_committer import seal_written
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
-from txlog.writer.committable import Committable
-from txlog.writer.row_changes import Changelog, ChangeWriter, KeepKeys
-from txlog.writer.task_committer import seal_written
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.write_plan import WriteJob
 
 __all__ = ["SinkTask"]
 

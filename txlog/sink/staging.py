@@ -58,10 +58,10 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.store.write_once import write_once
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.write_intent import WriteIntent, read_intent
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.result import counted, human_size
-from txlog.writer.committable import Committable
-from txlog.writer.write_intent import WriteIntent, read_intent
 
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 

@@ -23,6 +23,8 @@ from txlog.core.util.api_hints import explains_call, explains_calls
 from txlog.core.util.arguments import invalid, names_in, one_of
 from txlog.core.util.parallel import new_lock
 from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
+from txlog.core.writing.commit_options import CommitOptions
+from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_errors
@@ -36,8 +38,6 @@ from txlog.spark.stream import batch_fingerprint
 from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import MergeSpec, UpsertSpec
-from txlog.writer.commit_options import CommitOptions
-from txlog.writer.write_intent import SchemaMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from txlog.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.core.format.properties import (
     CODEC,
     CODECS,
@@ -27,6 +28,9 @@ from txlog.core.format.properties import (
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.values import repr_without
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
+from txlog.core.writing.parquet_settings import checked_settings
+from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy, RowMode
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.option_values import (
     BadValue,
@@ -44,10 +48,6 @@ from txlog.spark.option_values import (
     whole_count,
     zone,
 )
-from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
-from txlog.writer.parquet_settings import checked_settings
-from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
 
 __all__ = ["SparkWriteOptions", "StreamOptions", "parse_stream_options", "parse_write_options", "table_path"]
 

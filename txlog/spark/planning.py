@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from txlog.changelog.change_order import feed_columns, is_feed, orders_feed
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.spec import ChangelogSpec
 from txlog.commands import write_planning
 from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
@@ -24,6 +27,12 @@ from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.conform import completer_for, nullable
+from txlog.core.writing.generated_columns import generated_of, without_generated
+from txlog.core.writing.keys import key_columns
+from txlog.core.writing.write_intent import USUAL
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -36,15 +45,6 @@ from txlog.spark.schema import as_nullable, frame_schema
 from txlog.spark.settings import AUTO_MERGE
 from txlog.spark.wording import in_stream
 from txlog.tasks.operations.upsert import UpsertOptions
-from txlog.writer.changelog.change_order import feed_columns, is_feed, orders_feed
-from txlog.writer.changelog.spec import ChangelogSpec
-from txlog.writer.committable import Committable
-from txlog.writer.conform import completer_for, nullable
-from txlog.writer.generated_columns import generated_of, without_generated
-from txlog.writer.keys import key_columns
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.write_intent import USUAL
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -21,10 +21,10 @@ from txlog.core.format.features import FEATURE_NAMES
 from txlog.core.format.properties import FEATURE_PREFIX, KNOWN_KEYS, TableProperties, size_bytes
 from txlog.core.util.arguments import UTC
 from txlog.core.util.time_zones import FARTHEST, zone_name
+from txlog.core.writing.write_intent import OVERWRITE, RowMode
+from txlog.core.writing.write_plan import WriteJob, WritePlan
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.options import SparkWriteOptions
-from txlog.writer.write_intent import OVERWRITE, RowMode
-from txlog.writer.write_plan import WriteJob, WritePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,14 +17,14 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
+from txlog.core.writing.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import TableNotFoundError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.schema import struct_type
 from txlog.spark.settings import SessionSettings, require_own_mode, require_own_zone
 from txlog.spark.task import TaskMessage, numbered, warn_of_orphans, write_in_task
-from txlog.writer.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -19,6 +19,7 @@ from txlog.commands.merge_builder import MergeBuilder
 from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.format.schema import Field, backquoted
 from txlog.core.util.api_hints import explains_call
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 from txlog.spark.errors import error_from
@@ -35,7 +36,6 @@ from txlog.statements.query import Query, Reading
 from txlog.statements.sql import results_of
 from txlog.statements.stored import as_literal
 from txlog.table import Table
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions
 from txlog.spark.settings import CHECKPOINTS, QUERY_ID, SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

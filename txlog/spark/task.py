@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
+from txlog.changelog.changelog_writer import ChangelogWriter
 from txlog.core.catalogs.open import open_place
 from txlog.core.util.logs import logger
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.partition_writer import ENCODERS
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import SessionSettings
-from txlog.writer.changelog.changelog_writer import ChangelogWriter
-from txlog.writer.committable import Committable
-from txlog.writer.partition_writer import ENCODERS
-from txlog.writer.task_committer import write_task
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

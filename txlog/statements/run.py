@@ -26,6 +26,8 @@ from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
 from txlog.core.versions.cached_tables import KEPT_MAX, KeptOpen
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.core.writing.generated_columns import without_computed
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.result import counted
 from txlog.snapshot import Snapshot
@@ -51,13 +53,11 @@ from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
-from txlog.writer.generated_columns import without_computed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from txlog.writer.write_intent import SchemaMode
+    from txlog.core.writing.write_intent import SchemaMode
 
 __all__ = ["Runner"]
 

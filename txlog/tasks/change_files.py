@@ -30,16 +30,16 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Struct, to_arrow
 from txlog.core.store.base import TableFiles
 from txlog.core.util import ambient
+from txlog.core.writing.committable import ChangeFile, PendingFile
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.task_committer import seal_written
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.reading.change_rows import ChangeReader, VersionChanges
 from txlog.reading.scan_plan import select
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import RowOperation, Touched
-from txlog.writer.committable import ChangeFile, PendingFile
-from txlog.writer.input import DataStream
-from txlog.writer.task_committer import seal_written
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

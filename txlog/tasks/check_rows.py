@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.core.writing.constraints import Constraint, violation
 from txlog.errors import TxlogError
 from txlog.reading.scan_plan import ScanPlan
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.constraints import Constraint, violation
 
 __all__ = ["FindViolation"]
 

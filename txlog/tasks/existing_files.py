@@ -18,12 +18,12 @@ from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.store.base import ObjectMeta
+from txlog.core.writing.conform import Conformer
+from txlog.core.writing.convert import has_required
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.loading.hive_paths import values_in_path
 from txlog.tasks.footer_facts import as_spark_reads, foreign_parquet
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.conform import Conformer
-from txlog.writer.convert import has_required
 
 __all__ = ["ExistingFile", "ReadExisting", "naming"]
 

@@ -19,9 +19,9 @@ from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.arrow.arrays import from_numbers
 from txlog.core.format.schema import Field
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.writing.committable import PendingFile
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
-from txlog.writer.committable import PendingFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,6 +23,12 @@ from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.store.base import TableFiles
+from txlog.core.writing.committable import ChangeFile
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
 from txlog.tasks.change_files import ChangeFileWriter
@@ -31,18 +37,12 @@ from txlog.tasks.operation import RowOperation
 from txlog.tasks.row_work import RowsDone, RowWork
 from txlog.tasks.specs import RowSpec, SourceSpec
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.committable import ChangeFile
-from txlog.writer.input import DataStream
-from txlog.writer.task_committer import write_task
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-    from txlog.writer.keys import KeyColumn
+    from txlog.core.writing.keys import KeyColumn
 
 __all__ = [
     "ChangePart",

@@ -27,16 +27,16 @@ from txlog.core.store.base import TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.apply import Apply
 from txlog.core.util.parallel import Threads, begin, parallel_map
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.task_committer import TaskCommitter
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.vector_file import write_vectors
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Images, RowOperation, Touched
 from txlog.tasks.tombstone_files import tombstone_adds
-from txlog.writer.committable import PendingFile
-from txlog.writer.input import DataStream
-from txlog.writer.task_committer import TaskCommitter
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.vector_file import write_vectors
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -20,8 +20,8 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import ROW_ID_COLUMNS, is_mapped, with_field_id
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import LONG, Field, Struct, fold_name, to_arrow
+from txlog.core.writing.write_plan import WritePlan
 from txlog.errors import CorruptLogError
-from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,6 +31,7 @@ from txlog.core.format.tombstones import is_tombstones
 from txlog.core.store.base import TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
@@ -39,7 +40,6 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.opened_once import opened_once
 from txlog.tasks.operation import Hits, RowOperation, Touched
 from txlog.tasks.rewrite import Changed, FileRewriter
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

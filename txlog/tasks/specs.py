@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.properties import merge_options
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.writing.generated_columns import ComputedColumns
+from txlog.core.writing.keys import KeyColumn
 from txlog.errors import UnsupportedFeatureError
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation
@@ -37,8 +39,6 @@ from txlog.tasks.operations.upsert import (
 from txlog.tasks.operations.upsert_in_place import UpsertInPlace
 from txlog.tasks.operations.upsert_source import require_columns
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.generated_columns import ComputedColumns
-from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

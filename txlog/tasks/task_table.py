@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from txlog.core.format.schema import Struct
-    from txlog.writer.generated_columns import Numbers
+    from txlog.core.writing.generated_columns import Numbers
 
 __all__ = ["TaskFiles", "TaskStore", "TaskTable"]
 

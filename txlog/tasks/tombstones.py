@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.properties import TOMBSTONE_RETENTION, TableProperties
 from txlog.core.format.schema import Array, Map, Struct, to_arrow
 from txlog.core.format.tombstones import retention_ms
+from txlog.core.writing.convert import has_required
+from txlog.core.writing.keys import KeyColumn
 from txlog.errors import InvalidInputError
-from txlog.writer.convert import has_required
-from txlog.writer.keys import KeyColumn
-from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = ["check_tombstones", "expired_before_ms", "tombstone_rows"]
 

@@ -28,6 +28,7 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.reading.row_count import count_rows
@@ -37,7 +38,6 @@ from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile
 from txlog.tasks.read_keys import ReadKeys
 from txlog.verify.places import Places
-from txlog.writer.keys import KeyColumn, key_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,9 +23,9 @@ from txlog.core.versions.decisions.changes import incompatible_change
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.tasks.change_files import ChangeFileWriter, RowChanges
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["ChangeFiles"]
 

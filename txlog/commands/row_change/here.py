@@ -20,11 +20,11 @@ from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.file_columns import live_keys
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation, Touched
 from txlog.tasks.row_work import RowWork
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["TasksHere", "change_here", "would_do"]
 

@@ -14,10 +14,10 @@ from msgspec.structs import force_setattr
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import argument, call, setting
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
+from txlog.core.writing.write_intent import RowMode
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
-from txlog.writer.write_intent import RowMode
 
 __all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "note_of_copies", "uses_vectors"]
 
@@ -44,7 +44,7 @@ class RowOptions(msgspec.Struct, frozen=True):
             check_choice("row_mode", self.mode, RowMode)
         check_isolation(self.commit, "rerun")
         if self.parquet is not None:
-            from txlog.writer.parquet_settings import checked_settings
+            from txlog.core.writing.parquet_settings import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
         if self.on_progress is not None and not callable(self.on_progress):

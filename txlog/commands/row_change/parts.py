@@ -39,6 +39,10 @@ from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.identity_ranges import numbers_of
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.parquet_settings import check_columns
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.vector_file import write_vectors
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
@@ -57,10 +61,6 @@ from txlog.tasks.specs import RowSpec, adapted
 from txlog.tasks.task_table import TaskTable
 from txlog.workers.base import Workers
 from txlog.workers.given import require_crossing
-from txlog.writer.parquet_settings import check_columns
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.vector_file import write_vectors
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64

@@ -16,10 +16,10 @@ from txlog.commands.row_change.run import state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.input import open_data
 from txlog.errors import TxlogError
 from txlog.tasks.operation import RowOperation
 from txlog.tasks.operations.delete import DeleteSpec
-from txlog.writer.input import open_data
 
 __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
 
@@ -62,7 +62,7 @@ def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str 
 def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:
     """``how`` are ``UpsertOptions``. Raises what `Table.upsert` raises."""
     from txlog.commands.upsert.upsert import added_columns, bound_upsert
-    from txlog.writer.generated_columns import NumbersOfPreview
+    from txlog.core.writing.generated_columns import NumbersOfPreview
 
     stream = open_data(rows)
     return _preview(

@@ -21,10 +21,10 @@ from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.operation import RowOperation
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["apply_in_transaction", "commit_row_change", "replayed", "run_prepared", "run_row_change", "state_to_change"]
 

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from txlog.changelog.merge_engines.engine import MergeEngine
     from txlog.commands.upsert.merged_rows import MergedRows
     from txlog.core.format.schema import Struct
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.versions.open_table import OpenTable
+    from txlog.core.writing.committable import Committable
+    from txlog.core.writing.write_plan import WriteJob
     from txlog.result import WriteResult
     from txlog.tasks.operations.upsert import UpsertOptions
-    from txlog.writer.committable import Committable
-    from txlog.writer.merge_engines.engine import MergeEngine
-    from txlog.writer.write_plan import WriteJob
 
 __all__ = ["bound", "check_definition", "check_staged", "commit_staged", "engine_of", "require_engine"]
 

@@ -14,11 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.schema import Struct, fold_name, to_arrow
-from txlog.core.util.wording import argument
-from txlog.errors import InvalidInputError
-from txlog.tasks.operations.upsert_source import Source, joined_sequence, refuse_null_keys, stored_rows
-from txlog.writer.changelog.change_order import (
+from txlog.changelog.change_order import (
     feed_columns,
     feed_order,
     in_versions,
@@ -26,18 +22,22 @@ from txlog.writer.changelog.change_order import (
     of_moved_keys,
     orders_feed,
 )
-from txlog.writer.changelog.change_order import of_feed as kinds_of_feed
-from txlog.writer.changelog.required_values import check_members, require_values
-from txlog.writer.changelog.retractions import compared_columns
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
-from txlog.writer.conform import completed, nullable
-from txlog.writer.generated_columns import ComputedColumns, generated_of
-from txlog.writer.input import DataStream, open_data
-from txlog.writer.keys import KeyColumn, KeyIndex
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.merge import check_kinds
-from txlog.writer.merge_engines.runs import ranks
+from txlog.changelog.change_order import of_feed as kinds_of_feed
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.merge import check_kinds
+from txlog.changelog.merge_engines.runs import ranks
+from txlog.changelog.required_values import check_members, require_values
+from txlog.changelog.retractions import compared_columns
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
+from txlog.core.format.schema import Struct, fold_name, to_arrow
+from txlog.core.util.wording import argument
+from txlog.core.writing.conform import completed, nullable
+from txlog.core.writing.generated_columns import ComputedColumns, generated_of
+from txlog.core.writing.input import DataStream, open_data
+from txlog.core.writing.keys import KeyColumn, KeyIndex
+from txlog.errors import InvalidInputError
+from txlog.tasks.operations.upsert_source import Source, joined_sequence, refuse_null_keys, stored_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

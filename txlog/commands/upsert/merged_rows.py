@@ -15,6 +15,12 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.deduplicate import may_need_old
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.merge import Merged, merge, needed_columns, without_same
+from txlog.changelog.merge_engines.unfit import keys_that_lack_values, unfit_keys
+from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
 from txlog.commands.upsert.mismatches import Mismatches
 from txlog.core.format import change_data
@@ -26,21 +32,15 @@ from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import argument, call, setting
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.conform import nullable
+from txlog.core.writing.keys import key_columns
+from txlog.core.writing.write_intent import USUAL
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Touched
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.tasks.tombstones import tombstone_rows
-from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from txlog.writer.conform import nullable
-from txlog.writer.keys import key_columns
-from txlog.writer.merge_engines.deduplicate import may_need_old
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.merge import Merged, merge, needed_columns, without_same
-from txlog.writer.merge_engines.unfit import keys_that_lack_values, unfit_keys
-from txlog.writer.write_intent import USUAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TableProperties
 from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
 from txlog.tasks.tombstones import check_tombstones
-from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = ["check_merging"]
 

@@ -15,21 +15,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.merge import wanted_rows
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store.base import QUARANTINE
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.conform import nullable
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy
 from txlog.errors import InvalidInputError
 from txlog.tasks.operation import Touched
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.conform import nullable
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.merge import wanted_rows
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_intent import MismatchAction, MismatchPolicy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,6 +14,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.changelog.retractions import Resolved, compared_columns, resolve
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.changelog.staged_rows import KIND, PLACE, TOLD
 from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commands.upsert.staged_rows_reader import read_staged_rows
 from txlog.core.format.arrow.spill import SpillError, no_room
@@ -23,15 +26,12 @@ from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import to_arrow
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.conform import nullable
+from txlog.core.writing.keys import KeyColumn
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Touched
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
-from txlog.writer.changelog.retractions import Resolved, compared_columns, resolve
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.changelog.staged_rows import KIND, PLACE, TOLD
-from txlog.writer.committable import Committable
-from txlog.writer.conform import nullable
-from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

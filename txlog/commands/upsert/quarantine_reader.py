@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from txlog.changelog.key_files import StagedKeyRows, read_keys
+from txlog.changelog.row_kinds import DELETE, KINDS, UPDATE_AFTER
 from txlog.commands.upsert.mismatches import QuarantineRows
 from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.core.format.schema import to_arrow
 from txlog.core.util.lazy import cached_property
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.conform import nullable
+from txlog.core.writing.keys import key_text
 from txlog.tasks.file_rows import FileReader, FileRows
-from txlog.writer.changelog.key_files import StagedKeyRows, read_keys
-from txlog.writer.changelog.row_kinds import DELETE, KINDS, UPDATE_AFTER
-from txlog.writer.committable import Committable
-from txlog.writer.conform import nullable
-from txlog.writer.keys import key_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

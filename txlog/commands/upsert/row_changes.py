@@ -14,9 +14,9 @@ from txlog.core.format.schema import Struct
 from txlog.core.util.points import Point
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.write_plan import WriteJob
 from txlog.result import WriteResult
-from txlog.writer.committable import Committable
-from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows  # loads pandas, which an append has no use for

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound
@@ -26,6 +27,12 @@ from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable, PendingFile
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.keys import KeyColumn, key_columns
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import TaskIdentity, WriteJob
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.reading.key_cache import new_key_numbers
 from txlog.result import WriteResult
@@ -34,13 +41,6 @@ from txlog.tasks.operation import Touched
 from txlog.tasks.operations.known_keys import KnownKeys, cached_keys
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
-from txlog.writer.committable import Committable, PendingFile
-from txlog.writer.input import DataStream
-from txlog.writer.keys import KeyColumn, key_columns
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.task_committer import write_task
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import TaskIdentity, WriteJob
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

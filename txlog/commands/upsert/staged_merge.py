@@ -14,6 +14,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.retractions import compared_columns
+from txlog.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
+from txlog.changelog.staged_rows import FEED_PLACES
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered, ordered_changes
@@ -28,18 +32,14 @@ from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import Struct, to_arrow
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.conform import nullable
+from txlog.core.writing.keys import KeyColumn, key_text
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
-from txlog.writer.changelog.retractions import compared_columns
-from txlog.writer.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
-from txlog.writer.changelog.staged_rows import FEED_PLACES
-from txlog.writer.committable import Committable
-from txlog.writer.conform import nullable
-from txlog.writer.keys import KeyColumn, key_text
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

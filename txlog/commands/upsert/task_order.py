@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.merge import wanted_rows
+from txlog.changelog.merge_engines.runs import ranks
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.util.wording import advice
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.keys import KeyColumn
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.merge import wanted_rows
-from txlog.writer.merge_engines.runs import ranks
+from txlog.core.writing.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,6 +20,8 @@ from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.identity_ranges import numbers_of
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.generated_columns import Numbers
+from txlog.core.writing.input import DataStream, open_data
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 from txlog.tasks.operations.upsert import (
@@ -30,8 +32,6 @@ from txlog.tasks.operations.upsert import (
     read_upsert,
     read_upsert_source,
 )
-from txlog.writer.generated_columns import Numbers
-from txlog.writer.input import DataStream, open_data
 
 if TYPE_CHECKING:
     from txlog.commands.upsert.row_changes import Engine, RowChanges

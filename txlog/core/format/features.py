@@ -83,8 +83,8 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
 
     A writer must also read. A feature that is only listed, or implied by a legacy writer version, is accepted if the
     protocol requires something only of tables that use it, and the metadata shows no use. Whether constraints can be
-    checked and generated columns computed shows when rows are planned (``writer.constraints``,
-    ``writer.generated_columns``).
+    checked and generated columns computed shows when rows are planned (``core.writing.constraints``,
+    ``core.writing.generated_columns``).
     """
     _check_can_change(protocol, metadata, "write", set())
 

@@ -40,6 +40,7 @@ from txlog.core.versions.files.commits import unsynced_versions
 from txlog.core.versions.files.delta_log import FRESH_MAX_S, DeltaLog
 from txlog.core.versions.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
 from txlog.core.versions.plan import Plan, Reexecution
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -51,7 +52,6 @@ from txlog.errors import (
 )
 from txlog.hooks import CommitHooks, LostRace, call, timed
 from txlog.result import Outcome, counted
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.core.versions.decisions.conflicts import Apart

@@ -12,7 +12,7 @@ from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.outcome import CommitOutcome
 from txlog.core.versions.plan import Plan
-from txlog.writer.unsent_files import UnsentFiles
+from txlog.core.writing.unsent_files import UnsentFiles
 
 __all__ = ["Committer"]
 

@@ -30,8 +30,8 @@ from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.queue import STALL_S, WaitingLine, txn_id_of
 from txlog.core.versions.read_versions import ReadVersions
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["Offer"]
 

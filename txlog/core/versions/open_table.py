@@ -32,10 +32,10 @@ from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.plan import Plan
 from txlog.core.versions.process_group import JoiningCommitter
 from txlog.core.versions.upkeep.post_commit import PostCommit
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call, timed
 from txlog.result import WriteMetrics, WriteResult, counted
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from txlog.core.versions.committer import Committer
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.versions.number_ranges import NumberRanges
+    from txlog.core.writing.generated_columns import Numbers
     from txlog.reading.key_cache import KeyCache
     from txlog.tasks.task_table import TaskStore, TaskTable
     from txlog.workers.base import Workers
     from txlog.workers.given import GivenWorkers
-    from txlog.writer.generated_columns import Numbers
 
 __all__ = ["LastRead", "OpenTable"]
 

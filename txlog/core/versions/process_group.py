@@ -45,6 +45,7 @@ from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.outcome import CommitOutcome, unknown_outcome
 from txlog.core.versions.plan import Plan
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -53,7 +54,6 @@ from txlog.errors import (
     StorageError,
     TxlogError,
 )
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.core.store.handover_folder import HandOver, Offer, OfferState

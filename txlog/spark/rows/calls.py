@@ -33,6 +33,8 @@ from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument, setting
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.commit_options import CommitOptions, OnConflict
+from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
@@ -48,8 +50,6 @@ from txlog.tasks.operations.update import UpdateSpec
 from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
-from txlog.writer.commit_options import CommitOptions, OnConflict
-from txlog.writer.write_intent import SchemaMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

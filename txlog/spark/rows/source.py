@@ -19,6 +19,10 @@ import pyarrow as pa
 from txlog.commands.row_change.target import Extent
 from txlog.core.format.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.core.util.wording import argument, setting
+from txlog.core.writing.conform import completed, completer_for
+from txlog.core.writing.input import require_utf8
+from txlog.core.writing.keys import compared_as
+from txlog.core.writing.unavailable_values import refuse_unavailable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.python_frames import name_in_plans, without_scheme
@@ -26,10 +30,6 @@ from txlog.spark.schema import frame_schema, spark_type
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.conform import completed, completer_for
-from txlog.writer.input import require_utf8
-from txlog.writer.keys import compared_as
-from txlog.writer.unavailable_values import refuse_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

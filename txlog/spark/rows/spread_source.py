@@ -21,13 +21,13 @@ from txlog.core.format.bitmaps import unpack
 from txlog.core.format.schema import LONG, Field, Struct
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
+from txlog.core.writing.keys import KeyColumn
+from txlog.core.writing.write_plan import TaskIdentity
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
 from txlog.spark.schema import spark_type
 from txlog.spark.spark_workers import RESULT, packed, unpacked
 from txlog.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
-from txlog.writer.keys import KeyColumn
-from txlog.writer.write_plan import TaskIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,9 +22,9 @@ from txlog.core.predicates.sql import Context, assign
 from txlog.core.predicates.tree import Expression, Reference, columns_of
 from txlog.core.predicates.zones import read_in
 from txlog.core.util.arguments import described, invalid
+from txlog.core.writing.conform import conformer_for
+from txlog.core.writing.generated_columns import ComputedColumns
 from txlog.errors import InvalidInputError
-from txlog.writer.conform import conformer_for
-from txlog.writer.generated_columns import ComputedColumns
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -35,7 +35,7 @@ from txlog.tasks.operations.merge_source import MergeSource
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from txlog.writer.generated_columns import Numbers
+    from txlog.core.writing.generated_columns import Numbers
 
 __all__ = ["MergeRows"]
 

@@ -29,11 +29,7 @@ from txlog.core.predicates.sql import Context, parse_predicate
 from txlog.core.predicates.tree import columns_of
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import setting
-from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.tasks.operations.assignments import Assignments, assigned_names
-from txlog.tasks.operations.merge_ranges import Pairs
-from txlog.tasks.operations.merge_source import MergeSource
-from txlog.writer.generated_columns import (
+from txlog.core.writing.generated_columns import (
     ComputedColumns,
     Numbers,
     computed_columns,
@@ -41,7 +37,11 @@ from txlog.writer.generated_columns import (
     refuse_set_numbers,
     without_computed,
 )
-from txlog.writer.write_intent import SchemaMode, check_adds_columns
+from txlog.core.writing.write_intent import SchemaMode, check_adds_columns
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.tasks.operations.assignments import Assignments, assigned_names
+from txlog.tasks.operations.merge_ranges import Pairs
+from txlog.tasks.operations.merge_source import MergeSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -32,12 +32,12 @@ from txlog.core.predicates.sql import parse_predicate
 from txlog.core.predicates.tree import Expression, Path, Side, columns_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
+from txlog.core.writing.conform import idle_as_null
+from txlog.core.writing.input import open_data
+from txlog.core.writing.keys import KeyColumn, KeyIndex, compared_as, key_text
 from txlog.errors import InvalidInputError
 from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
 from txlog.tasks.operations.upsert_source import conformed, stored_rows, whole_batches
-from txlog.writer.conform import idle_as_null
-from txlog.writer.input import open_data
-from txlog.writer.keys import KeyColumn, KeyIndex, compared_as, key_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,12 +18,12 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.util import ambient
+from txlog.core.writing.generated_columns import computed_columns, refuse_set_numbers
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, Touched
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.delete import Condition, RowsOfCondition
-from txlog.writer.generated_columns import computed_columns, refuse_set_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,6 +27,17 @@ from txlog.core.util import ambient
 from txlog.core.util.arguments import described, invalid, names_in, one_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument, setting
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.generated_columns import (
+    ComputedColumns,
+    Numbers,
+    computed_columns,
+    generated_of,
+    refuse_set_numbers,
+    without_computed,
+)
+from txlog.core.writing.keys import KeyColumn, KeyIndex, key_columns
+from txlog.core.writing.write_intent import SchemaMode, check_adds_columns
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.reading.key_cache import KeyCache
 from txlog.result import WriteMetrics
@@ -37,17 +48,6 @@ from txlog.tasks.operations.merge_history import merge_metrics
 from txlog.tasks.operations.numbered_keys import NumberedKeys
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert_source import OnDuplicate, Source, read_source
-from txlog.writer.committable import PendingFile
-from txlog.writer.generated_columns import (
-    ComputedColumns,
-    Numbers,
-    computed_columns,
-    generated_of,
-    refuse_set_numbers,
-    without_computed,
-)
-from txlog.writer.keys import KeyColumn, KeyIndex, key_columns
-from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.spill import SpillError, held, no_room
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.util.wording import argument, setting
+from txlog.core.writing.absent_columns import absent_columns
+from txlog.core.writing.conform import completed
+from txlog.core.writing.generated_columns import ComputedColumns
+from txlog.core.writing.input import DataStream, open_data
+from txlog.core.writing.keys import KeyColumn, KeyIndex, key_text
+from txlog.core.writing.unavailable_values import refuse_unavailable
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
-from txlog.writer.absent_columns import absent_columns
-from txlog.writer.conform import completed
-from txlog.writer.generated_columns import ComputedColumns
-from txlog.writer.input import DataStream, open_data
-from txlog.writer.keys import KeyColumn, KeyIndex, key_text
-from txlog.writer.unavailable_values import refuse_unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

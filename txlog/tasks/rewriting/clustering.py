@@ -29,11 +29,11 @@ from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.predicates.predicate import resolve
 from txlog.core.util import ambient
+from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.curve import ClusterColumns, Curve
 from txlog.tasks.rewriting.rewrite_bin import BinRewriter, NewFile
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

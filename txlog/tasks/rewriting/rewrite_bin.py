@@ -25,16 +25,16 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.store.base import FileStore, TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.input import DataStream
+from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import MIB, TaskIdentity, WritePlan
 from txlog.errors import CorruptLogError
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.committable import PendingFile
-from txlog.writer.input import DataStream
-from txlog.writer.task_committer import write_task
-from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import MIB, TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,16 +21,16 @@ from txlog.core.format.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC, invalid
 from txlog.core.util.lazy import pattern
+from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.core.writing.data_file import ParquetSettings
+from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 from txlog.errors import UnsupportedFeatureError
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
-from txlog.writer.data_file import ParquetSettings
-from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate
-    from txlog.writer.constraints import Constraint
-    from txlog.writer.generated_columns import ComputedColumns
-    from txlog.writer.text_limits import TextLimit
+    from txlog.core.writing.constraints import Constraint
+    from txlog.core.writing.generated_columns import ComputedColumns
+    from txlog.core.writing.text_limits import TextLimit
 
 __all__ = [
     "FileNames",
@@ -201,7 +201,7 @@ class WritePlan(msgspec.Struct, frozen=True):
 
             found = replace(found, rows_where=bind_predicate(where, self.schema, time_zone))
         if self.constraints:
-            from txlog.writer.constraints import constraints_of
+            from txlog.core.writing.constraints import constraints_of
 
             rules = constraints_of(self.configuration, self.schema, self.table, time_zone)
             found = replace(found, constraints=rules)
@@ -223,9 +223,9 @@ def _rules(metadata: Metadata, schema: Struct, table: str, rows: Rows, zone: str
     has_conditions = any(key.startswith(CONSTRAINT_PREFIX) for key in metadata.configuration)
     if rows == "old" or not (has_conditions or _has_field_metadata(schema)):
         return {}
-    from txlog.writer.constraints import constraints_of
-    from txlog.writer.generated_columns import computed_columns
-    from txlog.writer.text_limits import limits_of
+    from txlog.core.writing.constraints import constraints_of
+    from txlog.core.writing.generated_columns import computed_columns
+    from txlog.core.writing.text_limits import limits_of
 
     return {
         "constraints": constraints_of(metadata.configuration, schema, table, zone),
@@ -250,7 +250,7 @@ def _parquet_settings(metadata: Metadata, schema: Struct, given: Mapping[str, st
     keys = (*metadata.configuration, *given)
     if not any(key.startswith((PARQUET, PREFIX + PARQUET)) or key == CODEC_KEY for key in keys):
         return ParquetSettings()
-    from txlog.writer.parquet_settings import settings_of
+    from txlog.core.writing.parquet_settings import settings_of
 
     return settings_of(metadata, schema, given)
 

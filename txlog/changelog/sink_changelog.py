@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.changelog.changelog_writer import ChangelogWriter
+from txlog.changelog.key_hash import task_of_rows
+from txlog.changelog.spec import ChangelogSpec
 from txlog.core.format.schema import Struct
 from txlog.core.store.base import FileStore
-from txlog.writer.changelog.changelog_writer import ChangelogWriter
-from txlog.writer.changelog.key_hash import task_of_rows
-from txlog.writer.changelog.spec import ChangelogSpec
-from txlog.writer.keys import key_columns
-from txlog.writer.row_changes import KeepKeys
-from txlog.writer.write_plan import TaskIdentity, WritePlan
+from txlog.core.writing.keys import key_columns
+from txlog.core.writing.row_changes import KeepKeys
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.deduplicate import last_of_keys
+from txlog.changelog.merge_engines.engine import RETRACTABLE, FieldFunction, MergeEngine, SequenceGroup
+from txlog.changelog.merge_engines.functions import aggregated
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.runs import Runs, ranks, runs_of
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.errors import InvalidInputError
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.merge_engines.deduplicate import last_of_keys
-from txlog.writer.merge_engines.engine import RETRACTABLE, FieldFunction, MergeEngine, SequenceGroup
-from txlog.writer.merge_engines.functions import aggregated
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.runs import Runs, ranks, runs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,16 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from txlog.changelog.collapse import Changes
+from txlog.changelog.staged_rows import are_staged_rows
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.core.store.base import FileStore
+from txlog.core.writing.committable import KeyFile
+from txlog.core.writing.keys import KeyColumn
+from txlog.core.writing.write_plan import WritePlan
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.writer.changelog.collapse import Changes
-from txlog.writer.changelog.staged_rows import are_staged_rows
-from txlog.writer.committable import KeyFile
-from txlog.writer.keys import KeyColumn
-from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

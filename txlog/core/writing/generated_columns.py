@@ -21,9 +21,9 @@ from txlog.core.format.identity import IdentityColumn, identity_columns, is_iden
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import pattern
+from txlog.core.writing.constraints import Constraint, violation
+from txlog.core.writing.text_limits import limits_of, too_long
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.writer.constraints import Constraint, violation
-from txlog.writer.text_limits import limits_of, too_long
 
 if TYPE_CHECKING:
     import datetime
@@ -109,7 +109,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the values of `uses` that readers will see."""
-        from txlog.writer.keys import with_stored_partition_values
+        from txlog.core.writing.keys import with_stored_partition_values
 
         return with_stored_partition_values(rows, self.partitioned_by)
 

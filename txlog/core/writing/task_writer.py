@@ -33,16 +33,16 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import VOID, Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.statistics import StatisticsPolicy
 from txlog.core.store.base import FileStore
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.conform import Completer, Conformer, completer_for, fitting_stream, idle_as_null
+from txlog.core.writing.data_file import SAMPLE_ROWS_MIN, FileFormat, ParquetSettings, WriterOptions, dictionary_columns
+from txlog.core.writing.input import open_data
+from txlog.core.writing.partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
+from txlog.core.writing.write_plan import FileNames, TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.writer.committable import PendingFile
-from txlog.writer.conform import Completer, Conformer, completer_for, fitting_stream, idle_as_null
-from txlog.writer.data_file import SAMPLE_ROWS_MIN, FileFormat, ParquetSettings, WriterOptions, dictionary_columns
-from txlog.writer.input import open_data
-from txlog.writer.partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
-from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
-    from txlog.writer.row_guard import RowGuard
+    from txlog.core.writing.row_guard import RowGuard
 
 __all__ = ["PartitionKey", "Router", "TaskWriter"]
 
@@ -379,7 +379,7 @@ def _settled(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[s
 def _guard(plan: WritePlan) -> RowGuard | None:
     if not plan.has_rules:
         return None
-    from txlog.writer.row_guard import RowGuard
+    from txlog.core.writing.row_guard import RowGuard
 
     return RowGuard(plan)
 
@@ -414,7 +414,7 @@ def _file_format(
     written = file_schema(stored)
     options = None
     if parquet != ParquetSettings(parquet.codec):
-        from txlog.writer.parquet_settings import writer_options
+        from txlog.core.writing.parquet_settings import writer_options
 
         options = writer_options(parquet, stored)
     leaves = statistics.leaves_in(written)

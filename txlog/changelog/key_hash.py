@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.schema import Decimal, Primitive, Struct, fold_name
+from txlog.core.writing.conform import conformer_for, nullable
+from txlog.core.writing.input import open_data
+from txlog.core.writing.keys import KeyColumn
 from txlog.errors import InvalidInputError
-from txlog.writer.conform import conformer_for, nullable
-from txlog.writer.input import open_data
-from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,9 +22,9 @@ from txlog.core.format.wire import read_long, read_size, read_text, read_text_ma
 from txlog.core.store.base import FileStore
 from txlog.core.util.arguments import described
 from txlog.core.util.parallel import parallel_map
+from txlog.core.writing.write_intent import APPEND, WriteIntent
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.result import counted, human_size
-from txlog.writer.write_intent import APPEND, WriteIntent
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from txlog.changelog.collapse import MergeFunction
+from txlog.changelog.row_kinds import RowKinds
 from txlog.core.util.arguments import invalid, names_in, one_of
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.writer.changelog.collapse import MergeFunction
-from txlog.writer.changelog.row_kinds import RowKinds
 
 __all__ = ["ChangelogMode", "ChangelogSpec"]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from txlog.changelog.collapse import Changes, MergeFunction, collapse, joined
+from txlog.changelog.key_hash import key_hashes
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.arrow.spill import no_room
+from txlog.core.writing.keys import KeyColumn
+from txlog.core.writing.partition_writer import held_bytes
 from txlog.errors import StorageError
-from txlog.writer.changelog.collapse import Changes, MergeFunction, collapse, joined
-from txlog.writer.changelog.key_hash import key_hashes
-from txlog.writer.keys import KeyColumn
-from txlog.writer.partition_writer import held_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

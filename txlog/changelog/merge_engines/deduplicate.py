@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.runs import ranks
+from txlog.changelog.retractions import Resolved, decide, resolve
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.errors import InvalidInputError
-from txlog.writer.changelog.retractions import Resolved, decide, resolve
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.runs import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,15 +20,15 @@ from msgspec.structs import replace
 
 from txlog.core.format.arrow.arrays import absent
 from txlog.core.format.schema import DataType, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.core.writing.convert import BadRow, Convert, Difference, conversion, match_fields, required
+from txlog.core.writing.input import DataStream
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.writer.convert import BadRow, Convert, Difference, conversion, match_fields, required
-from txlog.writer.input import DataStream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from txlog.core.format.identity import IdentityColumn
-    from txlog.writer.generated_columns import ComputedColumns
+    from txlog.core.writing.generated_columns import ComputedColumns
 
 __all__ = [
     "Completer",
@@ -309,6 +309,6 @@ class Completer:
 
 
 def _refuse_given_numbers(column: IdentityColumn, table: str | None) -> None:
-    from txlog.writer.generated_columns import refuse_given_numbers
+    from txlog.core.writing.generated_columns import refuse_given_numbers
 
     refuse_given_numbers(column, table)

@@ -21,8 +21,8 @@ from txlog.core.format.arrow.arrays import as_list_of_entries
 from txlog.core.format.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.core.store.base import FileStore, OutputFile
 from txlog.core.util.lazy import cached_property
+from txlog.core.writing.committable import FileTail, PendingFile
 from txlog.errors import StorageError
-from txlog.writer.committable import FileTail, PendingFile
 
 __all__ = [
     "DICTIONARY_PAGE_BYTES",
@@ -55,7 +55,7 @@ class ColumnSettings(msgspec.Struct, frozen=True):
 
 
 class ParquetSettings(msgspec.Struct, frozen=True):
-    """How data files are written: one value for all writers of a table. ``writer.parquet_settings`` reads it.
+    """How data files are written: one value for all writers of a table. ``core.writing.parquet_settings`` reads it.
 
     ``codec`` and ``level`` as pyarrow names them. Sizes are in bytes: a row group has at most ``row_group_bytes`` of
     uncompressed values and ``row_group_rows`` rows. None means the writer's own choice; ``dictionary`` None decides by

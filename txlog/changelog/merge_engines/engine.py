@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.identity import is_identity
 from txlog.core.format.properties import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
 from txlog.core.format.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 from txlog.core.util.arguments import invalid, one_of
+from txlog.core.writing.generated_columns import is_computed
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.generated_columns import is_computed
 
 __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
 

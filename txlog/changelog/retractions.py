@@ -29,13 +29,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.arrow.arrays import flags_of, joined_chunks
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.identity import is_identity
 from txlog.core.format.schema import Struct, fold_name
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.generated_columns import is_computed
-from txlog.writer.keys import KeyColumn
+from txlog.core.writing.generated_columns import is_computed
+from txlog.core.writing.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

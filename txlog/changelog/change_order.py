@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from txlog.changelog.retractions import row_numbers
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
-from txlog.writer.changelog.retractions import row_numbers
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.core.format.schema import Struct
+from txlog.core.writing.absent_columns import absent_columns
+from txlog.core.writing.conform import conformer_for
+from txlog.core.writing.convert import has_required
+from txlog.core.writing.generated_columns import without_generated
+from txlog.core.writing.keys import KeyColumn
+from txlog.core.writing.unavailable_values import without_unavailable
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.writer.absent_columns import absent_columns
-from txlog.writer.conform import conformer_for
-from txlog.writer.convert import has_required
-from txlog.writer.generated_columns import without_generated
-from txlog.writer.keys import KeyColumn
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.unavailable_values import without_unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.writer.changelog.change_order import in_versions
-from txlog.writer.changelog.retractions import decide
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.writer.keys import KeyColumn, KeyIndex
+from txlog.changelog.change_order import in_versions
+from txlog.changelog.retractions import decide
+from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.core.writing.keys import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.core.writing.constraints import Constraint, first_not_true, violation, zone_note
+from txlog.core.writing.text_limits import TextLimit, too_long
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.writer.constraints import Constraint, first_not_true, violation, zone_note
-from txlog.writer.text_limits import TextLimit, too_long
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate
-    from txlog.writer.write_plan import WritePlan
+    from txlog.core.writing.write_plan import WritePlan
 
 __all__ = ["RowGuard"]
 
@@ -40,7 +40,7 @@ class RowGuard:
             self._check_length(limit, rows, first_row)
         if self._where is None and not self._constraints:
             return
-        from txlog.writer.keys import with_stored_partition_values
+        from txlog.core.writing.keys import with_stored_partition_values
 
         rows = with_stored_partition_values(rows, self._partition_columns)
         with TxlogError.located(self._table):

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.changelog.merge_engines.engine import FieldFunction
+from txlog.changelog.merge_engines.runs import Runs, ranks
 from txlog.errors import InvalidInputError
-from txlog.writer.merge_engines.engine import FieldFunction
-from txlog.writer.merge_engines.runs import Runs, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

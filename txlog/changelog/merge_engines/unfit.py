@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merge_engines.merge import Merged, merge
 from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.keyed_rows import KeyedRows
-from txlog.writer.merge_engines.merge import Merged, merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

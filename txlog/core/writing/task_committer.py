@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from txlog.core.store.base import FileStore
 from txlog.core.util.parallel import parallel_map
+from txlog.core.writing.committable import Committable, PendingFile
+from txlog.core.writing.partition_writer import ENCODERS
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import StorageError
-from txlog.writer.committable import Committable, PendingFile
-from txlog.writer.partition_writer import ENCODERS
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["TaskCommitter", "seal_written", "write_task"]
 

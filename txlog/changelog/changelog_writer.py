@@ -15,33 +15,33 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.changelog.change_buffer import ChangeBuffer
+from txlog.changelog.change_order import feed_columns, feed_order, is_feed, orders_feed
+from txlog.changelog.collapse import Changes, joined, runs_by_key, sorted_by_key
+from txlog.changelog.key_files import key_plan, key_rows
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.merge import check_kinds
+from txlog.changelog.required_values import check_columns, check_members, require_values
+from txlog.changelog.retractions import compared_columns
+from txlog.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+from txlog.changelog.spec import ChangelogSpec
+from txlog.changelog.staged_rows import FEED_PLACES, open_rows, open_rows_plan, staged_rows, staged_rows_plan
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.properties import CHANGELOG_PRODUCER
 from txlog.core.format.schema import LONG, Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.core.store.base import FileStore
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument
+from txlog.core.writing.committable import Committable, KeyFile, PendingFile
+from txlog.core.writing.conform import completed, conformer_for, nullable
+from txlog.core.writing.generated_columns import generated_of
+from txlog.core.writing.input import DataStream, open_data
+from txlog.core.writing.keys import key_columns
+from txlog.core.writing.row_changes import KeepKeys
+from txlog.core.writing.task_committer import TaskCommitter
+from txlog.core.writing.task_writer import TaskWriter
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.writer.changelog.change_buffer import ChangeBuffer
-from txlog.writer.changelog.change_order import feed_columns, feed_order, is_feed, orders_feed
-from txlog.writer.changelog.collapse import Changes, joined, runs_by_key, sorted_by_key
-from txlog.writer.changelog.key_files import key_plan, key_rows
-from txlog.writer.changelog.required_values import check_columns, check_members, require_values
-from txlog.writer.changelog.retractions import compared_columns
-from txlog.writer.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
-from txlog.writer.changelog.spec import ChangelogSpec
-from txlog.writer.changelog.staged_rows import FEED_PLACES, open_rows, open_rows_plan, staged_rows, staged_rows_plan
-from txlog.writer.committable import Committable, KeyFile, PendingFile
-from txlog.writer.conform import completed, conformer_for, nullable
-from txlog.writer.generated_columns import generated_of
-from txlog.writer.input import DataStream, open_data
-from txlog.writer.keys import key_columns
-from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import check_kinds
-from txlog.writer.row_changes import KeepKeys
-from txlog.writer.task_committer import TaskCommitter
-from txlog.writer.task_writer import TaskWriter
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

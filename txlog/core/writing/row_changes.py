@@ -15,9 +15,9 @@ from txlog.core.format.schema import Struct
 from txlog.core.store.base import FileStore
 from txlog.core.util.points import Point
 from txlog.core.util.wording import argument
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError
-from txlog.writer.committable import Committable
-from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["SINK_MODES", "ChangeWriter", "Changelog", "KeepKeys", "SinkModeOf", "changelog_of"]
 

@@ -53,8 +53,8 @@ from txlog.core.format.schema import (
 from txlog.core.util.arguments import invalid
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument
+from txlog.core.writing.data_file import ColumnSettings, ParquetSettings, WriterOptions
 from txlog.errors import InvalidInputError
-from txlog.writer.data_file import ColumnSettings, ParquetSettings, WriterOptions
 
 __all__ = ["check_columns", "checked_settings", "settings_of", "writer_options"]
 

@@ -23,10 +23,10 @@ import pyarrow as pa
 from txlog.core.store.base import FileStore
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import Threads
+from txlog.core.writing.committable import PendingFile
+from txlog.core.writing.data_file import DataFileWriter, FileFormat
+from txlog.core.writing.write_plan import FileNames
 from txlog.errors import TxlogError
-from txlog.writer.committable import PendingFile
-from txlog.writer.data_file import DataFileWriter, FileFormat
-from txlog.writer.write_plan import FileNames
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
