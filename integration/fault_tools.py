@@ -59,7 +59,7 @@ PRELOADED = (
     "txlog.core.versions.decisions.clean_up",
     "txlog.core.versions.decisions.files",
     "txlog.verify.verify",
-    "txlog.reading.scan_plan",
+    "txlog.core.reading.scan_plan",
     "txlog.sink.sink",
     "txlog.core.writing.task_writer",
     "txlog.core.store.local_store",

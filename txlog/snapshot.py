@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from txlog.core.predicates.predicate import Predicate
+    from txlog.core.reading.dataset import SnapshotDataset
+    from txlog.core.reading.scan_plan import ScanPlan
     from txlog.core.store.table_store import TableStore
-    from txlog.reading.dataset import SnapshotDataset
-    from txlog.reading.scan_plan import ScanPlan
     from txlog.tasks.read_rows import ReadTask
     from txlog.tasks.task_table import TaskStore
 
@@ -63,7 +63,7 @@ class Version:
         return self.files if predicate is None else self.log.matching_files(self.state, predicate)
 
     def plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
-        from txlog.reading.scan_plan import ScanPlan, select
+        from txlog.core.reading.scan_plan import ScanPlan, select
 
         selection = select(self.log.uri, self.state, columns, predicate)
         self.log.check_zones(self.state, {field.name for field in selection.needed()})
@@ -81,7 +81,7 @@ class Version:
     def read_tasks(
         self, columns: Sequence[str] | None, where: str | Predicate | None, target_bytes: int
     ) -> list[ReadTask]:
-        from txlog.reading.scan_shares import OPEN_BYTES, balanced, in_shares
+        from txlog.core.reading.scan_shares import OPEN_BYTES, balanced, in_shares
         from txlog.tasks.read_rows import ReadTask
         from txlog.tasks.task_table import TaskStore
 
@@ -94,7 +94,7 @@ class Version:
         return [ReadTask(store, plan.selection, tuple(group)) for group in balanced(parts, wanted)]
 
     def as_html(self, kind: str) -> str:
-        from txlog.reading.notebook import version_as_html
+        from txlog.core.reading.notebook import version_as_html
 
         entries = self.log.history(_COMMITS_SHOWN, self.state)
         last = [(each.version, each.timestamp_ms, each.commit_info) for each in entries]
@@ -323,7 +323,7 @@ class Readable:
         Raises:
             UnsupportedFeatureError: The table needs a reader feature that this release lacks.
         """
-        from txlog.reading.dataset import SnapshotDataset
+        from txlog.core.reading.dataset import SnapshotDataset
 
         read = self._read()
         plan = read.plan(None, None)
@@ -398,7 +398,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        from txlog.reading.row_count import count_rows
+        from txlog.core.reading.row_count import count_rows
 
         read = self._read(where)
         plan = read.plan([], read.predicate(where))

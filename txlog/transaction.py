@@ -126,7 +126,7 @@ class Transaction:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
         from txlog.core.predicates.conditions import bind_predicate
-        from txlog.reading.scan_plan import ScanPlan, select
+        from txlog.core.reading.scan_plan import ScanPlan, select
 
         log, state = self._open_table.log, self._read_state
         with TxlogError.located(self._open_table.uri, state.version):

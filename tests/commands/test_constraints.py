@@ -17,7 +17,7 @@ import txlog
 from txlog.commands import checked_definition
 from txlog.commands.overwrite_preview import preview_overwrite
 from txlog.commands.write_options import WriteOptions
-from txlog.reading.scan_plan import ScanPlan
+from txlog.core.reading.scan_plan import ScanPlan
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("amount", pa.float64())])

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.follower import Follower
+from txlog.core.reading.scan_plan import select
 from txlog.core.versions.decisions.stream_offsets import FileRange
 from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.reading.scan_plan import select
 
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string()})
 

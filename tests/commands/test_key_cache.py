@@ -22,9 +22,9 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
+from txlog.core.reading.key_cache import FileKeys, KeyCache
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable
-from txlog.reading.key_cache import FileKeys, KeyCache
 from txlog.tasks import rewrite, row_work
 from txlog.tasks.operations import upsert as upserts
 from txlog.testing.faults import FaultyFileStore

@@ -34,6 +34,7 @@ from txlog.core.format.bitmaps import pack, unpack
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import from_arrow
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
@@ -41,7 +42,6 @@ from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_plan import TaskIdentity
-from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.table import Table
 from txlog.tasks.operations.delete import DeleteSpec
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions

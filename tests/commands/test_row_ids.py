@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

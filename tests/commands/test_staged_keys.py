@@ -21,9 +21,9 @@ from txlog.commands.upsert.staged_changes import rows_reader
 from txlog.commands.upsert.staged_keys import gather_keys
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.skipping.key_pruning import KeyRanges
+from txlog.core.reading.key_cache import new_key_numbers
+from txlog.core.reading.key_values import KeyNumbers, KeyValues
 from txlog.core.writing.keys import KeyColumn, key_columns
-from txlog.reading.key_cache import new_key_numbers
-from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {

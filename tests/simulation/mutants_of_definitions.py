@@ -13,8 +13,8 @@ import pytest
 
 from txlog.commands import checked_definition
 from txlog.core.format.actions import Metadata
+from txlog.core.reading import parquet_columns
 from txlog.core.versions.decisions import conflicts
-from txlog.reading import parquet_columns
 
 __all__ = ["DEFINITION_MUTANTS"]
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 import txlog
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.predicates.sql import parse_predicate
+from txlog.core.reading.key_values import KeyNumbers
+from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import Constraint
 from txlog.core.writing.keys import key_columns
-from txlog.reading.key_values import KeyNumbers
-from txlog.reading.scan_plan import ScanPlan, select
 from txlog.tasks.check_rows import FindViolation
 from txlog.tasks.dropped_columns import HasDroppedColumns
 from txlog.tasks.operations.delete import DeleteSpec

@@ -19,6 +19,8 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.change_rows import ChangeReader
+from txlog.core.reading.scan_plan import select
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import argument
@@ -27,8 +29,6 @@ from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.files.times import milliseconds
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.reading.change_rows import ChangeReader
-from txlog.reading.scan_plan import select
 
 __all__ = ["Span", "read_changes"]
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.commands.table_definition import Definition, commit_definition, define
+from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -22,7 +23,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.reading.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation
 from txlog.workers.given import GivenWorkers

@@ -15,13 +15,13 @@ import pyarrow as pa
 from txlog.commands.follower import Follower
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.scan_plan import select
+from txlog.core.reading.scan_task import ScanTask, TaskReader
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of, whole_number
 from txlog.core.versions.decisions.stream_offsets import StreamOffset, file_ranges
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
-from txlog.reading.scan_plan import select
-from txlog.reading.scan_task import ScanTask, TaskReader
 
 __all__ = ["CommittedBatch", "OnChange", "follow_table"]
 

@@ -29,6 +29,9 @@ from txlog.core.format.schema import Field, Struct
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.many_files import prune_files
+from txlog.core.reading.change_rows import ChangeTask, VersionChanges
+from txlog.core.reading.scan_plan import ScanPlan
+from txlog.core.reading.scan_task import ScanTask, Selection
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import advice, call, setting
@@ -37,9 +40,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.stream_offsets import FileRange, StreamOffset, VersionSizes
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
-from txlog.reading.change_rows import ChangeTask, VersionChanges
-from txlog.reading.scan_plan import ScanPlan
-from txlog.reading.scan_task import ScanTask, Selection
 
 __all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]
 

@@ -18,10 +18,10 @@ from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.compute import pc
 from txlog.core.format.identity import IdentityColumn, identity_columns, with_mark
 from txlog.core.format.schema_changes import column_path
+from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
-from txlog.reading.scan_plan import ScanPlan, select
 
 __all__ = ["SyncIdentity"]
 

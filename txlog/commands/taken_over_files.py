@@ -183,7 +183,7 @@ def _vector_file(store: TableStore, state: TableState, add: AddFile, path: str) 
     if rows is None:
         message = f"{path} has a deletion vector, so its stats must have numRecords"
         raise InvalidInputError(message, table=store.uri, path=path)
-    from txlog.reading.deletion_vectors import DeletionVectorReader
+    from txlog.core.reading.deletion_vectors import DeletionVectorReader
 
     try:
         DeletionVectorReader(store, state.version).dead_rows(vector, rows)

@@ -15,6 +15,7 @@ import msgspec
 from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.commit_file import Commit
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock, parallel_map
@@ -45,7 +46,6 @@ from txlog.iceberg_files.footers import (
     row_counts,
 )
 from txlog.iceberg_files.metadata_folder import MetadataFile, MetadataFolder
-from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.result.audits import IcebergExport
 

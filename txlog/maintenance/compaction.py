@@ -30,6 +30,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.wide_statistics import wide_statistics
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -39,7 +40,6 @@ from txlog.core.versions.outcome import raise_conflict
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import ConflictReason, NotFoundError
-from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source
 

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 
+from txlog.core.reading.scan_task import ScanTask, Selection
 from txlog.core.util.values import repr_without
-from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.table_version import TableVersion
 from txlog.spark.task_reader import PickledTasks, task_partitions
 

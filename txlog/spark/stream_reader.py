@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from txlog.core.reading.change_rows import ChangeTask
+from txlog.core.reading.scan_task import ScanTask
 from txlog.core.versions.decisions.stream_offsets import (
     ReadLimits,
     StreamOffset,
@@ -24,8 +26,6 @@ from txlog.core.versions.decisions.stream_offsets import (
     replayed_start,
 )
 from txlog.errors import NotFoundError, UnsupportedFeatureError
-from txlog.reading.change_rows import ChangeTask
-from txlog.reading.scan_task import ScanTask
 from txlog.spark.assumed_zone import AssumedZone
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import StreamReadOptions

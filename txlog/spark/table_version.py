@@ -15,14 +15,14 @@ from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import fold_name
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.scan_plan import ScanPlan, select
+from txlog.core.reading.scan_task import Selection
 from txlog.core.util import ambient
 from txlog.core.util.arguments import whole_number
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.files.times import milliseconds
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.reading.scan_plan import ScanPlan, select
-from txlog.reading.scan_task import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

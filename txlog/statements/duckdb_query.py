@@ -15,12 +15,12 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from txlog.core.reading.dataset import may_hold_nan
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC
 from txlog.core.util.parallel import Threads
 from txlog.core.util.time_zones import full_name, offset_of, zone_name
 from txlog.errors import InvalidInputError
-from txlog.reading.dataset import may_hold_nan
 from txlog.statements.cursor import QueryDialect
 from txlog.statements.duckdb_times import add_macros, in_zone, replaced
 from txlog.statements.query import FAULTS, Query

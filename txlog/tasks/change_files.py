@@ -28,6 +28,8 @@ from txlog.core.format.change_data import (
 from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.reading.change_rows import ChangeReader, VersionChanges
+from txlog.core.reading.scan_plan import select
 from txlog.core.store.base import TableFiles
 from txlog.core.util import ambient
 from txlog.core.writing.committable import ChangeFile, PendingFile
@@ -36,8 +38,6 @@ from txlog.core.writing.task_committer import seal_written
 from txlog.core.writing.task_writer import TaskWriter
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan
-from txlog.reading.change_rows import ChangeReader, VersionChanges
-from txlog.reading.scan_plan import select
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import RowOperation, Touched
 

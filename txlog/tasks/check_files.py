@@ -14,9 +14,9 @@ from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.arrow.parquet_rows import row_count
 from txlog.core.format.paths import is_location
 from txlog.core.format.statistics_read import num_records
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
+from txlog.core.reading.footers import checked_footer, path_in_store, why_missing
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.reading.deletion_vectors import DeletionVectorReader
-from txlog.reading.footers import checked_footer, path_in_store, why_missing
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]

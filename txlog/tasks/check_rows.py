@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.core.reading.scan_plan import ScanPlan
 from txlog.core.writing.constraints import Constraint, violation
 from txlog.errors import TxlogError
-from txlog.reading.scan_plan import ScanPlan
 from txlog.tasks.task_table import TaskTable
 
 __all__ = ["FindViolation"]

@@ -20,9 +20,9 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field, to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.footers import path_in_store, read_footer
+from txlog.core.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.core.store.base import TableFiles
-from txlog.reading.footers import path_in_store, read_footer
-from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.tasks.row_ids import RowIds
 
 if TYPE_CHECKING:

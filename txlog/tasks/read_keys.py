@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from txlog.core.reading.key_values import KeyNumbers, KeyValues
+from txlog.core.reading.scan_task import ScanTask, TaskReader
 from txlog.core.writing.keys import KeyColumn
-from txlog.reading.key_values import KeyNumbers, KeyValues
-from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["FoundKeys", "ReadKeys"]

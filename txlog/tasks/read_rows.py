@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from txlog.reading.scan_task import ScanTask, Selection, TaskReader
+from txlog.core.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["ReadTask"]

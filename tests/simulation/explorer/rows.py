@@ -1,4 +1,4 @@
-"""The rows of a story's table at each version, read from the bytes of its files without ``txlog.reading``.
+"""The rows of a story's table at each version, read from the bytes of its files without ``txlog.core.reading``.
 
 In: the file actions of a commit that becomes visible, and how its operation changes rows. Out: nothing, or
 `InvariantBroken`. Two rules are checked: the rows of a version are those of the version before, changed by the

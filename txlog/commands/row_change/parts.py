@@ -34,6 +34,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.file_columns import live_rows
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.wide_statistics import wide_statistics
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState
@@ -44,7 +45,6 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.part import (
     ChangePart,

@@ -24,6 +24,7 @@ from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.schema import to_arrow, type_to_arrow
+from txlog.core.reading.key_cache import new_key_numbers
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
@@ -34,7 +35,6 @@ from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TaskIdentity, WriteJob
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
-from txlog.reading.key_cache import new_key_numbers
 from txlog.result import WriteResult
 from txlog.tasks.file_rows import FileReader, FileRows
 from txlog.tasks.operation import Touched

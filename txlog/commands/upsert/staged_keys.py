@@ -22,14 +22,14 @@ from txlog.changelog.key_files import StagedKeyRows, read_keys
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
+from txlog.core.reading.key_cache import FileKeys
+from txlog.core.reading.key_values import KeyNumbers, KeyValues
 from txlog.core.store.base import FileStore
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import argument
 from txlog.core.writing.committable import Committable, KeyFile, PendingFile
 from txlog.core.writing.keys import KeyColumn, key_text
 from txlog.errors import InvalidInputError
-from txlog.reading.key_cache import FileKeys
-from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 
 if TYPE_CHECKING:

@@ -40,11 +40,11 @@ from txlog.result import WriteMetrics, WriteResult, counted
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from txlog.core.reading.key_cache import KeyCache
     from txlog.core.versions.committer import Committer
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.versions.number_ranges import NumberRanges
     from txlog.core.writing.generated_columns import Numbers
-    from txlog.reading.key_cache import KeyCache
     from txlog.tasks.task_table import TaskStore, TaskTable
     from txlog.workers.base import Workers
     from txlog.workers.given import GivenWorkers
@@ -156,7 +156,7 @@ class OpenTable:
     @cached_property
     def key_cache(self) -> KeyCache:
         """The keys of data files that upserts of this handle have read."""
-        from txlog.reading.key_cache import KeyCache
+        from txlog.core.reading.key_cache import KeyCache
 
         return KeyCache(self.key_cache_size_bytes)
 

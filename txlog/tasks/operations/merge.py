@@ -21,8 +21,8 @@ from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.key_pruning import KeyPruner
 from txlog.core.predicates.skipping.many_files import prune_files
 from txlog.core.predicates.tree import columns_of
+from txlog.core.reading.key_cache import Places
 from txlog.errors import InvalidInputError
-from txlog.reading.key_cache import Places
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, RowOperation, Touched

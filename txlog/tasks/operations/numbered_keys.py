@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.predicates.skipping.key_pruning import KeyRanges
+from txlog.core.reading.key_values import KeyNumbers, KeyValues
 from txlog.core.util import ambient
 from txlog.core.writing.keys import KeyColumn, KeyIndex
-from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.tasks.operations.sorted_keys import SortedKeys, sort_order
 
 if TYPE_CHECKING:

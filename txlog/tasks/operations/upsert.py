@@ -23,6 +23,7 @@ from txlog.core.format.identity import identity_columns
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.key_pruning import KeyPruner, KeyRanges, key_range
+from txlog.core.reading.key_cache import KeyCache
 from txlog.core.util import ambient
 from txlog.core.util.arguments import described, invalid, names_in, one_of
 from txlog.core.util.lazy import cached_property
@@ -39,7 +40,6 @@ from txlog.core.writing.generated_columns import (
 from txlog.core.writing.keys import KeyColumn, KeyIndex, key_columns
 from txlog.core.writing.write_intent import SchemaMode, check_adds_columns
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.reading.key_cache import KeyCache
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileReader, FileRows
 from txlog.tasks.operation import Hits, Images, RowOperation, Touched

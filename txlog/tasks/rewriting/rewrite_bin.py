@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.statistics_read import num_records
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.store.base import FileStore, TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
@@ -31,7 +32,6 @@ from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import MIB, TaskIdentity, WritePlan
 from txlog.errors import CorruptLogError
-from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.task_table import TaskTable

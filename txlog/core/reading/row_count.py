@@ -11,10 +11,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core.format.stats_struct import recorded_rows
+from txlog.core.reading.scan_plan import ScanPlan
+from txlog.core.reading.scan_task import Selection, TaskReader
 from txlog.core.store.base import TableFiles
 from txlog.core.util.parallel import parallel_map
-from txlog.reading.scan_plan import ScanPlan
-from txlog.reading.scan_task import Selection, TaskReader
 
 __all__ = ["count_rows"]
 

@@ -24,16 +24,16 @@ from txlog.core.format.arrow.parquet_footer import check_opened
 from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import fold_name
+from txlog.core.reading.arrow_files import file_system
+from txlog.core.reading.guarantees import Guarantees
+from txlog.core.reading.row_count import count_rows
+from txlog.core.reading.rows_as_file import rows_as_file
+from txlog.core.reading.scan_plan import ScanPlan
+from txlog.core.reading.scan_shares import in_shares
+from txlog.core.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.core.store.base import TableFiles
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.reading.arrow_files import file_system
-from txlog.reading.guarantees import Guarantees
-from txlog.reading.row_count import count_rows
-from txlog.reading.rows_as_file import rows_as_file
-from txlog.reading.scan_plan import ScanPlan
-from txlog.reading.scan_shares import in_shares
-from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 
 __all__ = ["SnapshotDataset", "may_hold_nan"]
 

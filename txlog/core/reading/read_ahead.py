@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.core.reading.scan_task import ScanTask, TaskReader
 from txlog.core.util.parallel import Threads
-from txlog.reading.scan_task import ScanTask, TaskReader
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -18,7 +18,7 @@ from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import Decimal, Field, Struct, type_to_arrow
 from txlog.core.predicates.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
 from txlog.core.predicates.values import beside
-from txlog.reading.scan_task import partition_scalar
+from txlog.core.reading.scan_task import partition_scalar
 
 __all__ = ["Guarantees"]
 

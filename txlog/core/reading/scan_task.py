@@ -23,11 +23,11 @@ from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
+from txlog.core.reading.footers import why_missing
+from txlog.core.reading.parquet_columns import ParquetColumns
 from txlog.core.store.base import TableFiles
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.reading.deletion_vectors import DeletionVectorReader
-from txlog.reading.footers import why_missing
-from txlog.reading.parquet_columns import ParquetColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from txlog.reading.scan_task import ScanTask
+from txlog.core.reading.scan_task import ScanTask
 
 __all__ = ["OPEN_BYTES", "AnyTask", "balanced", "in_shares"]
 

@@ -23,11 +23,11 @@ from txlog.core.format.paths import stored_path
 from txlog.core.format.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.deletion_vectors import DeletionVectorReader
+from txlog.core.reading.footers import path_in_store, read_footer
+from txlog.core.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.core.store.base import TableFiles
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
-from txlog.reading.deletion_vectors import DeletionVectorReader
-from txlog.reading.footers import path_in_store, read_footer
-from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

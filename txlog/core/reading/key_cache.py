@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 
 from txlog.core.format.actions import FileId, LiveKey
+from txlog.core.reading.key_values import KeyNumbers, KeyValues
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import new_lock
-from txlog.reading.key_values import KeyNumbers, KeyValues
 
 if TYPE_CHECKING:
     import pyarrow as pa

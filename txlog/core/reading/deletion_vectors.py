@@ -21,9 +21,9 @@ from txlog.core.format.deletion_vector import (
     vector_path,
 )
 from txlog.core.format.paths import stored_path
+from txlog.core.reading.footers import why_missing
 from txlog.core.store.base import TableFiles
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
-from txlog.reading.footers import why_missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

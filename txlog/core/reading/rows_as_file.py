@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from txlog.core.reading.arrow_files import ReadOnlyHandler
+from txlog.core.reading.scan_task import ScanTask, TaskReader
 from txlog.core.store.base import TableFiles
 from txlog.core.util.parallel import new_lock
-from txlog.reading.arrow_files import ReadOnlyHandler
-from txlog.reading.scan_task import ScanTask, TaskReader
 
 __all__ = ["rows_as_file"]
 

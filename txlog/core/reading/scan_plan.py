@@ -19,11 +19,11 @@ from txlog.core.format.schema import Field
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.format.wire import ActionError
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading.footers import path_in_store
+from txlog.core.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.core.store.base import TableFiles
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
-from txlog.reading.footers import path_in_store
-from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 
 __all__ = ["ScanPlan", "select"]
 
@@ -64,7 +64,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
         """
         reader = TaskReader(store, self.selection)
         if not store.has_cheap_calls:
-            from txlog.reading.read_ahead import read_ahead
+            from txlog.core.reading.read_ahead import read_ahead
 
             yield from read_ahead(reader, self.tasks(), wants_all=wants_all)
             return
