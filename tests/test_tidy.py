@@ -109,7 +109,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
             "txlog.core.versions.decisions.files",
             "txlog.core.versions.files.checkpoint_reader",
         ),
-        *("txlog.core.versions.files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.workers"),
+        *("txlog.core.versions.files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.core.workers"),
         *("txlog.core.writing.constraints", "txlog.core.writing.generated_columns", "txlog.core.writing.row_guard"),
         *(
             "txlog.maintenance.optimize",

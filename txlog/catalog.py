@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from txlog.core.store.retry import RetryPolicy
-    from txlog.workers.given import GivenWorkers
+    from txlog.core.workers.choose import GivenWorkers
 
 __all__ = ["Catalog"]
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.store.retry import RetryPolicy
     from txlog.core.versions.decisions.state import TableState
+    from txlog.core.workers.choose import GivenWorkers
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
-    from txlog.workers.given import GivenWorkers
 
 __all__ = ["Table", "write"]
 

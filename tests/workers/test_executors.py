@@ -19,10 +19,10 @@ from tests.worker_processes import Speculating, kill_the_process_that_rewrites
 from txlog.commands.row_change import parts as parts_module
 from txlog.core.store.open import open_store
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.executor import ExecutorWorkers
 from txlog.maintenance import optimize as optimize_module
 from txlog.testing.memory_store import memory_table_store
 from txlog.verify.verify import verify_table
-from txlog.workers.executor import ExecutorWorkers
 
 
 def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:

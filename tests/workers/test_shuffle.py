@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.workers.executor import ExecutorWorkers
-from txlog.workers.shuffle import spilled_shuffle
-from txlog.workers.threads import ThreadWorkers
+from txlog.core.workers.executor import ExecutorWorkers
+from txlog.core.workers.shuffle import spilled_shuffle
+from txlog.core.workers.threads import ThreadWorkers
 
 Piece = tuple[int, int, bytes]
 

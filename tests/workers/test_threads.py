@@ -11,8 +11,8 @@ import pytest
 
 import txlog
 from txlog.core.util import ambient
+from txlog.core.workers.threads import ThreadWorkers
 from txlog.tasks.task_table import TaskTable
-from txlog.workers.threads import ThreadWorkers
 
 
 @pytest.mark.parametrize("slots", [1, 3])

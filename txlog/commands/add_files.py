@@ -16,12 +16,12 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.util.arguments import invalid
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import shares
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.write_plan import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.tasks.existing_files import ExistingFile, ReadExisting, naming
 from txlog.tasks.list_files import Folders, listed
-from txlog.workers.base import shares
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["adds_of"]
 

@@ -18,9 +18,9 @@ from txlog.core.format.schema_input import from_any
 from txlog.core.util.arguments import names_in
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
-from txlog.workers.given import GivenWorkers
 
 __all__ = [
     "added_columns",

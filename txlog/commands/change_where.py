@@ -14,9 +14,9 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
+    from txlog.core.workers.choose import GivenWorkers
     from txlog.tasks.operations.delete import DeleteSpec
     from txlog.tasks.operations.update import UpdateSpec
-    from txlog.workers.given import GivenWorkers
 
 __all__ = ["change_where"]
 

@@ -21,11 +21,11 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_rule"]
 

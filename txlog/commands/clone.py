@@ -34,6 +34,8 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import Workers
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import (
     InvalidInputError,
@@ -45,8 +47,6 @@ from txlog.errors import (
 )
 from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
-from txlog.workers.base import Workers
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["CloneOptions", "clone"]
 

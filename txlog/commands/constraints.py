@@ -18,10 +18,10 @@ from txlog.core.format.properties import CONSTRAINT_PREFIX
 from txlog.core.util.arguments import invalid
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["add_constraint", "drop_constraint"]
 

@@ -29,6 +29,8 @@ from txlog.core.util import ambient
 from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import Workers
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.constraints import check_same_conditions
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
@@ -36,8 +38,6 @@ from txlog.iceberg_files.foreign_files import has_iceberg_metadata
 from txlog.loading.hive_paths import values_in_path
 from txlog.result.maintenance import ConvertResult
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
-from txlog.workers.base import Workers
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["ConvertOptions", "convert"]
 

@@ -33,12 +33,12 @@ from txlog.core.format.paths import encode_path, is_location, readable_path, uri
 from txlog.core.format.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.store.base import ObjectMeta, TableFiles
 from txlog.core.store.table_store import TableStore
+from txlog.core.workers.base import Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
-from txlog.workers.base import Workers
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from txlog.core.store.base import ObjectMeta
+from txlog.core.workers.base import Workers, shares
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter, ReadFooters
-from txlog.workers.base import Workers, shares
 
 __all__ = ["footer_facts"]
 

@@ -30,8 +30,8 @@ from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import read_merge_source
 
 if TYPE_CHECKING:
-    from txlog.workers.base import Workers
-    from txlog.workers.given import GivenWorkers
+    from txlog.core.workers.base import Workers
+    from txlog.core.workers.choose import GivenWorkers
 
 __all__ = ["bound_merge", "columns_of_merge", "merge_rows"]
 

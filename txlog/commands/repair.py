@@ -26,14 +26,14 @@ from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import Workers
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
 from txlog.tasks.change_files import ChangeFileWriter
 from txlog.tasks.check_files import IsGone
-from txlog.workers.base import Workers
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["repair"]
 

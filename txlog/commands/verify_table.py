@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.result.audits import Verification
 from txlog.verify.verify import OnProgress, verify_table
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["verify"]
 

@@ -59,8 +59,8 @@ class AutoCompaction:
 
 
 def _compact(open_table: OpenTable) -> None:
+    from txlog.core.workers.threads import ThreadWorkers
     from txlog.maintenance.optimize import optimize
-    from txlog.workers.threads import ThreadWorkers
 
     try:
         # In this process: workers are used by one thread, and the caller may be using those of the handle.

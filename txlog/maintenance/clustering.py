@@ -16,6 +16,8 @@ import pyarrow as pa
 from txlog.commands.row_change.parts import parts_of
 from txlog.core.format.statistics_read import num_records
 from txlog.core.util.wording import argument
+from txlog.core.workers.base import Workers
+from txlog.core.workers.shuffle import spilled_shuffle
 from txlog.errors import InvalidInputError
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.clustering import (
@@ -32,8 +34,6 @@ from txlog.tasks.rewriting.clustering import (
 from txlog.tasks.rewriting.curve import ClusterColumns, Curve
 from txlog.tasks.rewriting.rewrite_bin import NewFile, RewrittenBin, Source
 from txlog.tasks.task_table import TaskTable
-from txlog.workers.base import Workers
-from txlog.workers.shuffle import spilled_shuffle
 
 __all__ = ["OnFile", "check_can_cluster", "cluster_bins"]
 

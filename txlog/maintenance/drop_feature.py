@@ -43,12 +43,12 @@ from txlog.core.versions.decisions.row_tracking import ROW_TRACKING_PROPERTIES
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.listing import list_log
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.maintenance.feature_history import cut_off_history
 from txlog.maintenance.optimize import purge, rewrite_older_types
 from txlog.maintenance.unmapped_columns import unmap_columns
 from txlog.result import WriteMetrics, WriteResult
-from txlog.workers.given import GivenWorkers
 
 __all__ = ["drop_feature"]
 

@@ -32,6 +32,7 @@ from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.parquet_settings import check_columns, checked_settings
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
@@ -57,11 +58,10 @@ from txlog.result.maintenance import RewriteResult
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.curve import ClusterColumns
 from txlog.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
-from txlog.workers.given import GivenWorkers
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate
-    from txlog.workers.base import Workers
+    from txlog.core.workers.base import Workers
 
 __all__ = ["OnBins", "optimize", "purge", "rewrite_older_types"]
 

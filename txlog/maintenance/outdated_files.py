@@ -17,12 +17,12 @@ from txlog.core.format.partition_values import canonical_text
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import shares
 from txlog.tasks.dropped_columns import HasDroppedColumns
 from txlog.tasks.older_types import HasOlderTypes
-from txlog.workers.base import shares
 
 if TYPE_CHECKING:
-    from txlog.workers.given import GivenWorkers
+    from txlog.core.workers.choose import GivenWorkers
 
 __all__ = ["files_with_dropped_columns", "files_with_older_types"]
 

@@ -24,6 +24,7 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError
 from txlog.maintenance.bins import bins_to_purge, bins_with_files
@@ -31,7 +32,6 @@ from txlog.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, w
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
-from txlog.workers.base import Workers
 
 __all__ = ["unmap_columns"]
 

@@ -38,6 +38,7 @@ from txlog.core.util.wording import advice, argument, setting
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.choose import GivenWorkers
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.maintenance.former_partitions import former_partition_columns
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
@@ -49,10 +50,9 @@ from txlog.maintenance.vacuums_under_way import END, START
 from txlog.result.maintenance import VacuumResult
 from txlog.tasks.check_files import DeleteFiles
 from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
-from txlog.workers.given import GivenWorkers
 
 if TYPE_CHECKING:
-    from txlog.workers.base import Workers
+    from txlog.core.workers.base import Workers
 
 __all__ = ["OnStep", "VacuumOptions", "vacuum"]
 

@@ -24,9 +24,9 @@ from txlog.core.util import ambient
 from txlog.core.versions.decisions.files import live_files
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.workers.threads import ThreadWorkers
 from txlog.tasks.check_files import IsGone
 from txlog.tasks.task_table import TaskStore
-from txlog.workers.threads import ThreadWorkers
 
 __all__ = [
     "EXPIRED",

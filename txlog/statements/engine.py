@@ -31,12 +31,12 @@ from txlog.table import Table, write
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from txlog.core.workers.choose import GivenWorkers
     from txlog.core.writing.commit_options import CommitOptions
     from txlog.core.writing.write_intent import RowMode
     from txlog.result import WriteResult
     from txlog.statements.duckdb_query import Duckdb
     from txlog.tasks.operations.merge_clauses import MergeOptions
-    from txlog.workers.given import GivenWorkers
 
 __all__ = ["Engine", "LocalEngine", "Session", "Source"]
 

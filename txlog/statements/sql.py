@@ -19,8 +19,8 @@ from txlog.statements.script import read_statements
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from txlog.core.workers.choose import GivenWorkers
     from txlog.statements.engine import Engine
-    from txlog.workers.given import GivenWorkers
 
 __all__ = ["results_of", "sql"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from txlog.core.store.base import TableFiles
+from txlog.core.workers.base import Workers
+from txlog.core.workers.choose import GivenWorkers, given_workers, require_openable
+from txlog.core.workers.threads import ThreadWorkers
 from txlog.tasks.task_table import TaskStore
-from txlog.workers.base import Workers
-from txlog.workers.given import GivenWorkers, given_workers, require_openable
-from txlog.workers.threads import ThreadWorkers
 
 __all__ = ["Places"]
 

@@ -37,6 +37,8 @@ from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing
 from txlog.core.versions.files.checkpoint_reader import CheckpointReader
 from txlog.core.versions.files.listing import list_log
+from txlog.core.workers.base import Workers, shares
+from txlog.core.workers.choose import GivenWorkers
 from txlog.errors import (
     CorruptLogError,
     NotFoundError,
@@ -52,8 +54,6 @@ from txlog.tasks.task_table import TaskStore
 from txlog.verify.live_files import LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
 from txlog.verify.places import Places
-from txlog.workers.base import Workers, shares
-from txlog.workers.given import GivenWorkers
 
 if TYPE_CHECKING:
     from txlog.verify.iceberg import IcebergProblem

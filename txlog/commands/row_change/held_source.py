@@ -16,12 +16,12 @@ from txlog.commands.table_definition import Definition
 from txlog.core.format.schema import from_arrow
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import Workers
+from txlog.core.workers.choose import require_crossing
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceSpec
-from txlog.workers.base import Workers
-from txlog.workers.given import require_crossing
 
 __all__ = ["change_with_held_source"]
 

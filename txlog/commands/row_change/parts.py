@@ -40,6 +40,8 @@ from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.identity_ranges import numbers_of
 from txlog.core.versions.open_table import OpenTable
+from txlog.core.workers.base import Workers
+from txlog.core.workers.choose import require_crossing
 from txlog.core.writing.parquet_settings import check_columns
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
@@ -59,8 +61,6 @@ from txlog.tasks.part import (
 )
 from txlog.tasks.specs import RowSpec, adapted
 from txlog.tasks.task_table import TaskTable
-from txlog.workers.base import Workers
-from txlog.workers.given import require_crossing
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64

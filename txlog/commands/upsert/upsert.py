@@ -35,8 +35,8 @@ from txlog.tasks.operations.upsert import (
 
 if TYPE_CHECKING:
     from txlog.commands.upsert.row_changes import Engine, RowChanges
-    from txlog.workers.base import Workers
-    from txlog.workers.given import GivenWorkers
+    from txlog.core.workers.base import Workers
+    from txlog.core.workers.choose import GivenWorkers
 
 __all__ = ["added_columns", "bound_upsert", "upsert_rows"]
 

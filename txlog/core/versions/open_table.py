@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from txlog.core.versions.committer import Committer
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.versions.number_ranges import NumberRanges
+    from txlog.core.workers.base import Workers
+    from txlog.core.workers.choose import GivenWorkers
     from txlog.core.writing.generated_columns import Numbers
     from txlog.tasks.task_table import TaskStore, TaskTable
-    from txlog.workers.base import Workers
-    from txlog.workers.given import GivenWorkers
 
 __all__ = ["LastRead", "OpenTable"]
 
@@ -126,7 +126,7 @@ class OpenTable:
 
         Raises ``InvalidInputError`` for anything else than workers, and for workers that could not open the table.
         """
-        from txlog.workers.threads import ThreadWorkers
+        from txlog.core.workers.threads import ThreadWorkers
 
         return self.given_workers(given) or ThreadWorkers(slots)
 
@@ -134,7 +134,7 @@ class OpenTable:
         """The given workers, else this handle's; None if there are none. Raises what `workers` raises."""
         found = self._given(given) or self._workers
         if found is not None:
-            from txlog.workers.given import require_openable
+            from txlog.core.workers.choose import require_openable
 
             require_openable(found, self.task_store())
         return found
@@ -142,7 +142,7 @@ class OpenTable:
     def _given(self, workers: GivenWorkers | None) -> Workers | None:
         if workers is None:
             return None
-        from txlog.workers.given import given_workers
+        from txlog.core.workers.choose import given_workers
 
         return given_workers(workers, self.uri)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from txlog.core.util import ambient
 from txlog.core.util.parallel import Threads, parallel_map
-from txlog.workers.as_they_end import as_they_end
+from txlog.core.workers.as_completed import as_they_end
 
 __all__ = ["ThreadWorkers"]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from txlog.core.format.arrow.spill import no_room
 from txlog.core.util import ambient
-from txlog.workers.base import Workers
+from txlog.core.workers.base import Workers
 
 __all__ = ["Piece", "ShufflingWorkers", "spilled_shuffle"]
 

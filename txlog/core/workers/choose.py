@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import argument
+from txlog.core.workers.base import Workers
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.workers.base import Workers
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -44,7 +44,7 @@ def given_workers(given: Any, table: str) -> Workers:
     if isinstance(executor, type) or not hasattr(executor, "submit"):
         expected = "a concurrent.futures.Executor such as ProcessPoolExecutor(8), or txlog.spark.workers(spark)"
         raise invalid("workers", given, expected, table=table)
-    from txlog.workers.executor import ExecutorWorkers
+    from txlog.core.workers.executor import ExecutorWorkers
 
     return ExecutorWorkers.of(executor)
 

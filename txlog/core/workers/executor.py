@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from txlog.core.util.wording import argument
+from txlog.core.workers.as_completed import as_they_end
 from txlog.errors import InvalidInputError, StorageError
-from txlog.workers.as_they_end import as_they_end
 
 __all__ = ["ExecutorWorkers"]
 
