@@ -16,7 +16,7 @@ from tests.library import modules, tree
 ROOT = Path(__file__).parent.parent
 FUNCTION_LINES_MAX = 60
 FACES = {
-    *("commands/merge_builder.py", "core/predicates/predicate.py", "sink/sink.py", "snapshot.py", "table.py"),
+    *("core/changes/plan/merge_builder.py", "core/predicates/predicate.py", "sink/sink.py", "snapshot.py", "table.py"),
     "transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
@@ -103,13 +103,18 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("sqlglot", "tenacity", "typer"),
         *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
         *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
-        *("txlog.commands.replaced_files", "txlog.commands.row_change", "txlog.commands.table_definition"),
+        *("txlog.commands.replaced_files", "txlog.core.changes.plan", "txlog.commands.table_definition"),
         *(
             "txlog.commands.upsert",
             "txlog.core.versions.decisions.files",
             "txlog.core.versions.files.checkpoint_reader",
         ),
-        *("txlog.core.versions.files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.core.workers"),
+        *(
+            "txlog.core.versions.files.file_loader",
+            "txlog.maintenance",
+            "txlog.core.changes.tasks",
+            "txlog.core.workers",
+        ),
         *("txlog.core.writing.constraints", "txlog.core.writing.generated_columns", "txlog.core.writing.row_guard"),
         *(
             "txlog.maintenance.optimize",

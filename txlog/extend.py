@@ -13,7 +13,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from txlog.commands.upsert.row_changes import Engine, RowChanges
     from txlog.core.catalogs.open import require_no_token
     from txlog.core.catalogs.table_catalog import (
         CatalogScheme,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
         TableCatalog,
         TablePlace,
     )
+    from txlog.core.definition.row_changes import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
@@ -38,7 +38,7 @@ _HOME = {
     "ChangeWriter": "txlog.core.writing.row_changes",
     "Changelog": "txlog.core.writing.row_changes",
     "ChecksItself": "txlog.core.catalogs.table_catalog",
-    "Engine": "txlog.commands.upsert.row_changes",
+    "Engine": "txlog.core.definition.row_changes",
     "FindsTable": "txlog.core.catalogs.table_catalog",
     "FollowsCommits": "txlog.core.versions.upkeep.post_commit",
     "MakesFollower": "txlog.core.versions.upkeep.post_commit",
@@ -46,7 +46,7 @@ _HOME = {
     "OpensCatalog": "txlog.core.catalogs.table_catalog",
     "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.core.format.properties",
-    "RowChanges": "txlog.commands.upsert.row_changes",
+    "RowChanges": "txlog.core.definition.row_changes",
     "SinkModeOf": "txlog.core.writing.row_changes",
     "TableCatalog": "txlog.core.catalogs.table_catalog",
     "TablePlace": "txlog.core.catalogs.table_catalog",

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from txlog.core.changes.tasks.read_rows import ReadTask
+    from txlog.core.changes.tasks.task_table import TaskStore
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.reading.dataset import SnapshotDataset
     from txlog.core.reading.scan_plan import ScanPlan
     from txlog.core.store.table_store import TableStore
-    from txlog.tasks.read_rows import ReadTask
-    from txlog.tasks.task_table import TaskStore
 
 __all__ = ["Readable", "Snapshot", "Version", "version_summary"]
 
@@ -81,9 +81,9 @@ class Version:
     def read_tasks(
         self, columns: Sequence[str] | None, where: str | Predicate | None, target_bytes: int
     ) -> list[ReadTask]:
+        from txlog.core.changes.tasks.read_rows import ReadTask
+        from txlog.core.changes.tasks.task_table import TaskStore
         from txlog.core.reading.scan_shares import OPEN_BYTES, balanced, in_shares
-        from txlog.tasks.read_rows import ReadTask
-        from txlog.tasks.task_table import TaskStore
 
         plan = self.plan(columns, self.predicate(where))
         store = TaskStore.at(self.log.store) if self.place is None else self.place()

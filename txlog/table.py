@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from txlog.commands.follow import CommittedBatch, OnChange
-    from txlog.commands.merge_builder import MergeBuilder
-    from txlog.commands.row_change.options import OnFiles, RowMode
     from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
+    from txlog.core.changes.plan.merge_builder import MergeBuilder
+    from txlog.core.changes.plan.options import OnFiles, RowMode
+    from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
+    from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.store.retry import RetryPolicy
     from txlog.core.versions.decisions.state import TableState
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
         VacuumResult,
     )
     from txlog.result.report import Report
-    from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
-    from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
 
 __all__ = ["Table", "write"]
@@ -841,9 +841,9 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit made the change invalid; nothing landed.
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
-        from txlog.commands.change_where import change_where
-        from txlog.commands.row_change.options import RowOptions
-        from txlog.tasks.operations.delete import DeleteSpec
+        from txlog.core.changes.plan.change_where import change_where
+        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.tasks.operations.delete import DeleteSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
@@ -886,9 +886,9 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.commands.change_where import change_where
-        from txlog.commands.row_change.options import RowOptions
-        from txlog.tasks.operations.update import UpdateSpec
+        from txlog.core.changes.plan.change_where import change_where
+        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.tasks.operations.update import UpdateSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
@@ -958,9 +958,9 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        from txlog.commands.row_change.options import RowOptions
-        from txlog.commands.upsert.upsert import upsert_rows
-        from txlog.tasks.operations.upsert import UpsertOptions
+        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.plan.upsert import upsert_rows
+        from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
@@ -1013,10 +1013,10 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        from txlog.commands.merge import merge_rows
-        from txlog.commands.merge_builder import MergeBuilder
-        from txlog.commands.row_change.options import RowOptions
-        from txlog.tasks.operations.merge_clauses import MergeOptions
+        from txlog.core.changes.plan.merge import merge_rows
+        from txlog.core.changes.plan.merge_builder import MergeBuilder
+        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)

@@ -35,14 +35,14 @@ from txlog.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from txlog.commands.checked_definition import DefinitionChange, MakeChange
-    from txlog.commands.merge_builder import MergeBuilder
-    from txlog.commands.row_change.change_files import ChangeFiles
-    from txlog.commands.row_change.options import OnFiles
+    from txlog.core.changes.plan.change_files import ChangeFiles
+    from txlog.core.changes.plan.merge_builder import MergeBuilder
+    from txlog.core.changes.plan.options import OnFiles
+    from txlog.core.changes.tasks.operation import RowOperation
+    from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
+    from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
-    from txlog.tasks.operation import RowOperation
-    from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
-    from txlog.tasks.operations.upsert_source import OnDuplicate
 
 __all__ = ["IsolationLevel", "Transaction"]
 
@@ -371,7 +371,7 @@ class Transaction:
                 ``data_change=False``.
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
-        from txlog.tasks.operations.delete import Condition, DeleteRows
+        from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
@@ -399,7 +399,7 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.tasks.operations.update import UpdateSpec
+        from txlog.core.changes.tasks.operations.update import UpdateSpec
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
@@ -440,8 +440,8 @@ class Transaction:
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        from txlog.commands.upsert.upsert import bound_upsert
-        from txlog.tasks.operations.upsert import UpsertOptions
+        from txlog.core.changes.plan.upsert import bound_upsert
+        from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
         self._require_open()
         upsert = UpsertOptions(
@@ -488,9 +488,9 @@ class Transaction:
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        from txlog.commands.merge import bound_merge
-        from txlog.commands.merge_builder import MergeBuilder
-        from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+        from txlog.core.changes.plan.merge import bound_merge
+        from txlog.core.changes.plan.merge_builder import MergeBuilder
+        from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
 
         self._require_open()
         merge = MergeOptions(on, source_alias, target_alias)
@@ -505,8 +505,8 @@ class Transaction:
     def _change_rows(
         self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnFiles | None
     ) -> None:
-        from txlog.commands.row_change.options import RowOptions
-        from txlog.commands.row_change.run import apply_in_transaction
+        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.plan.run import apply_in_transaction
 
         if not self._data_change:
             raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
@@ -521,7 +521,7 @@ class Transaction:
 
     def _recorder(self) -> ChangeFiles | None:
         """Writes the change files of this version; None if the feed is off, or rows only move."""
-        from txlog.commands.row_change.change_files import ChangeFiles
+        from txlog.core.changes.plan.change_files import ChangeFiles
 
         if self._change_files is None and self._data_change:
             self._change_files = ChangeFiles.of(self._open_table, self._state, self._unsent)

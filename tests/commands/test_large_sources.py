@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.changes.tasks.operations import numbered_keys, upsert_source
 from txlog.core.format.arrow import spill
 from txlog.core.writing import keys as keys_of_writer
 from txlog.errors import InvalidInputError
-from txlog.tasks.operations import numbered_keys, upsert_source
 
 KEYS = pytest.mark.parametrize("keys", [["id"], ["name"], ["name", "id"]], ids=", ".join)
 BATCHES, PER_BATCH = 40, 50

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import force_setattr
 
 import txlog
-from txlog.commands.row_change.file_choice import FileChoice
+from txlog.core.changes.plan.file_choice import FileChoice
+from txlog.core.changes.tasks.operations.delete import DeleteRows
+from txlog.core.changes.tasks.operations.upsert import UpsertRows
 from txlog.core.store.commit_queue import OPEN
-from txlog.tasks.operations.delete import DeleteRows
-from txlog.tasks.operations.upsert import UpsertRows
 from txlog.verify.verify import verify_table
 
 

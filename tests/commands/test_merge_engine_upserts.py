@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.upsert.merged_rows import MergedRows
+from txlog.changelog.merged_rows import MergedRows
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.verify.verify import verify_table
 

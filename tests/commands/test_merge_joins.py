@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
-import txlog.tasks.operations.merge as merge_operation
-import txlog.tasks.operations.merge_ranges as merge_ranges
-import txlog.tasks.operations.merge_source as merge_source
-from txlog.commands.merge_builder import MergeBuilder
+import txlog.core.changes.tasks.operations.merge as merge_operation
+import txlog.core.changes.tasks.operations.merge_ranges as merge_ranges
+import txlog.core.changes.tasks.operations.merge_source as merge_source
+from txlog.core.changes.plan.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 from txlog.verify.verify import verify_table

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-import txlog.tasks.operations.merge_source as merge_source
-from txlog.commands.merge_builder import MergeBuilder
+import txlog.core.changes.tasks.operations.merge_source as merge_source
+from txlog.core.changes.plan.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 from txlog.verify.verify import verify_table

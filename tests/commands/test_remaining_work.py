@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.row_change.here import change_here
-from txlog.commands.row_change.options import RowOptions
+from txlog.core.changes.plan.local_tasks import change_here
+from txlog.core.changes.plan.options import RowOptions
+from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
 from txlog.core.util import ambient
 from txlog.core.versions.plan import LITTLE_WORK_S
 from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.tasks.operations.delete import Condition, DeleteRows
 
 FILES = 100
 

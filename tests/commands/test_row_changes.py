@@ -21,7 +21,10 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commands.row_change.file_choice import FileChoice
+from txlog.core.changes.plan.file_choice import FileChoice
+from txlog.core.changes.tasks.rewrite import FileRewriter
+from txlog.core.changes.tasks.rewriting.rewrite_bin import Source
+from txlog.core.changes.tasks.row_work import RowWork
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
@@ -32,9 +35,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.maintenance import compaction
 from txlog.maintenance.compaction import Compaction
 from txlog.table import Table
-from txlog.tasks.rewrite import FileRewriter
-from txlog.tasks.rewriting.rewrite_bin import Source
-from txlog.tasks.row_work import RowWork
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table

@@ -25,10 +25,26 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commands.row_change import parts
-from txlog.commands.row_change.options import RowOptions, uses_vectors
-from txlog.commands.row_change.parts import TasksInParts, change_in_parts
-from txlog.commands.row_change.target import Extent
+from txlog.core.changes.plan import distributed_tasks as parts
+from txlog.core.changes.plan.distributed_tasks import TasksInParts, change_in_parts
+from txlog.core.changes.plan.options import RowOptions, uses_vectors
+from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.tasks.operations.delete import DeleteSpec
+from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.core.changes.tasks.operations.update import UpdateSpec
+from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+from txlog.core.changes.tasks.part import (
+    ChangePart,
+    NewRows,
+    PartOutcome,
+    PartSource,
+    RowJob,
+    change_part,
+    keys_in_files,
+    write_new_rows,
+)
+from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
+from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import pack, unpack
 from txlog.core.format.file_columns import add_files_of
@@ -43,22 +59,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_plan import TaskIdentity
 from txlog.table import Table
-from txlog.tasks.operations.delete import DeleteSpec
-from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
-from txlog.tasks.operations.update import UpdateSpec
-from txlog.tasks.operations.upsert import UpsertOptions
-from txlog.tasks.part import (
-    ChangePart,
-    NewRows,
-    PartOutcome,
-    PartSource,
-    RowJob,
-    change_part,
-    keys_in_files,
-    write_new_rows,
-)
-from txlog.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
-from txlog.tasks.task_table import TaskTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table

@@ -111,7 +111,7 @@ def test_a_change_that_fails_before_its_commit_leaves_no_file(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError("the machine is on fire")
 
-    monkeypatch.setattr("txlog.commands.row_change.change.ProposalBuilder.build", broken)
+    monkeypatch.setattr("txlog.core.changes.plan.change.ProposalBuilder.build", broken)
     with pytest.raises(OSError, match="on fire"):
         call(table)
     assert (table.snapshot().version, files_of(table)) == (1, before)
@@ -149,7 +149,7 @@ def test_a_look_up_that_fails_waits_for_the_source_and_leaves_no_file(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError("the machine is on fire")
 
-    monkeypatch.setattr("txlog.tasks.file_rows.FileReader.batches", broken)
+    monkeypatch.setattr("txlog.core.changes.tasks.file_rows.FileReader.batches", broken)
     with pytest.raises(OSError, match="on fire"):
         table.upsert(rows((1, 0), (9, 0)), ["id"])
     assert (table.snapshot().version, files_of(table)) == (1, before)

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.changelog.key_files import read_keys
-from txlog.commands.upsert.staged_changes import rows_reader
-from txlog.commands.upsert.staged_keys import gather_keys
+from txlog.changelog.staged_changes import rows_reader
+from txlog.changelog.staged_keys import gather_keys
+from txlog.core.changes.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.skipping.key_pruning import KeyRanges
 from txlog.core.reading.key_cache import new_key_numbers
 from txlog.core.reading.key_values import KeyNumbers, KeyValues
 from txlog.core.writing.keys import KeyColumn, key_columns
-from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {
     "long": (pa.int64(), st.sampled_from([0, 1, 8, 9, -1, 2**63 - 1, -(2**63)]) | st.integers(-20, 20)),

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commands.merge_builder import MergeBuilder
+from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.tasks.operations import update
 from txlog.core.format.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.errors import InvalidInputError
-from txlog.tasks.operations import update
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core.changes.tasks.operations import upsert_source
 from txlog.core.format.schema import LONG, STRING
 from txlog.core.writing.keys import KeyColumn, KeyIndex
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
-from txlog.tasks.operations import upsert_source
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

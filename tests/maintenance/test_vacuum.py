@@ -20,6 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core.changes.tasks.list_files import Folders
 from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
@@ -29,7 +30,6 @@ from txlog.maintenance.last_vacuum import read_last_vacuum
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.vacuum_candidates import in_inventory
 from txlog.result.maintenance import VacuumResult
-from txlog.tasks.list_files import Folders
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from txlog.changelog import change_buffer, changelog_writer
-from txlog.commands.upsert import staged_changes, staged_keys
+from txlog.changelog import change_buffer, changelog_writer, staged_changes, staged_keys
 from txlog.testing.faults import FaultyFileStore
 
 Mutant = Callable[[pytest.MonkeyPatch], None]

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.commands.row_change.file_choice import FileChoice
+from txlog.core.changes.plan.file_choice import FileChoice
+from txlog.core.changes.tasks.operations import merge_source
+from txlog.core.changes.tasks.operations.known_keys import KnownKeys
+from txlog.core.changes.tasks.operations.merge import MergeRows
+from txlog.core.changes.tasks.operations.upsert import UpsertRows
+from txlog.core.changes.tasks.rewrite import FileRewriter
+from txlog.core.changes.tasks.row_work import RowWork
 from txlog.core.format.statistics_read import num_records
 from txlog.core.versions import commit_loop as alone
 from txlog.core.versions.commit_loop import CommitRun, _Seen
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
 from txlog.core.writing.keys import KeyIndex
-from txlog.tasks.operations import merge_source
-from txlog.tasks.operations.known_keys import KnownKeys
-from txlog.tasks.operations.merge import MergeRows
-from txlog.tasks.operations.upsert import UpsertRows
-from txlog.tasks.rewrite import FileRewriter
-from txlog.tasks.row_work import RowWork
 from txlog.testing.faults import FaultyFileStore
 
 Mutant = Callable[[pytest.MonkeyPatch], None]

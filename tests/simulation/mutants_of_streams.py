@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from txlog.commands.upsert.merged_rows import MergedRows
-from txlog.commands.upsert.mismatches import HeldBack, Mismatches
+from txlog.changelog.merged_rows import MergedRows
+from txlog.changelog.mismatches import HeldBack, Mismatches
 from txlog.maintenance import optimize, tombstones
 from txlog.sink import abandonment
 from txlog.testing.faults import FaultyFileStore

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from txlog.core.changes.tasks.rewriting.rewrite_bin import Source
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing.committable import Committable
@@ -21,7 +22,6 @@ from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.vacuum import _Vacuum
 from txlog.sink.staging import Staging
-from txlog.tasks.rewriting.rewrite_bin import Source
 
 __all__ = ["UPKEEP_MUTANTS"]
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition
+from txlog.core.changes.tasks.file_rows import FileReader
 from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError
 from txlog.sink.staging import Staging
-from txlog.tasks.file_rows import FileReader
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.upsert.mismatches import HeldBack
+from txlog.changelog.mismatches import HeldBack
 from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import FaultyLogStore
 

@@ -16,8 +16,8 @@ import pytest
 from small_table import SCHEMA, data_files, ids_of, rows_of
 
 import txlog
+from txlog.core.changes.tasks.operations import upsert_source
 from txlog.table import Table
-from txlog.tasks.operations import upsert_source
 
 
 def _stream() -> pa.RecordBatchReader:

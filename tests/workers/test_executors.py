@@ -16,7 +16,7 @@ from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 
 import txlog
 from tests.worker_processes import Speculating, kill_the_process_that_rewrites
-from txlog.commands.row_change import parts as parts_module
+from txlog.core.changes.plan import distributed_tasks as parts_module
 from txlog.core.store.open import open_store
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.executor import ExecutorWorkers
@@ -28,7 +28,9 @@ from txlog.verify.verify import verify_table
 def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:
     """Forks of a process that has imported what tasks need, and nothing else."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["txlog.table", "txlog.tasks.rewriting.rewrite_bin", "txlog.tasks.specs"])
+    context.set_forkserver_preload(
+        ["txlog.table", "txlog.core.changes.tasks.rewriting.rewrite_bin", "txlog.core.changes.tasks.specs"]
+    )
     return ProcessPoolExecutor(number, mp_context=context, **options)
 
 

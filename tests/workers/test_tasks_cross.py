@@ -12,6 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core.changes.tasks.check_rows import FindViolation
+from txlog.core.changes.tasks.dropped_columns import HasDroppedColumns
+from txlog.core.changes.tasks.operations.delete import DeleteSpec
+from txlog.core.changes.tasks.part import ChangePart, RowJob
+from txlog.core.changes.tasks.rewriting.bin import Bin
+from txlog.core.changes.tasks.rewriting.rewrite_bin import RewriteBins
+from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.predicates.sql import parse_predicate
 from txlog.core.reading.key_values import KeyNumbers
@@ -19,14 +26,7 @@ from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import Constraint
 from txlog.core.writing.keys import key_columns
-from txlog.tasks.check_rows import FindViolation
-from txlog.tasks.dropped_columns import HasDroppedColumns
-from txlog.tasks.operations.delete import DeleteSpec
-from txlog.tasks.part import ChangePart, RowJob
-from txlog.tasks.read_keys import ReadKeys
-from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.rewrite_bin import RewriteBins
-from txlog.tasks.task_table import TaskTable
+from txlog.verify.read_keys import ReadKeys
 
 Crossed = TypeVar("Crossed")
 

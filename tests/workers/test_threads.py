@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.util import ambient
 from txlog.core.workers.threads import ThreadWorkers
-from txlog.tasks.task_table import TaskTable
 
 
 @pytest.mark.parametrize("slots", [1, 3])

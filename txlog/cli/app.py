@@ -278,7 +278,7 @@ def verify(
     out = Output(as_json)
     with out.reporting():
         from txlog.core.catalogs.open import open_place
-        from txlog.tasks.task_table import TaskStore
+        from txlog.core.changes.tasks.task_table import TaskStore
         from txlog.verify.verify import verify_table
 
         store = open_place(uri, options)

@@ -27,7 +27,7 @@ from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_tex
 
 if TYPE_CHECKING:
     from txlog.commands.overwrite_preview import OverwritePreview
-    from txlog.commands.row_change.preview import RowPreview
+    from txlog.core.changes.plan.preview import RowPreview
     from txlog.core.store.probe import ProbeReport
     from txlog.result.audits import KeyCheck, RowsByFile, Verification
     from txlog.snapshot import Snapshot

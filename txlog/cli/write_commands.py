@@ -178,8 +178,8 @@ def check_format(file_format: str | None) -> None:
 
 def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.WriteResult | None:
     """The answer of a write whose checkpoint is already in the table and which changes nothing; otherwise None."""
-    from txlog.commands.row_change.options import RowOptions
-    from txlog.commands.row_change.run import replayed
+    from txlog.core.changes.plan.options import RowOptions
+    from txlog.core.changes.plan.run import replayed
     from txlog.core.writing.commit_options import CommitOptions
 
     options = RowOptions(commit=CommitOptions(**commit))

@@ -1,6 +1,6 @@
 """Existing Parquet files in the table's directory as ``add`` actions: workers read footers, nothing is rewritten.
 
-In: paths below the root, or a folder. Out: adds that are checked against the table (``tasks/existing_files``).
+In: paths below the root, or a folder. Out: adds that are checked against the table (``loading/existing_files``).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from txlog.commands.taken_over_files import refuse_unread_rules
+from txlog.core.changes.tasks.list_files import Folders, listed
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import is_mapped
 from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
@@ -20,8 +21,7 @@ from txlog.core.workers.base import shares
 from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.write_plan import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.tasks.existing_files import ExistingFile, ReadExisting, naming
-from txlog.tasks.list_files import Folders, listed
+from txlog.loading.existing_files import ExistingFile, ReadExisting, naming
 
 __all__ = ["adds_of"]
 

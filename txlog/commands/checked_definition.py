@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.commands.table_definition import Definition, commit_definition, define
+from txlog.core.changes.tasks.check_rows import FindViolation
 from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
@@ -25,7 +26,6 @@ from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
-from txlog.tasks.check_rows import FindViolation
 
 __all__ = ["DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_rule"]
 

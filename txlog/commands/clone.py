@@ -18,9 +18,9 @@ import msgspec
 from txlog.commands.cloned_files import Copies, Referring
 from txlog.commands.create_table import probe_new_location
 from txlog.commands.places import place_below, root_of
-from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_tracking import give_row_ids
 from txlog.commands.table_definition import Definition, cloned, define
+from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.features import check_can_read
@@ -45,8 +45,8 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.loading.copy_files import CopyFile
 from txlog.result.maintenance import CloneResult
-from txlog.tasks.copy_files import CopyFile
 
 __all__ = ["CloneOptions", "clone"]
 

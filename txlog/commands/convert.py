@@ -35,9 +35,9 @@ from txlog.core.writing.constraints import check_same_conditions
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
 from txlog.iceberg_files.foreign_files import has_iceberg_metadata
+from txlog.loading.footer_facts import FooterFacts, ReadFooter
 from txlog.loading.hive_paths import values_in_path
 from txlog.result.maintenance import ConvertResult
-from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 
 __all__ = ["ConvertOptions", "convert"]
 

@@ -28,8 +28,8 @@ from txlog.core.format.schema import Struct, fold_name
 from txlog.core.util.wording import advice, setting
 from txlog.core.writing.generated_columns import is_computed
 from txlog.errors import InvalidInputError
+from txlog.loading.footer_facts import with_moments
 from txlog.result import counted
-from txlog.tasks.footer_facts import with_moments
 
 __all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "computed_names", "inspected"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from txlog.core.store.base import ObjectMeta
 from txlog.core.workers.base import Workers, shares
-from txlog.tasks.footer_facts import FooterFacts, ReadFooter, ReadFooters
+from txlog.loading.footer_facts import FooterFacts, ReadFooter, ReadFooters
 
 __all__ = ["footer_facts"]
 

@@ -49,8 +49,8 @@ from txlog.result import WriteMetrics, WriteResult
 
 if TYPE_CHECKING:
     from txlog.commands.replaced_files import RegionReplacement
-    from txlog.commands.row_change.change_files import ChangeFiles
-    from txlog.commands.upsert.row_changes import RowChanges
+    from txlog.core.changes.plan.change_files import ChangeFiles
+    from txlog.core.definition.row_changes import RowChanges
 
 __all__ = ["GlobalCommitter", "WriteExecution", "raise_conflict_since"]
 
@@ -137,7 +137,7 @@ class GlobalCommitter:
             self._row_changes().check_staged(self._open_table, job, committables)
 
     def _row_changes(self) -> RowChanges:
-        from txlog.commands.upsert.row_changes import row_changes
+        from txlog.core.definition.row_changes import row_changes
 
         with TxlogError.located(self._open_table.uri):
             return row_changes("a checkpoint of row changes")
@@ -405,7 +405,7 @@ class WriteExecution:
     def warn_of_dead_rows(self, version: int | None) -> None:
         """After the commit: warn about files that are now mostly dead rows."""
         if self._replaced.dead_fractions:
-            from txlog.commands.row_change.dead_rows import warn_of_dead_rows
+            from txlog.core.changes.plan.dead_rows import warn_of_dead_rows
 
             warn_of_dead_rows(self._open_table, version, self._replaced.dead_fractions)
 
@@ -458,7 +458,7 @@ class WriteExecution:
             return Replaced()
         if self._region is None:
             from txlog.commands.replaced_files import RegionReplacement
-            from txlog.commands.row_change.change_files import ChangeFiles
+            from txlog.core.changes.plan.change_files import ChangeFiles
 
             self._change_files = ChangeFiles.of(self._open_table, state, self._owner, job.new_metadata)
             self._region = RegionReplacement(self._open_table, state, job, self._owner, self._change_files)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from txlog.core.changes.tasks.change_files import ChangeFileWriter
+from txlog.core.changes.tasks.check_files import IsGone
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.deletion_vector import vector_path
@@ -32,8 +34,6 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
-from txlog.tasks.change_files import ChangeFileWriter
-from txlog.tasks.check_files import IsGone
 
 __all__ = ["repair"]
 

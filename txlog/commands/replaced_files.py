@@ -27,8 +27,8 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
-    from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.table_definition import Definition
+    from txlog.core.changes.plan.change_files import ChangeFiles
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
 
@@ -133,10 +133,10 @@ class RowsReplacement:
         change_files: ChangeFiles | None = None,
         definition: Definition | None = None,
     ) -> None:
-        from txlog.commands.row_change.here import change_here
-        from txlog.commands.row_change.options import RowOptions, uses_vectors
+        from txlog.core.changes.plan.local_tasks import change_here
+        from txlog.core.changes.plan.options import RowOptions, uses_vectors
+        from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
         from txlog.core.util import ambient
-        from txlog.tasks.operations.delete import Condition, DeleteRows
 
         self._open_table, self._definition = open_table, definition
         self._bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
@@ -160,7 +160,7 @@ class RowsReplacement:
 
     def would_do(self, state: TableState, files: pa.Table) -> WriteMetrics:
         """What the change would do to these live files, without writing anything."""
-        from txlog.commands.row_change.here import would_do
+        from txlog.core.changes.plan.local_tasks import would_do
 
         return would_do(
             self._open_table,

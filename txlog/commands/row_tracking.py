@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from txlog.commands.checked_definition import DefinitionChange, commit_change
 from txlog.commands.table_definition import with_properties
+from txlog.core.changes.tasks.file_rows import FileRows
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.statistics_read import num_records
@@ -30,7 +31,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
-from txlog.tasks.file_rows import FileRows
 
 __all__ = ["give_row_ids", "take_row_ids", "turns_row_tracking_on"]
 

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.upsert.row_changes import check_definition as check_merging
+from txlog.core.definition.row_changes import check_definition as check_merging
 from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
 from txlog.core.format.change_data import reserved_columns
 from txlog.core.format.clustering import (

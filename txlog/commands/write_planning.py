@@ -82,7 +82,7 @@ def plan_write(
         if options.mode == "upsert":
             check_counted_columns(state)
         if options.mode != "append":
-            from txlog.commands.row_change.options import uses_vectors
+            from txlog.core.changes.plan.options import uses_vectors
 
             uses_vectors(state, options.row_mode)
         definition = _new_definition(state, data_schema, options)

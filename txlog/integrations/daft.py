@@ -16,12 +16,12 @@ from daft.io.sink import WriteResult as Written
 from daft.io.source import DataSource, DataSourceTask
 from daft.recordbatch import MicroPartition, RecordBatch
 
+from txlog.core.changes.tasks.read_rows import ReadTask
 from txlog.core.util.ambient import uuid4
 from txlog.integrations.tasked_write import Target, TargetMode, TaskedWrite
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.table import Table
-from txlog.tasks.read_rows import ReadTask
 
 __all__ = ["read", "write"]
 

@@ -14,6 +14,7 @@ import msgspec
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commands.write_planning import plan_write
+from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.identity import without_counted
 from txlog.core.format.schema import to_arrow
 from txlog.core.util.wording import argument
@@ -26,7 +27,6 @@ from txlog.result import WriteResult
 from txlog.sink.sink import Sink
 from txlog.sink.sink_task import SinkTask
 from txlog.table import Table
-from txlog.tasks.task_table import TaskStore
 
 __all__ = ["Target", "TargetMode", "TaskedWrite"]
 

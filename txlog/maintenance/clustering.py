@@ -1,8 +1,8 @@
 """Clusters bins along one curve each, with workers that exchange rows.
 
 In: bins of a version, and the columns. Out: `RewrittenBin`s. The driver holds a sample of the keys and the names of
-files, and no row: it makes a curve of the sample, and the tasks in ``tasks/rewriting/clustering`` do the rest. All bins
-of a call share their jobs, so many small partitions cost no more jobs than one large one.
+files, and no row: it makes a curve of the sample, and the tasks in ``core/changes/tasks/rewriting/clustering`` do the
+rest. All bins of a call share their jobs, so many small partitions cost no more jobs than one large one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.row_change.parts import parts_of
-from txlog.core.format.statistics_read import num_records
-from txlog.core.util.wording import argument
-from txlog.core.workers.base import Workers
-from txlog.core.workers.shuffle import spilled_shuffle
-from txlog.errors import InvalidInputError
-from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.clustering import (
+from txlog.core.changes.plan.distributed_tasks import parts_of
+from txlog.core.changes.tasks.rewriting.bin import Bin
+from txlog.core.changes.tasks.rewriting.clustering import (
     KeySample,
     NumberedFile,
     RoutedFiles,
@@ -31,9 +26,14 @@ from txlog.tasks.rewriting.clustering import (
     WriteFile,
     first_of,
 )
-from txlog.tasks.rewriting.curve import ClusterColumns, Curve
-from txlog.tasks.rewriting.rewrite_bin import NewFile, RewrittenBin, Source
-from txlog.tasks.task_table import TaskTable
+from txlog.core.changes.tasks.rewriting.curve import ClusterColumns, Curve
+from txlog.core.changes.tasks.rewriting.rewrite_bin import NewFile, RewrittenBin, Source
+from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.format.statistics_read import num_records
+from txlog.core.util.wording import argument
+from txlog.core.workers.base import Workers
+from txlog.core.workers.shuffle import spilled_shuffle
+from txlog.errors import InvalidInputError
 
 __all__ = ["OnFile", "check_can_cluster", "cluster_bins"]
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core.changes.tasks.rewriting.rewrite_bin import RewrittenBin, Source
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
 from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.commit_file import Commit
@@ -41,7 +42,6 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import ConflictReason, NotFoundError
 from txlog.result import WriteMetrics
-from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,6 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core.changes.tasks.rewriting.bin import Bin
+from txlog.core.changes.tasks.rewriting.curve import ClusterColumns
+from txlog.core.changes.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import are_among
 from txlog.core.format.arrow.spill import temporary_folder
@@ -55,9 +58,6 @@ from txlog.maintenance.named_versions import files_of_named, named_versions
 from txlog.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
 from txlog.maintenance.tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.result.maintenance import RewriteResult
-from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.curve import ClusterColumns
-from txlog.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
 
 if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.core.changes.tasks.dropped_columns import HasDroppedColumns
+from txlog.core.changes.tasks.older_types import HasOlderTypes
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import canonical_text
@@ -18,8 +20,6 @@ from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.base import shares
-from txlog.tasks.dropped_columns import HasDroppedColumns
-from txlog.tasks.older_types import HasOlderTypes
 
 if TYPE_CHECKING:
     from txlog.core.workers.choose import GivenWorkers

@@ -25,6 +25,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.changes.tasks.list_files import Folders
 from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.column_mapping import physical_names
@@ -61,7 +62,6 @@ from txlog.maintenance.outdated_files import files_with_dropped_columns
 from txlog.maintenance.path_set import PathSet, store_names
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 from txlog.sink.staging import Staging
-from txlog.tasks.list_files import Folders
 
 __all__ = ["check_deleted"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.features import check_promises
 from txlog.core.util import ambient

@@ -12,6 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from txlog.changelog.tombstone_tasks import expired_before_ms
+from txlog.core.changes.tasks.file_rows import FileRows
+from txlog.core.changes.tasks.tombstone_files import tombstone_adds
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import add_files_of
@@ -27,9 +30,6 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import ConflictError
 from txlog.maintenance.tombstone_files import FindFiles, tombstones_of
-from txlog.tasks.file_rows import FileRows
-from txlog.tasks.tombstone_files import tombstone_adds
-from txlog.tasks.tombstones import expired_before_ms
 
 __all__ = ["tidy", "written_again"]
 

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, define
+from txlog.core.changes.tasks.rewriting.bin import Bin
+from txlog.core.changes.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
 from txlog.core.format.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.core.format.clustering import replaced_clustering
 from txlog.core.format.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
@@ -30,8 +32,6 @@ from txlog.errors import InvalidInputError
 from txlog.maintenance.bins import bins_to_purge, bins_with_files
 from txlog.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.result import WriteMetrics
-from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
 
 __all__ = ["unmap_columns"]
 

@@ -27,6 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.changes.tasks.check_files import DeleteFiles
+from txlog.core.changes.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.column_mapping import physical_names
@@ -48,8 +50,6 @@ from txlog.maintenance.offered_appends import delete_dead_offers
 from txlog.maintenance.vacuum_candidates import in_inventory, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
 from txlog.result.maintenance import VacuumResult
-from txlog.tasks.check_files import DeleteFiles
-from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
 
 if TYPE_CHECKING:
     from txlog.core.workers.base import Workers

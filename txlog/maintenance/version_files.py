@@ -14,6 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.changes.tasks.check_files import IsGone
+from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.deletion_vector import vector_path
@@ -25,8 +27,6 @@ from txlog.core.versions.decisions.files import live_files
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.workers.threads import ThreadWorkers
-from txlog.tasks.check_files import IsGone
-from txlog.tasks.task_table import TaskStore
 
 __all__ = [
     "EXPIRED",

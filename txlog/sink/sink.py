@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec.structs import replace
 
-from txlog.commands.upsert.row_changes import row_changes
 from txlog.commands.write_options import check_mode
+from txlog.core.definition.row_changes import row_changes
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.core.util.logs import logger

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from txlog.commands.merge_builder import MergeBuilder
-from txlog.commands.row_change.options import RowMode, RowOptions
+from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.plan.options import RowMode, RowOptions
+from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
+from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
+from txlog.core.changes.tasks.specs import MergeSpec, UpsertSpec
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.util.api_hints import explains_call, explains_calls
@@ -35,9 +38,6 @@ from txlog.spark.planning import answer_known, answer_renamed
 from txlog.spark.rows.calls import Site, evolving, in_session, merge_builder, run_change, upsert_spec
 from txlog.spark.settings import QUERY_ID, SessionSettings, zone_of_session
 from txlog.spark.stream import batch_fingerprint
-from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
-from txlog.tasks.operations.upsert_source import OnDuplicate
-from txlog.tasks.specs import MergeSpec, UpsertSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from txlog.changelog.change_order import feed_columns, is_feed, orders_feed
 from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merged_rows import merge_engine_of
 from txlog.changelog.spec import ChangelogSpec
 from txlog.commands import write_planning
 from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.write_options import WriteOptions
 from txlog.core.catalogs.open import named_table, resolved
+from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store.probe import probe_store
@@ -44,7 +45,6 @@ from txlog.spark.options import SparkWriteOptions, StreamOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.spark.settings import AUTO_MERGE
 from txlog.spark.wording import in_stream
-from txlog.tasks.operations.upsert import UpsertOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

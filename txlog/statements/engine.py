@@ -13,11 +13,11 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.merge import merge_rows
-from txlog.commands.merge_builder import MergeBuilder
-from txlog.commands.row_change.options import RowOptions
 from txlog.commands.write_options import WriteOptions
 from txlog.core.catalogs.table_catalog import TablePlace
+from txlog.core.changes.plan.merge import merge_rows
+from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.plan.options import RowOptions
 from txlog.core.format.schema import Field, type_to_arrow
 from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install
@@ -31,12 +31,12 @@ from txlog.table import Table, write
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
     from txlog.core.workers.choose import GivenWorkers
     from txlog.core.writing.commit_options import CommitOptions
     from txlog.core.writing.write_intent import RowMode
     from txlog.result import WriteResult
     from txlog.statements.duckdb_query import Duckdb
-    from txlog.tasks.operations.merge_clauses import MergeOptions
 
 __all__ = ["Engine", "LocalEngine", "Session", "Source"]
 

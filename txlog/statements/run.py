@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from txlog.catalog import Catalog
 from txlog.core.catalogs.table_catalog import TablePlace
+from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
 from txlog.core.predicates.evaluate import evaluate
@@ -52,7 +53,6 @@ from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
-from txlog.tasks.operations.merge_clauses import MergeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.changes.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.core.format.paths import canonical_path, canonical_paths
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.workers.base import shares
 from txlog.errors import TxlogError
-from txlog.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.verify.places import Places
 
 __all__ = ["changed_since", "check_footers", "check_vectors", "files_of"]

@@ -36,8 +36,8 @@ from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile
-from txlog.tasks.read_keys import ReadKeys
 from txlog.verify.places import Places
+from txlog.verify.read_keys import ReadKeys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

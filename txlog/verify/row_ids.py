@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.changes.tasks.check_files import FileProblem
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.properties import TableProperties
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
 from txlog.core.versions.decisions.row_tracking import row_id_mark, tracks_rows
 from txlog.errors import CorruptLogError
-from txlog.tasks.check_files import FileProblem
 from txlog.verify.file_contents import files_of
 from txlog.verify.log_rules import LogState
 

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.changes.tasks.check_files import CheckFiles, FileProblem, NamedFile
+from txlog.core.changes.tasks.list_files import ListFiles, ranges_of
+from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.actions import Action, CommitInfo, FileKey
 from txlog.core.format.arrow.arrays import are_among, array_of, flags_of
 from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
@@ -48,9 +51,6 @@ from txlog.errors import (
 )
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, Verification
-from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile
-from txlog.tasks.list_files import ListFiles, ranges_of
-from txlog.tasks.task_table import TaskStore
 from txlog.verify.live_files import LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
 from txlog.verify.places import Places

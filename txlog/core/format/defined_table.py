@@ -1,7 +1,8 @@
 """`DefinedTable`: a table as one version defines it, whoever holds the definition.
 
 In: nothing. Out: the protocol that ``core/versions/decisions/state.TableState`` in the driver and
-``tasks/task_table.TaskTable`` in a task both implement, so code that only needs the definition runs in either place.
+``core/changes/tasks/task_table.TaskTable`` in a task both implement, so code that only needs the definition runs in
+either place.
 """
 
 from __future__ import annotations

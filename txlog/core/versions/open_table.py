@@ -40,6 +40,7 @@ from txlog.result import WriteMetrics, WriteResult, counted
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from txlog.core.changes.tasks.task_table import TaskStore, TaskTable
     from txlog.core.reading.key_cache import KeyCache
     from txlog.core.versions.committer import Committer
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from txlog.core.workers.base import Workers
     from txlog.core.workers.choose import GivenWorkers
     from txlog.core.writing.generated_columns import Numbers
-    from txlog.tasks.task_table import TaskStore, TaskTable
 
 __all__ = ["LastRead", "OpenTable"]
 
@@ -111,13 +111,13 @@ class OpenTable:
 
         ``numbers`` are for identity columns, if the tasks make new rows.
         """
-        from txlog.tasks.task_table import TaskTable
+        from txlog.core.changes.tasks.task_table import TaskTable
 
         return TaskTable.of(self.store, state, self.storage_options, self.credential_provider, numbers)
 
     def task_store(self) -> TaskStore:
         """The table's data files as tasks get them."""
-        from txlog.tasks.task_table import TaskStore
+        from txlog.core.changes.tasks.task_table import TaskStore
 
         return TaskStore.at(self.store, self.storage_options, self.credential_provider)
 

@@ -23,7 +23,7 @@ GivenWorkers: TypeAlias = "Executor | Workers"
 
 
 class Opened(Protocol):
-    """Data files, by plain data (``tasks.task_table.TaskStore``)."""
+    """Data files, by plain data (``core.changes.tasks.task_table.TaskStore``)."""
 
     @property
     def uri(self) -> str: ...

@@ -15,14 +15,20 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.merge import columns_of_merge
-from txlog.commands.merge_builder import MergeBuilder
-from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions
-from txlog.commands.row_change.parts import run_in_parts, table_of_tasks
-from txlog.commands.row_change.target import Extent
 from txlog.commands.table_definition import Definition
-from txlog.commands.upsert.upsert import added_columns
 from txlog.core.catalogs.open import place_at
+from txlog.core.changes.plan.distributed_tasks import run_in_parts, table_of_tasks
+from txlog.core.changes.plan.merge import columns_of_merge
+from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.plan.options import OnFiles, RowMode, RowOptions
+from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.plan.upsert import added_columns
+from txlog.core.changes.tasks.operations.delete import DeleteSpec
+from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
+from txlog.core.changes.tasks.operations.update import UpdateSpec
+from txlog.core.changes.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
+from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
+from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.store.retry import RetryPolicy
@@ -44,12 +50,6 @@ from txlog.spark.rows.spread_source import SparkSource
 from txlog.spark.schema import frame_schema
 from txlog.spark.settings import PLAIN_SESSION, SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
-from txlog.tasks.operations.delete import DeleteSpec
-from txlog.tasks.operations.merge_clauses import MergeOptions
-from txlog.tasks.operations.update import UpdateSpec
-from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
-from txlog.tasks.operations.upsert_source import OnDuplicate
-from txlog.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.row_change.target import Extent
+from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.tasks.part import PartSource
+from txlog.core.changes.tasks.specs import SourceShape, SourceSpec, UpsertSpec
+from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
 from txlog.core.util.wording import argument, setting
 from txlog.core.writing.conform import completed, completer_for
@@ -27,9 +30,6 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.python_frames import name_in_plans, without_scheme
 from txlog.spark.schema import frame_schema, spark_type
-from txlog.tasks.part import PartSource
-from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
-from txlog.tasks.task_table import TaskTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

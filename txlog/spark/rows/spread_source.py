@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.row_change.target import Extent
+from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import unpack
 from txlog.core.format.schema import LONG, Field, Struct
@@ -27,7 +28,6 @@ from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
 from txlog.spark.schema import spark_type
 from txlog.spark.spark_workers import RESULT, packed, unpacked
-from txlog.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,46 @@
+"""The properties of a table about merges of rows and their change feed, checked against its columns and each other.
+
+In: properties and columns. Out: nothing, or the reason why no writer could keep to them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.tombstone_tasks import check_tombstones
+from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TableProperties
+from txlog.core.format.schema import Struct
+from txlog.errors import InvalidInputError
+
+__all__ = ["check_merging"]
+
+
+def check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
+    """Raises ``InvalidInputError`` if the properties do not fit, and what `MergeEngine.of` raises."""
+    engine = MergeEngine.stored(configuration, schema)
+    check_tombstones(configuration, schema, engine)
+    producer = configuration.get(CHANGELOG_PRODUCER)
+    has_feed = TableProperties.of(configuration).enable_change_data_feed
+    if producer in ("input", "lookup") and not has_feed:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = {producer} configures the change data feed, which is off: set"
+            " delta.enableChangeDataFeed = true too"
+        )
+    if producer == "none" and has_feed:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = none contradicts delta.enableChangeDataFeed = true, by which readers expect every"
+            " change: leave one of them out"
+        )
+    if producer == "input" and engine is None:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = input records the rows of a changelog as they came: set txlog.merge-engine too, so"
+            " that every upsert takes a changelog"
+        )
+    if producer == "input" and engine is not None and not engine.replaces_rows:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = input records every row that arrives, and merge-engine {engine.name} leaves out"
+            " rows of known keys, so whoever follows the feed would get rows that the table does not have: use lookup"
+        )
+    if configuration.get(ROW_DEDUPLICATE) == "true" and engine is None:
+        raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")

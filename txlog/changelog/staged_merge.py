@@ -1,0 +1,173 @@
+"""Commits a checkpoint to a table with a merge engine: merges the rows that tasks staged with the table's rows.
+
+In: a job with the intent "upsert" and its tasks' committables, whose files hold a changelog's rows as they arrived.
+Out: the source of an upsert with a merge engine. Two tasks may stage rows with one key only if the engine does not
+depend on their order, or a sequence orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from txlog.changelog.changelog_source import ChangelogSource, numbered, ordered_changes
+from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merged_rows import MergedRows
+from txlog.changelog.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
+from txlog.changelog.retractions import compared_columns
+from txlog.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
+from txlog.changelog.staged_rows import FEED_PLACES
+from txlog.changelog.staged_rows_reader import read_staged_rows
+from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
+from txlog.core.changes.plan.options import RowOptions
+from txlog.core.changes.plan.run import run_prepared
+from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+from txlog.core.changes.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.core.format.arrow.spill import SpillError, no_room
+from txlog.core.format.arrow.spill import held as held_rows
+from txlog.core.format.arrow.take_rows import taken_rows
+from txlog.core.format.arrow.wide_years import python_value
+from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.committable import Committable
+from txlog.core.writing.conform import nullable
+from txlog.core.writing.keys import KeyColumn, key_text
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import InvalidInputError
+from txlog.result import WriteResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["check_staged_rows", "commit_staged_merge"]
+
+
+def check_staged_rows(
+    open_table: OpenTable,
+    committables: Sequence[Committable],
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> None:
+    """Refuse changes that no commit could apply, before they are sealed. Raises what `commit_staged_merge` raises."""
+    if sum(bool(each.keys) for each in committables) > 1 and not is_order_free(engine, schema.names, keys):
+        _source(open_table, committables, schema, keys, engine)
+
+
+def commit_staged_merge(
+    open_table: OpenTable,
+    state: TableState,
+    options: RowOptions,
+    committables: Sequence[Committable],
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+    held: HeldBack,
+    unsent: UnsentFiles,
+) -> WriteResult:
+    """Merge a checkpoint with the table, and commit it.
+
+    Raises ``InvalidInputError`` if two tasks have rows with one key and nothing says which came later, or if the files
+    are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and what `run_prepared` raises.
+    """
+    source = _source(open_table, committables, state.schema, keys, engine)
+    upsert = UpsertOptions([key.name for key in keys])
+
+    def rows(cases: NDArray[np.int8]) -> Iterator[QuarantineRows]:
+        of_row = cases[source.changes.keys]
+        kinds = source.changes.kinds
+        assert kinds is not None
+        found = source.changes.rows.filter(pa.array(of_row > 0)).combine_chunks()
+        for batch in found.to_batches():
+            yield batch, [KINDS[kind] for kind in kinds[of_row > 0].tolist()], of_row[of_row > 0]
+
+    while True:
+        mismatches = Mismatches(held.policy, source.keys.num_rows, held.cases)
+        merge = MergedRows(open_table, state, source, engine, upsert, mismatches, held.parameters)
+        try:
+            return run_prepared(open_table, state, options, merge, unsent=unsent)
+        except MismatchFound as found:
+            held.begin_again(found, state.schema, rows, lambda key: key_text(keys, source.keys.index.columns, key))
+
+
+def _source(
+    open_table: OpenTable,
+    committables: Sequence[Committable],
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> ChangelogSource:
+    in_order = sorted(committables, key=lambda each: each.task_id)
+    for each in in_order:
+        if each.files:
+            raise InvalidInputError(
+                f"the data file {each.files[0].path} was written while the table had no merge engine, but it has one"
+                f" now ({engine.name}): nothing was committed. Write the checkpoint again",
+                table=open_table.uri,
+            )
+    parts = (
+        batch
+        for each in in_order
+        for file in each.keys
+        for batch in _of_task(
+            read_staged_rows(open_table.store.files, file, schema, keys, open_table.uri), each.task_id
+        )
+    )
+    wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64()), ("task", pa.int64())])
+    try:
+        found = held_rows(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
+    except SpillError as error:
+        raise no_room("the changes", error, open_table.uri) from error
+    width = len(wanted) - 3
+    tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()
+    is_of_feed = bool(len(places)) and int(places.min()) >= FEED_PLACES
+    order = np.lexsort((tasks, places) if is_of_feed else (places, tasks))
+    if (order != np.arange(len(order))).any():
+        found, tasks, places = taken_rows(found, order), tasks[order], places[order]
+    rows, kinds = found.select(range(width)), found.column(width).to_numpy()
+    compared = compared_columns(schema, keys, engine.sequence)
+    source = numbered(rows, kinds, keys, compared)
+    changes = source.changes
+    if (kinds == TAKEN_BACK).any():
+        merged_as = np.where(kinds == TAKEN_BACK, np.int8(UPDATE_BEFORE), kinds)
+        came_as = np.where(kinds == TAKEN_BACK, np.int8(DELETE), kinds)
+        changes = replace(changes, kinds=merged_as, came_as=came_as)
+    if is_of_feed:
+        changes = ordered_changes(changes, places - FEED_PLACES, engine, of_feed=True)
+    source = replace(source, changes=changes)
+    if not is_of_feed and len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):
+        _refuse_unclear(open_table, source, tasks, keys, engine)
+    return source
+
+
+def _refuse_unclear(
+    open_table: OpenTable,
+    source: ChangelogSource,
+    tasks: NDArray[np.int64],
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> None:
+    unclear = first_unclear(engine, source.changes, tasks, keys)
+    if unclear is None:
+        return
+    first, second = unclear.rows
+    key = key_text(keys, source.keys.index.columns, int(source.changes.keys[first]))
+    values = [f"{name}={python_value(source.changes.rows.column(name)[first])!s:.60}" for name in unclear.sequence]
+    raise InvalidInputError(
+        f"tasks {tasks[first]} and {tasks[second]} both have rows with {key}"
+        + (f", with one sequence, {', '.join(values)}" if values else "")
+        + f", and merge-engine {engine.name} must know which came later: nothing was committed."
+        f" {ONE_TASK_FOR_EACH_KEY}" + ("" if values else ", or set txlog.sequence.field"),
+        table=open_table.uri,
+    )
+
+
+def _of_task(rows: pa.Table, task_id: int) -> list[pa.RecordBatch]:
+    """The rows with their task number as the last column."""
+    tasks = pa.repeat(pa.scalar(task_id, pa.int64()), rows.num_rows)
+    batches: list[pa.RecordBatch] = rows.append_column("task", tasks).to_batches()
+    return batches

@@ -1,0 +1,1 @@
+"""What deletes, updates, upserts and merges do to rows, in tasks and as a plan."""

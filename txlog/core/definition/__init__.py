@@ -1,0 +1,1 @@
+"""What a table is: its creation, and changes of its definition."""

@@ -1,0 +1,74 @@
+"""What a task does to copy files between tables: reads one from its store, and writes it to another, byte by byte.
+
+In: `FileCopy`s, each a place in the source and a new path in the target. Out: their sizes; the copies are complete, and
+durable.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.errors import NotFoundError, StorageError
+
+__all__ = ["CopyFile", "FileCopy"]
+
+_CHUNK_BYTES = 4 << 20
+
+
+class FileCopy(msgspec.Struct, frozen=True):
+    """``source`` is the file as its table's store takes it, ``target`` a path below the other table's root.
+
+    ``size_bytes`` is the size that the log records, None if it records none, as for files of deletion vectors.
+    """
+
+    source: str
+    target: str
+    size_bytes: int | None = None
+
+
+class CopyFile(msgspec.Struct, frozen=True):
+    """The work of a task: copy a file. Raises NotFoundError, StorageError."""
+
+    source: TaskStore
+    target: TaskStore
+
+    def __call__(self, copy: FileCopy) -> int:
+        """The size of the copy in bytes."""
+        try:
+            size_bytes = self._copy(copy)
+        except (FileNotFoundError, NotFoundError) as error:
+            raise NotFoundError(
+                f"{copy.source} is missing from the source: a vacuum of it deleted the file, or someone did by hand. If"
+                " that was since the clone began, run it again: what is copied is not copied again",
+                table=self.source.uri,
+                path=copy.source,
+            ) from error
+        except OSError as error:
+            raise StorageError(
+                f"could not copy {copy.source}: {error}. Run the clone again; it continues",
+                table=self.source.uri,
+                path=copy.source,
+            ) from error
+        self.target.files.files.make_durable([copy.target])
+        return size_bytes
+
+    def _copy(self, copy: FileCopy) -> int:
+        with self.source.files.files.open(copy.source) as opened:
+            size_bytes: int = opened.size()
+            if copy.size_bytes not in (None, size_bytes):
+                raise StorageError(
+                    f"{copy.source} has {size_bytes} bytes, and the log of the source records {copy.size_bytes}: it was"
+                    " damaged or replaced. `txlog verify` checks the source",
+                    table=self.source.uri,
+                    path=copy.source,
+                )
+            output = self.target.files.files.create(copy.target)
+            try:
+                while chunk := opened.read(_CHUNK_BYTES):
+                    output.sink.write(chunk)
+                output.publish()
+            except BaseException:
+                output.abort()
+                raise
+        return size_bytes
