@@ -111,13 +111,13 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         ),
         *(
             "txlog.core.versions.files.file_loader",
-            "txlog.maintenance",
+            "txlog.core.maintenance",
             "txlog.core.changes.tasks",
             "txlog.core.workers",
         ),
         *("txlog.core.writing.constraints", "txlog.core.writing.generated_columns", "txlog.core.writing.row_guard"),
         *(
-            "txlog.maintenance.optimize",
+            "txlog.core.maintenance.optimize",
             "txlog.catalog",
             "txlog.core.catalogs",
             "txlog.report",

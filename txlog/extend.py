@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     )
     from txlog.core.definition.row_changes import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
+    from txlog.core.maintenance.tombstone_files import TombstoneUpkeep
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.versions.open_table import OpenTable
     from txlog.core.versions.upkeep.post_commit import FollowsCommits, MakesFollower
     from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
-    from txlog.maintenance.tombstone_files import TombstoneUpkeep
 
 _HOME = {
     "Background": "txlog.core.util.background",
@@ -51,7 +51,7 @@ _HOME = {
     "TableCatalog": "txlog.core.catalogs.table_catalog",
     "TablePlace": "txlog.core.catalogs.table_catalog",
     "TableState": "txlog.core.versions.decisions.state",
-    "TombstoneUpkeep": "txlog.maintenance.tombstone_files",
+    "TombstoneUpkeep": "txlog.core.maintenance.tombstone_files",
     "require_no_token": "txlog.core.catalogs.open",
 }
 

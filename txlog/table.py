@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan.options import OnFiles, RowMode
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
+    from txlog.core.maintenance.auto_compaction import AutoCompaction
+    from txlog.core.maintenance.named_versions import NamedVersion
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.store.retry import RetryPolicy
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.workers.choose import GivenWorkers
-    from txlog.maintenance.auto_compaction import AutoCompaction
-    from txlog.maintenance.named_versions import NamedVersion
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
     from txlog.result.maintenance import (
         CloneResult,
@@ -495,7 +495,7 @@ class Table(Readable, metaclass=Hinted):
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
             raise InvalidInputError("pass a version, a timestamp or a tag, not several", table=self.uri)
         if tag is not None:
-            from txlog.maintenance.named_versions import snapshot_named
+            from txlog.core.maintenance.named_versions import snapshot_named
 
             return snapshot_named(self._open_table, tag)
         log = self._open_table.log
@@ -1229,7 +1229,7 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: The feature cannot be dropped: a catalog decides the table's versions.
             ConflictError: A concurrent commit changed the table's definition.
         """
-        from txlog.maintenance.drop_feature import drop_feature
+        from txlog.core.maintenance.drop_feature import drop_feature
 
         return drop_feature(self._open_table, name, user_metadata, workers, truncate_history=truncate_history)
 
@@ -1525,7 +1525,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A data file cannot be read.
             StorageError: The store failed.
         """
-        from txlog.maintenance.optimize import optimize
+        from txlog.core.maintenance.optimize import optimize
 
         return optimize(
             self._open_table,
@@ -1568,7 +1568,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             TxlogError: What `optimize` raises.
         """
-        from txlog.maintenance.optimize import purge
+        from txlog.core.maintenance.optimize import purge
 
         given: Any = {"dry_run": dry_run, "user_metadata": user_metadata, "on_progress": on_progress}
         return purge(self._open_table, where, workers=workers, **given)
@@ -1630,7 +1630,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: Files are past the retention.
             ConflictError: Another writer committed meanwhile; nothing landed.
         """
-        from txlog.maintenance.restore import RestoreOptions, restore
+        from txlog.core.maintenance.restore import RestoreOptions, restore
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
@@ -1771,7 +1771,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The name is taken or invalid, or files of the version are past the retention.
             NotFoundError: The version or one of its files is missing.
         """
-        from txlog.maintenance.named_versions import tag
+        from txlog.core.maintenance.named_versions import tag
 
         return tag(self._open_table, name, None if version is None else whole_number("version", version))
 
@@ -1784,7 +1784,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             StorageError: The store failed.
         """
-        from txlog.maintenance.named_versions import named_versions
+        from txlog.core.maintenance.named_versions import named_versions
 
         return named_versions(self._open_table.store)
 
@@ -1797,7 +1797,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             NotFoundError: No version has this name.
         """
-        from txlog.maintenance.named_versions import untag
+        from txlog.core.maintenance.named_versions import untag
 
         untag(self._open_table, name)
 
@@ -1835,7 +1835,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log cannot be parsed; nothing was deleted.
             StorageError: The store failed, or this machine's clock is ahead of the store's.
         """
-        from txlog.maintenance.vacuum import VacuumOptions, vacuum
+        from txlog.core.maintenance.vacuum import VacuumOptions, vacuum
 
         options = VacuumOptions(retention_hours, dry_run, lite, inventory, force)
         return vacuum(self._open_table, options, on_progress, workers)
@@ -1880,7 +1880,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed before the work began, in a single round.
         """
-        from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
+        from txlog.core.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
 
         options = MaintenanceOptions(small_files_min, max_bytes, vacuum_every_hours, dry_run)
         maintainer = Maintainer(self._open_table, options, on_progress)
@@ -2144,7 +2144,7 @@ class _AfterCommit:
 
     @cached_property
     def compaction(self) -> AutoCompaction:
-        from txlog.maintenance.auto_compaction import AutoCompaction
+        from txlog.core.maintenance.auto_compaction import AutoCompaction
 
         return AutoCompaction()
 

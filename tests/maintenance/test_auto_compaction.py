@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core.maintenance import auto_compaction, optimize
+from txlog.core.maintenance.auto_compaction import AutoCompaction
 from txlog.errors import InvalidInputError
-from txlog.maintenance import auto_compaction, optimize
-from txlog.maintenance.auto_compaction import AutoCompaction
 
 AUTO = {"delta.autoOptimize.autoCompact": "true"}
 MakeTable = Callable[..., txlog.Table]

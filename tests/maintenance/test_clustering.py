@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.changes.tasks.rewriting.curve import ClusterColumns, Curve
-from txlog.core.changes.tasks.rewriting.hilbert import Ranks
+from txlog.core.maintenance import clustering
+from txlog.core.maintenance.compaction import Compaction
+from txlog.core.maintenance.rewriting.curve import ClusterColumns, Curve
+from txlog.core.maintenance.rewriting.hilbert import Ranks
 from txlog.errors import InvalidInputError
-from txlog.maintenance import clustering
-from txlog.maintenance.compaction import Compaction
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -25,9 +25,9 @@ from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
-from txlog.maintenance import remains
 from txlog.result.audits import DeletionCheck
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store
+from txlog.verify import deletion_check as remains
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

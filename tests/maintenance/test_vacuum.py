@@ -21,14 +21,14 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.core.changes.tasks.list_files import Folders
+from txlog.core.maintenance import vacuum as vacuum_module
+from txlog.core.maintenance import vacuum_candidates
+from txlog.core.maintenance.last_vacuum import read_last_vacuum
+from txlog.core.maintenance.path_set import PathSet
+from txlog.core.maintenance.vacuum_candidates import in_inventory
 from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
-from txlog.maintenance import vacuum as vacuum_module
-from txlog.maintenance import vacuum_candidates
-from txlog.maintenance.last_vacuum import read_last_vacuum
-from txlog.maintenance.path_set import PathSet
-from txlog.maintenance.vacuum_candidates import in_inventory
 from txlog.result.maintenance import VacuumResult
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from txlog.core.maintenance import needed_files
 from txlog.core.versions import offer, read_versions
 from txlog.core.versions import resolve_unknown as resolve
 from txlog.core.versions.commit_loop import CommitRun
@@ -20,7 +21,6 @@ from txlog.core.versions.decisions.intents import members_of, named_intent
 from txlog.core.versions.decisions.joined_appends import Joining
 from txlog.core.versions.offer import Offer
 from txlog.core.versions.read_versions import ReadVersions
-from txlog.maintenance import needed_files
 
 __all__ = ["GATHERING_MUTANTS"]
 

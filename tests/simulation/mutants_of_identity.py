@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from txlog.core.format.actions import AddFile, RemoveFile
+from txlog.core.maintenance import restored_definition
 from txlog.core.versions import number_ranges
 from txlog.core.versions.decisions import conflicts, proposal, proposal_builder
-from txlog.maintenance import restored_definition
 
 __all__ = ["IDENTITY_MUTANTS"]
 

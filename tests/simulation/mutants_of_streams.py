@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from txlog.changelog import tombstones
 from txlog.changelog.merged_rows import MergedRows
 from txlog.changelog.mismatches import HeldBack, Mismatches
-from txlog.maintenance import optimize, tombstones
+from txlog.core.maintenance import optimize
 from txlog.sink import abandonment
 from txlog.testing.faults import FaultyFileStore
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.rewriting.rewrite_bin import Source
+from txlog.core.maintenance import compaction, named_versions, restore, vacuum
+from txlog.core.maintenance.needed_files import NeededFiles
+from txlog.core.maintenance.path_set import PathSet
+from txlog.core.maintenance.rewriting.rewrite_bin import Source
+from txlog.core.maintenance.vacuum import _Vacuum
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing.committable import Committable
-from txlog.maintenance import compaction, named_versions, restore, vacuum
-from txlog.maintenance.needed_files import NeededFiles
-from txlog.maintenance.path_set import PathSet
-from txlog.maintenance.vacuum import _Vacuum
 from txlog.sink.staging import Staging
 
 __all__ = ["UPKEEP_MUTANTS"]

@@ -17,10 +17,10 @@ from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 import txlog
 from tests.worker_processes import Speculating, kill_the_process_that_rewrites
 from txlog.core.changes.plan import distributed_tasks as parts_module
+from txlog.core.maintenance import optimize as optimize_module
 from txlog.core.store.open import open_store
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.executor import ExecutorWorkers
-from txlog.maintenance import optimize as optimize_module
 from txlog.testing.memory_store import memory_table_store
 from txlog.verify.verify import verify_table
 
@@ -29,7 +29,7 @@ def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:
     """Forks of a process that has imported what tasks need, and nothing else."""
     context = get_context("forkserver")
     context.set_forkserver_preload(
-        ["txlog.table", "txlog.core.changes.tasks.rewriting.rewrite_bin", "txlog.core.changes.tasks.specs"]
+        ["txlog.table", "txlog.core.maintenance.rewriting.rewrite_bin", "txlog.core.changes.tasks.specs"]
     )
     return ProcessPoolExecutor(number, mp_context=context, **options)
 
@@ -312,7 +312,7 @@ def test_a_driver_that_dies_before_its_commit_leaves_one_groups_files(
         raise Dies
 
     monkeypatch.setattr("txlog.core.writing.unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
-    monkeypatch.setattr("txlog.maintenance.compaction.Compaction.execute", die)
+    monkeypatch.setattr("txlog.core.maintenance.compaction.Compaction.execute", die)
     with pytest.raises(Dies):
         table.optimize(target_file_size=target, workers=processes)
     monkeypatch.undo()

@@ -16,10 +16,10 @@ from txlog.core.changes.tasks.check_rows import FindViolation
 from txlog.core.changes.tasks.dropped_columns import HasDroppedColumns
 from txlog.core.changes.tasks.operations.delete import DeleteSpec
 from txlog.core.changes.tasks.part import ChangePart, RowJob
-from txlog.core.changes.tasks.rewriting.bin import Bin
-from txlog.core.changes.tasks.rewriting.rewrite_bin import RewriteBins
 from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.maintenance.rewriting.bin import Bin
+from txlog.core.maintenance.rewriting.rewrite_bin import RewriteBins
 from txlog.core.predicates.sql import parse_predicate
 from txlog.core.reading.key_values import KeyNumbers
 from txlog.core.reading.scan_plan import ScanPlan, select

@@ -22,18 +22,17 @@ from txlog.core.format.features import features_of
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import type_name
 from txlog.core.format.upgrade_note import reader_verdicts, readers_note
+from txlog.core.maintenance.bins import CLUSTERED_BY
+from txlog.core.maintenance.last_vacuum import LAST_VACUUM
+from txlog.core.maintenance.named_versions import named_versions
+from txlog.core.maintenance.optimize import optimize
+from txlog.core.maintenance.vacuum import VacuumOptions, vacuum
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.listing import list_log
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.maintenance.bins import CLUSTERED_BY
-from txlog.maintenance.last_vacuum import LAST_VACUUM
-from txlog.maintenance.named_versions import named_versions
-from txlog.maintenance.optimize import optimize
-from txlog.maintenance.remains import check_deleted
-from txlog.maintenance.vacuum import VacuumOptions, vacuum
 from txlog.report.advice import advice_for
 from txlog.report.clustering import KeyColumn, key_columns, ordered_paths
 from txlog.report.commits import CommitFacts, CommitLine, Timeline, commit_facts, commit_line, timeline_of
@@ -52,6 +51,7 @@ from txlog.report.facts import (
 from txlog.report.files import files_of
 from txlog.result.maintenance import LogCleanUp
 from txlog.sink.inspection import applications, staged_states
+from txlog.verify.deletion_check import check_deleted
 
 __all__ = ["OnStep", "gather"]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from explorer.session import Actor
 from explorer.world import World
 from txlog.core.format.log_names import LAST_CHECKPOINT
+from txlog.core.maintenance.last_vacuum import LAST_VACUUM
 from txlog.iceberg.names import content_version, metadata_number
-from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.testing.faults import StoreCall
 from txlog.testing.memory_store import MemoryLogStore
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.rewriting.bin import Bin
 from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.statistics_read import num_records
+from txlog.core.maintenance.rewriting.bin import Bin
 from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.store.base import FileStore, TableFiles
 from txlog.core.util import ambient

@@ -1,4 +1,4 @@
-"""`Bin`: files of one partition that are rewritten together. ``maintenance/bins`` chooses them."""
+"""`Bin`: files of one partition that are rewritten together. ``core/maintenance/bins`` chooses them."""
 
 from __future__ import annotations
 

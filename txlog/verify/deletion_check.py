@@ -39,6 +39,17 @@ from txlog.core.format.paths import (
     resolve_data_path,
 )
 from txlog.core.format.properties import DAY_MS
+from txlog.core.maintenance.former_partitions import former_partition_columns
+from txlog.core.maintenance.last_vacuum import LAST_VACUUM
+from txlog.core.maintenance.named_versions import (
+    UNNAMED_STAY_MS,
+    NamedVersion,
+    files_of_named,
+    named_versions,
+    unnamed_checkpoints,
+)
+from txlog.core.maintenance.outdated_files import files_with_dropped_columns
+from txlog.core.maintenance.path_set import PathSet, store_names
 from txlog.core.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.core.versions.decisions.intents import named_intent
 from txlog.core.versions.decisions.state import TableState
@@ -49,17 +60,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
-from txlog.maintenance.former_partitions import former_partition_columns
-from txlog.maintenance.last_vacuum import LAST_VACUUM
-from txlog.maintenance.named_versions import (
-    UNNAMED_STAY_MS,
-    NamedVersion,
-    files_of_named,
-    named_versions,
-    unnamed_checkpoints,
-)
-from txlog.maintenance.outdated_files import files_with_dropped_columns
-from txlog.maintenance.path_set import PathSet, store_names
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 from txlog.sink.staging import Staging
 

@@ -18,15 +18,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.rewriting.bin import Bin
-from txlog.core.changes.tasks.rewriting.curve import ClusterColumns
-from txlog.core.changes.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import are_among
 from txlog.core.format.arrow.spill import temporary_folder
 from txlog.core.format.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.properties import path_text
+from txlog.core.maintenance.bins import (
+    CLUSTERED_BY,
+    PlannedBin,
+    bins_not_yet_clustered,
+    bins_of,
+    bins_to_cluster,
+    bins_to_purge,
+    bins_with_files,
+    cheapest_first,
+    files_of,
+    grouped,
+)
+from txlog.core.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
+from txlog.core.maintenance.compaction import Compaction, Description, Done
+from txlog.core.maintenance.named_versions import files_of_named, named_versions
+from txlog.core.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
+from txlog.core.maintenance.rewriting.bin import Bin
+from txlog.core.maintenance.rewriting.curve import ClusterColumns
+from txlog.core.maintenance.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
+from txlog.core.maintenance.tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
 from txlog.core.util import ambient
@@ -40,23 +57,6 @@ from txlog.core.writing.parquet_settings import check_columns, checked_settings
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
-from txlog.maintenance.bins import (
-    CLUSTERED_BY,
-    PlannedBin,
-    bins_not_yet_clustered,
-    bins_of,
-    bins_to_cluster,
-    bins_to_purge,
-    bins_with_files,
-    cheapest_first,
-    files_of,
-    grouped,
-)
-from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
-from txlog.maintenance.compaction import Compaction, Description, Done
-from txlog.maintenance.named_versions import files_of_named, named_versions
-from txlog.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
-from txlog.maintenance.tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.result.maintenance import RewriteResult
 
 if TYPE_CHECKING:

@@ -33,6 +33,9 @@ from txlog.core.format.identity import IDENTITY_PREFIX
 from txlog.core.format.properties import CONSTRAINT_PREFIX
 from txlog.core.format.schema import parse_schema, schema_to_json
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY
+from txlog.core.maintenance.feature_history import cut_off_history
+from txlog.core.maintenance.optimize import purge, rewrite_older_types
+from txlog.core.maintenance.unmapped_columns import unmap_columns
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text
 from txlog.core.util.logs import logger
@@ -45,9 +48,6 @@ from txlog.core.versions.files.listing import list_log
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.choose import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
-from txlog.maintenance.feature_history import cut_off_history
-from txlog.maintenance.optimize import purge, rewrite_older_types
-from txlog.maintenance.unmapped_columns import unmap_columns
 from txlog.result import WriteMetrics, WriteResult
 
 __all__ = ["drop_feature"]
@@ -272,7 +272,7 @@ def _remove_older_types(open_table: OpenTable, workers: GivenWorkers | None) -> 
 
 
 def _older_types_left(open_table: OpenTable, state: TableState) -> str | None:
-    from txlog.maintenance.outdated_files import files_with_older_types
+    from txlog.core.maintenance.outdated_files import files_with_older_types
 
     found = files_with_older_types(open_table, state, open_table.log.files(state))
     return f"{len(found)} files have columns in an earlier type" if found else None

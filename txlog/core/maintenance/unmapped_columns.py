@@ -13,14 +13,16 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, define
-from txlog.core.changes.tasks.rewriting.bin import Bin
-from txlog.core.changes.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
 from txlog.core.format.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.core.format.clustering import replaced_clustering
 from txlog.core.format.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.schema import schema_to_json
 from txlog.core.format.schema_merge import check_schema
+from txlog.core.maintenance.bins import bins_to_purge, bins_with_files
+from txlog.core.maintenance.rewriting.bin import Bin
+from txlog.core.maintenance.rewriting.rewrite_bin import RewriteBins, RewrittenBin
+from txlog.core.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -29,8 +31,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.base import Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError
-from txlog.maintenance.bins import bins_to_purge, bins_with_files
-from txlog.maintenance.tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.result import WriteMetrics
 
 __all__ = ["unmap_columns"]

@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.rewriting.curve import ClusterColumns, Curve
-from txlog.core.changes.tasks.rewriting.rewrite_bin import BinRewriter, NewFile
 from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
+from txlog.core.maintenance.rewriting.curve import ClusterColumns, Curve
+from txlog.core.maintenance.rewriting.rewrite_bin import BinRewriter, NewFile
 from txlog.core.predicates.predicate import resolve
 from txlog.core.util import ambient
 from txlog.core.writing.unsent_files import UnsentFiles

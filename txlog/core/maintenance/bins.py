@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.core.changes.tasks.rewriting.bin import Bin
 from txlog.core.format.arrow.arrays import array_of, coded, from_numbers
 from txlog.core.format.clustering import CLUSTERING_PROVIDER, cube_columns
 from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.schema import Field
 from txlog.core.format.statistics_read import num_records
+from txlog.core.maintenance.rewriting.bin import Bin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

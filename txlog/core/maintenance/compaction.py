@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.rewriting.rewrite_bin import RewrittenBin, Source
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
 from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.commit_file import Commit
@@ -31,6 +30,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.wide_statistics import wide_statistics
+from txlog.core.maintenance.rewriting.rewrite_bin import RewrittenBin, Source
 from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Proposal

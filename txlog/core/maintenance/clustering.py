@@ -1,7 +1,7 @@
 """Clusters bins along one curve each, with workers that exchange rows.
 
 In: bins of a version, and the columns. Out: `RewrittenBin`s. The driver holds a sample of the keys and the names of
-files, and no row: it makes a curve of the sample, and the tasks in ``core/changes/tasks/rewriting/clustering`` do the
+files, and no row: it makes a curve of the sample, and the tasks in ``core/maintenance/rewriting/clustering`` do the
 rest. All bins of a call share their jobs, so many small partitions cost no more jobs than one large one.
 """
 
@@ -14,8 +14,10 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.changes.plan.distributed_tasks import parts_of
-from txlog.core.changes.tasks.rewriting.bin import Bin
-from txlog.core.changes.tasks.rewriting.clustering import (
+from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.format.statistics_read import num_records
+from txlog.core.maintenance.rewriting.bin import Bin
+from txlog.core.maintenance.rewriting.clustering import (
     KeySample,
     NumberedFile,
     RoutedFiles,
@@ -26,10 +28,8 @@ from txlog.core.changes.tasks.rewriting.clustering import (
     WriteFile,
     first_of,
 )
-from txlog.core.changes.tasks.rewriting.curve import ClusterColumns, Curve
-from txlog.core.changes.tasks.rewriting.rewrite_bin import NewFile, RewrittenBin, Source
-from txlog.core.changes.tasks.task_table import TaskTable
-from txlog.core.format.statistics_read import num_records
+from txlog.core.maintenance.rewriting.curve import ClusterColumns, Curve
+from txlog.core.maintenance.rewriting.rewrite_bin import NewFile, RewrittenBin, Source
 from txlog.core.util.wording import argument
 from txlog.core.workers.base import Workers
 from txlog.core.workers.shuffle import spilled_shuffle

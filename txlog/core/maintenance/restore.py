@@ -25,19 +25,10 @@ from msgspec.structs import replace
 from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.features import check_promises
-from txlog.core.util import ambient
-from txlog.core.util.parallel import begin
-from txlog.core.util.wording import setting
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
-from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.maintenance.given_numbers import GivenNumbers, counts
-from txlog.maintenance.restored_definition import merged_definition, restored_domains
-from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
-from txlog.maintenance.version_files import (
+from txlog.core.maintenance.assigned_numbers import GivenNumbers, counts
+from txlog.core.maintenance.restored_definition import merged_definition, restored_domains
+from txlog.core.maintenance.vacuums_under_way import endangered_by_vacuum
+from txlog.core.maintenance.version_files import (
     EXPIRED,
     Difference,
     OnFiles,
@@ -47,6 +38,15 @@ from txlog.maintenance.version_files import (
     is_renumbered,
     paths_of,
 )
+from txlog.core.util import ambient
+from txlog.core.util.parallel import begin
+from txlog.core.util.wording import setting
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.open_table import OpenTable
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.result.maintenance import RestoreResult
 
 __all__ = ["RestoreOptions", "restore"]

@@ -27,6 +27,9 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import FILES_SCHEMA
 from txlog.core.format.log_names import v2_checkpoint_name
 from txlog.core.format.wire import read_size, read_text
+from txlog.core.maintenance.last_vacuum import list_at_next_vacuum
+from txlog.core.maintenance.vacuums_under_way import endangered_by_vacuum
+from txlog.core.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
 from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.store.write_once import write_once
@@ -43,9 +46,6 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.maintenance.last_vacuum import list_at_next_vacuum
-from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
-from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
 from txlog.snapshot import Snapshot
 
 __all__ = [

@@ -18,11 +18,11 @@ import msgspec
 
 from txlog.core.format.actions import AddFile
 from txlog.core.format.properties import DAY_MS
+from txlog.core.maintenance.version_files import removed_before
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.files.times import CommitSummary
-from txlog.maintenance.version_files import removed_before
 
 __all__ = ["END", "START", "Endangered", "endangered_by_vacuum"]
 

@@ -18,11 +18,11 @@ from txlog.core.format.clustering import CLUSTERING_DOMAIN
 from txlog.core.format.column_mapping import MAX_COLUMN_ID_KEY
 from txlog.core.format.features import merged
 from txlog.core.format.identity import created_again_ms
+from txlog.core.maintenance.assigned_numbers import GivenNumbers
 from txlog.core.versions.decisions.definition_changes import with_latest_marks
 from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
 from txlog.core.versions.decisions.row_tracking import ROW_TRACKING_PROPERTIES, row_id_domain, row_id_mark
 from txlog.core.versions.decisions.state import TableState
-from txlog.maintenance.given_numbers import GivenNumbers
 
 __all__ = ["merged_definition", "restored_domains"]
 

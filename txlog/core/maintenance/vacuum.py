@@ -33,6 +33,13 @@ from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.properties import TableProperties
+from txlog.core.maintenance.former_partitions import former_partition_columns
+from txlog.core.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
+from txlog.core.maintenance.named_versions import delete_unnamed
+from txlog.core.maintenance.needed_files import NeededFiles
+from txlog.core.maintenance.offered_appends import delete_dead_offers
+from txlog.core.maintenance.vacuum_candidates import in_inventory, removed_by
+from txlog.core.maintenance.vacuums_under_way import END, START
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
@@ -42,13 +49,6 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.choose import GivenWorkers
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.maintenance.former_partitions import former_partition_columns
-from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
-from txlog.maintenance.named_versions import delete_unnamed
-from txlog.maintenance.needed_files import NeededFiles
-from txlog.maintenance.offered_appends import delete_dead_offers
-from txlog.maintenance.vacuum_candidates import in_inventory, removed_by
-from txlog.maintenance.vacuums_under_way import END, START
 from txlog.result.maintenance import VacuumResult
 
 if TYPE_CHECKING:

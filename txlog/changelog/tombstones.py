@@ -19,6 +19,7 @@ from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.schema import to_arrow
+from txlog.core.maintenance.tombstone_files import FindFiles, tombstones_of
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -29,7 +30,6 @@ from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import ConflictError
-from txlog.maintenance.tombstone_files import FindFiles, tombstones_of
 
 __all__ = ["tidy", "written_again"]
 

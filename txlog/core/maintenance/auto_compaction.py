@@ -46,7 +46,7 @@ class AutoCompaction:
             return
         at = open_table.uri, state.version
         try:
-            from txlog.maintenance import optimize  # noqa: F401  so that the thread finds it imported
+            from txlog.core.maintenance import optimize  # noqa: F401  so that the thread finds it imported
 
             what = "the compaction of {} after v{}".format(*at)
             self._background.begin(what, partial(_compact, open_table))
@@ -59,8 +59,8 @@ class AutoCompaction:
 
 
 def _compact(open_table: OpenTable) -> None:
+    from txlog.core.maintenance.optimize import optimize
     from txlog.core.workers.threads import ThreadWorkers
-    from txlog.maintenance.optimize import optimize
 
     try:
         # In this process: workers are used by one thread, and the caller may be using those of the handle.

@@ -20,6 +20,11 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
+from txlog.core.maintenance.auto_compaction import SMALL_FILES_MIN
+from txlog.core.maintenance.last_vacuum import LAST_VACUUM
+from txlog.core.maintenance.offered_appends import delete_dead_offers
+from txlog.core.maintenance.optimize import optimize
+from txlog.core.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
@@ -28,11 +33,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.core.versions.upkeep.log_clean_up import clean_up_log
 from txlog.core.versions.upkeep.version_checksum import write_checkpoint_and_checksum
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
-from txlog.maintenance.last_vacuum import LAST_VACUUM
-from txlog.maintenance.offered_appends import delete_dead_offers
-from txlog.maintenance.optimize import optimize
-from txlog.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
 from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResult
 
 __all__ = ["Maintainer", "MaintenanceOptions", "watch"]
