@@ -19,7 +19,9 @@ CHECKPOINTS, TASKS, ROWS = 3, 4, 1000
 NEVER = -1
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["pyarrow.parquet", "txlog.sink.sink", "txlog.table"])  # imported once, not by each
+processes.set_forkserver_preload(
+    ["pyarrow.parquet", "txlog.core.sink.sink", "txlog.table"]
+)  # imported once, not by each
 
 
 def work(uri: str, checkpoint_id: int, task_id: int, attempt: int) -> None:

@@ -60,7 +60,7 @@ PRELOADED = (
     "txlog.core.versions.decisions.files",
     "txlog.verify.verify",
     "txlog.core.reading.scan_plan",
-    "txlog.sink.sink",
+    "txlog.core.sink.sink",
     "txlog.core.writing.task_writer",
     "txlog.core.store.local_store",
     "txlog.core.store.object_store",

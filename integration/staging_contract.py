@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from txlog.core.sink.staging import Manifest, SealedTask, Staging
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.core.writing.write_intent import APPEND
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.sink.staging import Manifest, SealedTask, Staging
 
 __all__ = ["AWKWARD_APP_IDS", "STAGING_CONTRACT", "committable", "sealed", "staging_of"]
 

@@ -16,7 +16,13 @@ from tests.library import modules, tree
 ROOT = Path(__file__).parent.parent
 FUNCTION_LINES_MAX = 60
 FACES = {
-    *("core/changes/plan/merge_builder.py", "core/predicates/predicate.py", "sink/sink.py", "snapshot.py", "table.py"),
+    *(
+        "core/changes/plan/merge_builder.py",
+        "core/predicates/predicate.py",
+        "core/sink/sink.py",
+        "snapshot.py",
+        "table.py",
+    ),
     "transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""

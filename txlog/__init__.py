@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from txlog.core.catalogs.probe import probe_store
     from txlog.core.predicates.build import lit
     from txlog.core.predicates.predicate import col
+    from txlog.core.sink.sink import Sink
+    from txlog.core.sink.sink_group import SinkGroup
     from txlog.core.store.retry import RetryPolicy
     from txlog.core.writing.committable import Committable
     from txlog.errors import (
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     )
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
-    from txlog.sink.sink import Sink
-    from txlog.sink.sink_group import SinkGroup
     from txlog.snapshot import Snapshot
     from txlog.statements.sql import sql
     from txlog.table import Table, resolve, write
@@ -66,8 +66,8 @@ _HOME = {
     "CommitHooks": "txlog.hooks",
     "Committable": "txlog.core.writing.committable",
     "RetryPolicy": "txlog.core.store.retry",
-    "Sink": "txlog.sink.sink",
-    "SinkGroup": "txlog.sink.sink_group",
+    "Sink": "txlog.core.sink.sink",
+    "SinkGroup": "txlog.core.sink.sink_group",
     "Snapshot": "txlog.snapshot",
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",

@@ -12,13 +12,13 @@ import pytest
 
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.sink.sink import Sink
 from txlog.core.store.base import OBJECT_STORE, PutOutcome
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.decisions.intents import named_intent
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, MetadataChangedError, StorageError
-from txlog.sink.sink import Sink
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.create_table import create_table
+from txlog.core.sink.staging import Staging
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
-from txlog.sink.staging import Staging
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 

@@ -28,6 +28,9 @@ from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
+from txlog.core.sink.checkpoint_commits import CheckpointCommits
+from txlog.core.sink.sink import Sink
+from txlog.core.sink.staging import Staging
 from txlog.core.store.base import PutOutcome
 from txlog.core.util import ambient
 from txlog.core.versions import attempt, open_table
@@ -43,9 +46,6 @@ from txlog.core.versions.files.file_loader import FileLoader
 from txlog.core.versions.outcome import raise_conflict
 from txlog.core.versions.upkeep import log_clean_up
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
-from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.sink import Sink
-from txlog.sink.staging import Staging
 from txlog.testing.memory_store import MemoryLogStore
 
 Mutant = Callable[[pytest.MonkeyPatch], None]

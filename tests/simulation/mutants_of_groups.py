@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from txlog.commands.global_committer import GlobalCommitter
+from txlog.core.sink import sink_group
+from txlog.core.sink.checkpoint_commits import CheckpointCommits
+from txlog.core.sink.staging import Staging
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.sink import sink_group
-from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.staging import Staging
 
 __all__ = ["GROUP_MUTANTS"]
 

@@ -16,7 +16,7 @@ from txlog.changelog import tombstones
 from txlog.changelog.merged_rows import MergedRows
 from txlog.changelog.mismatches import HeldBack, Mismatches
 from txlog.core.maintenance import optimize
-from txlog.sink import abandonment
+from txlog.core.sink import abandonment
 from txlog.testing.faults import FaultyFileStore
 
 __all__ = ["STREAM_MUTANTS"]

@@ -18,10 +18,10 @@ from txlog.core.maintenance.needed_files import NeededFiles
 from txlog.core.maintenance.path_set import PathSet
 from txlog.core.maintenance.rewriting.rewrite_bin import Source
 from txlog.core.maintenance.vacuum import _Vacuum
+from txlog.core.sink.staging import Staging
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing.committable import Committable
-from txlog.sink.staging import Staging
 
 __all__ = ["UPKEEP_MUTANTS"]
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition
 from txlog.core.changes.tasks.file_rows import FileReader
+from txlog.core.sink.staging import Staging
 from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError
-from txlog.sink.staging import Staging
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -10,9 +10,7 @@ from staging_contract import committable, sealed
 
 import txlog
 from txlog.core.format.properties import TableProperties
-from txlog.core.writing.write_intent import OVERWRITE
-from txlog.result import WriteResult
-from txlog.sink.recovery import (
+from txlog.core.sink.recovery import (
     Recovery,
     attempts_to_seal,
     files_must_be_since_ms,
@@ -20,7 +18,9 @@ from txlog.sink.recovery import (
     sealed_before,
     stale,
 )
-from txlog.sink.staging import StagedCheckpoint
+from txlog.core.sink.staging import StagedCheckpoint
+from txlog.core.writing.write_intent import OVERWRITE
+from txlog.result import WriteResult
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

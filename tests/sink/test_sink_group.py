@@ -20,12 +20,12 @@ import txlog
 from txlog.cli.app import app
 from txlog.commands.create_table import create_table
 from txlog.core.format.log_names import commit_name
+from txlog.core.sink.checkpoint_commits import GivenUp
+from txlog.core.sink.inspection import applications
+from txlog.core.sink.recovery import Recovery
+from txlog.core.sink.staging import StagedCheckpoint
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable
-from txlog.sink.checkpoint_commits import GivenUp
-from txlog.sink.inspection import applications
-from txlog.sink.recovery import Recovery
-from txlog.sink.staging import StagedCheckpoint
 from txlog.testing.faults import Crashed, Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

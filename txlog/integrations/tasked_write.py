@@ -17,6 +17,8 @@ from txlog.commands.write_planning import plan_write
 from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.identity import without_counted
 from txlog.core.format.schema import to_arrow
+from txlog.core.sink.sink import Sink
+from txlog.core.sink.sink_task import SinkTask
 from txlog.core.util.wording import argument
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.core.writing.committable import Committable
@@ -24,8 +26,6 @@ from txlog.core.writing.row_changes import Changelog, changelog_of
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
-from txlog.sink.sink import Sink
-from txlog.sink.sink_task import SinkTask
 from txlog.table import Table
 
 __all__ = ["Target", "TargetMode", "TaskedWrite"]

@@ -27,6 +27,7 @@ from txlog.core.maintenance.last_vacuum import LAST_VACUUM
 from txlog.core.maintenance.named_versions import named_versions
 from txlog.core.maintenance.optimize import optimize
 from txlog.core.maintenance.vacuum import VacuumOptions, vacuum
+from txlog.core.sink.inspection import applications, staged_states
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.listing import list_log
@@ -50,7 +51,6 @@ from txlog.report.facts import (
 )
 from txlog.report.files import files_of
 from txlog.result.maintenance import LogCleanUp
-from txlog.sink.inspection import applications, staged_states
 from txlog.verify.deletion_check import check_deleted
 
 __all__ = ["OnStep", "gather"]

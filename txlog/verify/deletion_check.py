@@ -50,6 +50,7 @@ from txlog.core.maintenance.named_versions import (
 )
 from txlog.core.maintenance.outdated_files import files_with_dropped_columns
 from txlog.core.maintenance.path_set import PathSet, store_names
+from txlog.core.sink.staging import Staging
 from txlog.core.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.core.versions.decisions.intents import named_intent
 from txlog.core.versions.decisions.state import TableState
@@ -61,7 +62,6 @@ from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
-from txlog.sink.staging import Staging
 
 __all__ = ["check_deleted"]
 

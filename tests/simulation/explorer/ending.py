@@ -14,10 +14,10 @@ from explorer.session import Actor, Clock, Session, see_others
 from explorer.versions import InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, GROUP, opened
 from txlog.core.format.actions import AddFile
+from txlog.core.sink.sink import Sink
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
-from txlog.sink.sink import Sink
 from txlog.verify.iceberg import check_iceberg
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from explorer.session import Session
 from explorer.world import GROUP
+from txlog.core.sink.sink import Sink
+from txlog.core.sink.sink_group import SinkGroup
 from txlog.core.writing.committable import Committable, PendingFile
-from txlog.sink.sink import Sink
-from txlog.sink.sink_group import SinkGroup
 
 __all__ = [
     "GROUPED",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from explorer.programs import ROW
 from explorer.session import Session
 from explorer.versions import Attempt
+from txlog.core.sink.inspection import AGE_MIN_MS, clean_staging
+from txlog.core.sink.recovery import Recovery
+from txlog.core.sink.sink import Sink, SinkMode
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.errors import TxlogError
-from txlog.sink.inspection import AGE_MIN_MS, clean_staging
-from txlog.sink.recovery import Recovery
-from txlog.sink.sink import Sink, SinkMode
 
 __all__ = [
     "abandon",

@@ -24,6 +24,8 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.format.log_names import LAST_CHECKPOINT, commit_version
+from txlog.core.sink.sink import Sink
+from txlog.core.sink.sink_group import SinkGroup
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore
@@ -34,8 +36,6 @@ from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.hooks import CommitHooks
-from txlog.sink.sink import Sink
-from txlog.sink.sink_group import SinkGroup
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner

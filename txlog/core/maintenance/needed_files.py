@@ -26,6 +26,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.maintenance.named_versions import NamedVersion, files_of_named, named_versions
 from txlog.core.maintenance.offered_appends import offered_paths
 from txlog.core.maintenance.path_set import PathSet
+from txlog.core.sink.staging import Staging
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import begin
@@ -34,7 +35,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.files.listing import list_log
 from txlog.errors import NotFoundError
-from txlog.sink.staging import Staging
 
 __all__ = ["NeededFiles"]
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.core.format.actions import operation_parameters
+from txlog.core.sink.checkpoint_commits import CheckpointCommits, void_of
+from txlog.core.sink.recovery import stale
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.values import repr_without
@@ -21,14 +23,12 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.result import WriteResult, counted
-from txlog.sink.checkpoint_commits import CheckpointCommits, void_of
-from txlog.sink.recovery import stale
 
 if TYPE_CHECKING:
+    from txlog.core.sink.staging import Manifest, SealedTask, StagedCheckpoint
     from txlog.core.versions.decisions.proposal import Proposal
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.committable import Committable
-    from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
 
 __all__ = ["Abandoned", "abandon", "give_up_in_log"]
 

@@ -27,17 +27,17 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from txlog.core.sink.abandonment import Abandoned, abandon, give_up_in_log
+from txlog.core.sink.checkpoint_commits import FRESH_MS, GivenUp
+from txlog.core.sink.recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
+from txlog.core.sink.sink import Sink
+from txlog.core.sink.staging import Manifest, StagedCheckpoint
 from txlog.core.util.api_hints import explains_calls
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
 from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
-from txlog.sink.abandonment import Abandoned, abandon, give_up_in_log
-from txlog.sink.checkpoint_commits import FRESH_MS, GivenUp
-from txlog.sink.recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
-from txlog.sink.sink import Sink
-from txlog.sink.staging import Manifest, StagedCheckpoint
 
 __all__ = ["SinkGroup"]
 

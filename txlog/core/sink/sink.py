@@ -14,6 +14,18 @@ from msgspec.structs import replace
 
 from txlog.commands.write_options import check_mode
 from txlog.core.definition.row_changes import row_changes
+from txlog.core.sink.abandonment import Abandoned, abandon
+from txlog.core.sink.checkpoint_commits import CheckpointCommits
+from txlog.core.sink.recovery import (
+    Recovery,
+    attempts_to_seal,
+    listed_tasks,
+    seal_difference,
+    stale,
+    tell_sealed_meanwhile,
+)
+from txlog.core.sink.sink_task import SinkTask
+from txlog.core.sink.staging import Manifest, StagedCheckpoint
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.core.util.logs import logger
@@ -25,18 +37,6 @@ from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy, RowM
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
-from txlog.sink.abandonment import Abandoned, abandon
-from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.recovery import (
-    Recovery,
-    attempts_to_seal,
-    listed_tasks,
-    seal_difference,
-    stale,
-    tell_sealed_meanwhile,
-)
-from txlog.sink.sink_task import SinkTask
-from txlog.sink.staging import Manifest, StagedCheckpoint
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from txlog.core.format.properties import TableProperties
+from txlog.core.sink.staging import Manifest, StagedCheckpoint
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
-from txlog.sink.staging import Manifest, StagedCheckpoint
 
 __all__ = [
     "Recovery",

@@ -10,13 +10,13 @@ import msgspec
 
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
+from txlog.core.sink.checkpoint_commits import VOID
+from txlog.core.sink.staging import StagedCheckpoint, Staging
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.sink.checkpoint_commits import VOID
-from txlog.sink.staging import StagedCheckpoint, Staging
 
 __all__ = ["Application", "StagedState", "applications", "clean_staging", "staged_states"]
 

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
+from txlog.core.sink.recovery import files_must_be_since_ms, sealed_before, stale
+from txlog.core.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
@@ -22,8 +24,6 @@ from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, Writ
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.result import WriteResult
-from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
-from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 
 __all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "GivenUp", "void_of"]
 
