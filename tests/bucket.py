@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import txlog
 from tests.round_trips import RoundTrips
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.store.base import OBJECT_STORE, ObjectMeta
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.core.store.table_store import TableStore

@@ -295,7 +295,7 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: The schema or a property needs a feature that this release lacks.
             StorageError: The store failed, or ignores the condition of a conditional put.
         """
-        from txlog.commands.create_table import create_table
+        from txlog.core.definition.create_table import create_table
 
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
         given |= {"column_mapping": column_mapping, "description": description}
@@ -1188,7 +1188,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A key is unknown or a value is invalid.
             UnsupportedFeatureError: A property needs a feature that this release lacks.
         """
-        from txlog.commands.change_definition import set_properties
+        from txlog.core.definition.change_definition import set_properties
 
         return set_properties(self._open_table, properties, user_metadata)
 
@@ -1246,7 +1246,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: A property is not set, or cannot be unset.
         """
-        from txlog.commands.change_definition import unset_properties
+        from txlog.core.definition.change_definition import unset_properties
 
         return unset_properties(self._open_table, keys, user_metadata)
 
@@ -1265,7 +1265,7 @@ class Table(Readable, metaclass=Hinted):
             SchemaMismatchError: A column exists with another type.
             InvalidInputError: A new column is NOT NULL.
         """
-        from txlog.commands.change_definition import added_columns, change_definition
+        from txlog.core.definition.change_definition import added_columns, change_definition
 
         return change_definition(self._open_table, lambda state: added_columns(state, schema), user_metadata)
 
@@ -1288,8 +1288,8 @@ class Table(Readable, metaclass=Hinted):
                 constraint or a generated column names the column.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not matter.
         """
-        from txlog.commands.change_columns import renamed_column
-        from txlog.commands.change_definition import change_definition
+        from txlog.core.definition.change_columns import renamed_column
+        from txlog.core.definition.change_definition import change_definition
 
         return change_definition(self._open_table, lambda state: renamed_column(state, column, name), user_metadata)
 
@@ -1310,8 +1310,8 @@ class Table(Readable, metaclass=Hinted):
                 partitioning, clustering, a constraint, a generated column, or a merge engine.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not matter.
         """
-        from txlog.commands.change_columns import dropped_columns
-        from txlog.commands.change_definition import change_definition
+        from txlog.core.definition.change_columns import dropped_columns
+        from txlog.core.definition.change_definition import change_definition
 
         return change_definition(self._open_table, lambda state: dropped_columns(state, columns), user_metadata)
 
@@ -1353,8 +1353,8 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not
                 matter, but are checked for NOT NULL.
         """
-        from txlog.commands.change_columns import AlterColumn, altered_column
-        from txlog.commands.change_definition import change_definition
+        from txlog.core.definition.change_columns import AlterColumn, altered_column
+        from txlog.core.definition.change_definition import change_definition
 
         asked = AlterColumn(type, nullable, comment, default, first, after)
         return change_definition(
@@ -1379,8 +1379,8 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: There is no such identity column.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write meanwhile count.
         """
-        from txlog.commands.change_definition import change_definition
-        from txlog.commands.sync_identity import SyncIdentity
+        from txlog.core.definition.change_definition import change_definition
+        from txlog.core.definition.sync_identity import SyncIdentity
 
         return change_definition(self._open_table, SyncIdentity(self._open_table, column), user_metadata)
 
@@ -1400,8 +1400,8 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: Neither is set, or one is not text.
         """
-        from txlog.commands.change_columns import described_table
-        from txlog.commands.change_definition import change_definition
+        from txlog.core.definition.change_columns import described_table
+        from txlog.core.definition.change_definition import change_definition
 
         return change_definition(
             self._open_table, lambda state: described_table(state, description, name), user_metadata
@@ -1432,7 +1432,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A row violates the condition, the condition does not fit the table, or the name is taken.
             ConflictError: A concurrent commit changed the table's definition.
         """
-        from txlog.commands.constraints import add_constraint
+        from txlog.core.definition.constraints import add_constraint
 
         return add_constraint(self._open_table, name, condition, user_metadata, workers)
 
@@ -1450,7 +1450,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: The table has no such constraint.
         """
-        from txlog.commands.constraints import drop_constraint
+        from txlog.core.definition.constraints import drop_constraint
 
         return drop_constraint(self._open_table, name, user_metadata, is_optional=if_exists)
 
@@ -1471,7 +1471,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The table cannot be clustered by these columns, or is partitioned.
             ConflictError: A concurrent commit changed the table's definition.
         """
-        from txlog.commands.cluster_by import cluster_by
+        from txlog.core.definition.cluster_by import cluster_by
 
         return cluster_by(self._open_table, columns, user_metadata)
 
@@ -2187,6 +2187,6 @@ def _open_table(
 def _probe_new_location(open_table: OpenTable) -> None:
     """`create_table.probe_new_location`, which disks do not need."""
     if not open_table.store.log.capabilities.refuses_taken_names:
-        from txlog.commands.create_table import probe_new_location
+        from txlog.core.definition.create_table import probe_new_location
 
         probe_new_location(open_table)

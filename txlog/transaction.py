@@ -34,13 +34,13 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from txlog.commands.checked_definition import DefinitionChange, MakeChange
     from txlog.core.changes.plan.change_files import ChangeFiles
     from txlog.core.changes.plan.merge_builder import MergeBuilder
     from txlog.core.changes.plan.options import OnFiles
     from txlog.core.changes.tasks.operation import RowOperation
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
+    from txlog.core.definition.checked_definition import DefinitionChange, MakeChange
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
 
@@ -146,7 +146,7 @@ class Transaction:
         Raises:
             InvalidInputError: A key or a value is invalid, or the transaction has written rows.
         """
-        from txlog.commands.change_definition import properties_set
+        from txlog.core.definition.change_definition import properties_set
 
         self._define(lambda state: properties_set(state, properties))
 
@@ -160,7 +160,7 @@ class Transaction:
             SchemaMismatchError: A column exists with another type.
             InvalidInputError: A new column is NOT NULL, or the transaction has written rows.
         """
-        from txlog.commands.change_definition import added_columns
+        from txlog.core.definition.change_definition import added_columns
 
         self._define(lambda state: added_columns(state, schema))
 
@@ -177,7 +177,7 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.rename_column`, or the transaction has written rows.
         """
-        from txlog.commands.change_columns import renamed_column
+        from txlog.core.definition.change_columns import renamed_column
 
         self._define(lambda state: renamed_column(state, column, name))
 
@@ -190,7 +190,7 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.drop_columns`, or the transaction has written rows.
         """
-        from txlog.commands.change_columns import dropped_columns
+        from txlog.core.definition.change_columns import dropped_columns
 
         self._define(lambda state: dropped_columns(state, columns))
 
@@ -219,7 +219,7 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.alter_column`, or the transaction has written rows.
         """
-        from txlog.commands.change_columns import AlterColumn, altered_column
+        from txlog.core.definition.change_columns import AlterColumn, altered_column
 
         asked = AlterColumn(type, nullable, comment, default, first, after)
         self._define(lambda state: altered_column(state, column, asked))
@@ -234,7 +234,7 @@ class Transaction:
         Raises:
             InvalidInputError: Neither is given, or the transaction has written rows.
         """
-        from txlog.commands.change_columns import described_table
+        from txlog.core.definition.change_columns import described_table
 
         self._define(lambda state: described_table(state, description, name))
 
@@ -248,13 +248,13 @@ class Transaction:
         Raises:
             InvalidInputError: There is no such identity column, or the transaction has written rows.
         """
-        from txlog.commands.sync_identity import SyncIdentity
+        from txlog.core.definition.sync_identity import SyncIdentity
 
         self._define(SyncIdentity(self._open_table, column))
 
     def _define(self, make: MakeChange) -> None:
-        from txlog.commands.checked_definition import require_rule
-        from txlog.commands.table_definition import define
+        from txlog.core.definition.checked_definition import require_rule
+        from txlog.core.definition.table_definition import define
 
         self._require_open()
         if self._builder.has_files:

@@ -22,7 +22,7 @@ from slow_network import slow_network
 
 import txlog
 from benchmarks.measure import Bench, markdown_table
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.store.base import OBJECT_STORE
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable

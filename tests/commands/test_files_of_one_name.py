@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name

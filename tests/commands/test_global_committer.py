@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.schema import from_arrow
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions

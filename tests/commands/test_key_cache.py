@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
 from txlog.core.changes.tasks import rewrite, row_work
 from txlog.core.changes.tasks.operations import upsert as upserts
+from txlog.core.definition.create_table import create_table
 from txlog.core.format import bitmaps
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import bitmap_of

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.table import Table

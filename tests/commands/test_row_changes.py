@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
 from txlog.core.changes.plan.file_choice import FileChoice
 from txlog.core.changes.tasks.rewrite import FileRewriter
 from txlog.core.changes.tasks.row_work import RowWork
+from txlog.core.definition.create_table import create_table
 from txlog.core.maintenance import compaction
 from txlog.core.maintenance.compaction import Compaction
 from txlog.core.maintenance.rewriting.rewrite_bin import Source

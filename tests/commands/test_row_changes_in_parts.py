@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
 from txlog.core.changes.plan import distributed_tasks as parts
 from txlog.core.changes.plan.distributed_tasks import TasksInParts, change_in_parts
 from txlog.core.changes.plan.options import RowOptions, uses_vectors
@@ -45,6 +44,7 @@ from txlog.core.changes.tasks.part import (
 )
 from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
 from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import pack, unpack
 from txlog.core.format.file_columns import add_files_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import txlog
 from tests.packages import hide
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.store.table_store import TableStore

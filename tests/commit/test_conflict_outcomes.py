@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.write_options import WriteOptions
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import Action, DomainMetadata, Protocol
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.log_names import commit_name

@@ -105,7 +105,7 @@ class Machine:
 
 
 def _create(open_table: OpenTable) -> None:
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 
     commit_definition(open_table, None, Definition(*new_table(ROWS, (), {})), "CREATE TABLE", {})
 

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable

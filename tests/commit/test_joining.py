@@ -131,7 +131,7 @@ def rows(number: int) -> pa.Table:
 
 
 def _create(open_table: OpenTable, properties: dict[str, str]) -> None:
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 
     definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), properties))
     commit_definition(open_table, None, definition, "CREATE TABLE", {})

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.sink.sink import Sink
 from txlog.core.store.base import OBJECT_STORE, PutOutcome
 from txlog.core.store.retry import RetryPolicy

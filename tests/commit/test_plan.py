@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import force_setattr
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.table_definition import commit_definition, with_properties
 from txlog.commands.write_options import WriteOptions
+from txlog.core.definition.table_definition import commit_definition, with_properties
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile, CommitInfo, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.versions.files.delta_log import DeltaLog

@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("day", pa.date32
 
 
 def created(format_version: str, partition_by: list[str], **properties: str) -> Table:
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 
     open_table = OpenTable(memory_table_store())
     definition = Definition(

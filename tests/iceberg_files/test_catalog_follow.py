@@ -25,7 +25,7 @@ ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
 def created(properties: dict[str, str]) -> Table:
-    from txlog.commands.create_table import create_table
+    from txlog.core.definition.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, ROW.schema, (), properties)

@@ -37,7 +37,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def created(store: TableStore | None = None, **properties: str) -> Table:
-    from txlog.commands.create_table import create_table
+    from txlog.core.definition.create_table import create_table
 
     open_table = OpenTable(store or memory_table_store())
     create_table(open_table, SCHEMA, (), properties)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.store.base import ObjectMeta, PutOutcome
 from txlog.core.store.table_store import TableStore

@@ -29,7 +29,7 @@ class Clock(StoppedClock):
 
 
 def created() -> Table:
-    from txlog.commands.create_table import create_table
+    from txlog.core.definition.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, pa.schema([("id", pa.int64())]), (), {})

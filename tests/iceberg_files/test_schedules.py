@@ -56,7 +56,7 @@ class Shared(MemoryLogStore):
 @pytest.fixture(scope="module")
 def states() -> tuple[TableStore, list[TableState]]:
     """A table at version 4 that is exported up to version 1, and its versions."""
-    from txlog.commands.create_table import create_table
+    from txlog.core.definition.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, pa.schema([("id", pa.int64())]), (), {})

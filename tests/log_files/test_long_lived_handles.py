@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, parse_log_name
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities
 from txlog.core.store.table_store import TableStore

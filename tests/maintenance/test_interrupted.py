@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall

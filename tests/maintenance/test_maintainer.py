@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.offered import append
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile
 from txlog.core.maintenance.offered_appends import LEFT_BEHIND_MS, delete_dead_offers, offered_paths
 from txlog.core.store.base import OBJECT_STORE

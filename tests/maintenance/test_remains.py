@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Isolation

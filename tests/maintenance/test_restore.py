@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.create_table import create_table
-from txlog.commands.row_tracking import take_row_ids
+from txlog.core.definition.create_table import create_table
+from txlog.core.definition.row_tracking import take_row_ids
 from txlog.core.format.actions import DomainMetadata, Protocol
 from txlog.core.format.features import merged
 from txlog.core.maintenance.assigned_numbers import GivenNumbers

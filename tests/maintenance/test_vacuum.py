@@ -66,7 +66,7 @@ def make(tmp_path: Path, **properties: str) -> txlog.Table:
 
 def in_memory(**properties: str) -> tuple[txlog.Table, Any]:
     """A table on a store in memory, whose files have the times of the ambient clock."""
-    from txlog.commands.create_table import create_table
+    from txlog.core.definition.create_table import create_table
 
     store = memory_table_store()
     named = {key.replace("_", "."): value for key, value in properties.items()}

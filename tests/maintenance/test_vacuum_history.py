@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.sink.staging import Staging
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.util import ambient

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from txlog.commands import checked_definition
+from txlog.core.definition import checked_definition
 from txlog.core.format.actions import Metadata
 from txlog.core.reading import parquet_columns
 from txlog.core.versions.decisions import conflicts

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall

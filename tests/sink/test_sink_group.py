@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.sink.checkpoint_commits import GivenUp
 from txlog.core.sink.inspection import applications

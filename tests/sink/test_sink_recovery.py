@@ -17,7 +17,7 @@ import pytest
 from staging_contract import AWKWARD_APP_IDS
 
 import txlog
-from txlog.commands.create_table import create_table
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.core.sink.recovery import Recovery

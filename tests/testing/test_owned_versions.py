@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.log_names import commit_version
 from txlog.core.store.base import LogStore, PutOutcome
 from txlog.core.store.open import open_store

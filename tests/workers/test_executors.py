@@ -205,7 +205,7 @@ def test_anything_but_an_executor_is_refused(workers: Any, tmp_path: Path) -> No
 
 
 def test_a_table_that_other_processes_could_not_open_is_refused_before_the_first_task(processes: Executor) -> None:
-    from txlog.commands.create_table import create_table
+    from txlog.core.definition.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, SCHEMA, None, None)

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from txlog.commands.cloned_files import Copies, Referring
-from txlog.commands.create_table import probe_new_location
 from txlog.commands.places import place_below, root_of
-from txlog.commands.row_tracking import give_row_ids
-from txlog.commands.table_definition import Definition, cloned, define
 from txlog.core.changes.plan.change_files import ChangeFiles
+from txlog.core.definition.create_table import probe_new_location
+from txlog.core.definition.row_tracking import give_row_ids
+from txlog.core.definition.table_definition import Definition, cloned, define
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.features import check_can_read

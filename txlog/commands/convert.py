@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from txlog.commands.converted_iceberg import from_iceberg
 from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
-from txlog.commands.create_table import probe_new_location
 from txlog.commands.footers import footer_facts
 from txlog.commands.places import files_in
-from txlog.commands.table_definition import Definition, definition_builder, new_table
+from txlog.core.definition.create_table import probe_new_location
+from txlog.core.definition.table_definition import Definition, definition_builder, new_table
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
 from txlog.core.format.paths import encode_path, is_hidden, readable_path

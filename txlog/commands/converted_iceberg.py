@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.commands.footers import footer_facts
-from txlog.commands.table_definition import Definition, new_table, random_name
+from txlog.core.definition.table_definition import Definition, new_table, random_name
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import coded
 from txlog.core.format.bitmaps import bitmap_of, deserialized

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from txlog.commands.change_definition import set_properties
+from txlog.core.definition.change_definition import set_properties
 from txlog.core.versions.open_table import OpenTable
 from txlog.iceberg.properties import ICEBERG, ICEBERG_CATALOG, catalog_entry
 from txlog.iceberg_files.after_commit import IcebergUpkeep

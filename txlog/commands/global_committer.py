@@ -413,7 +413,7 @@ class WriteExecution:
         job = self._job
         builder = ProposalBuilder(state)
         if state is not None and job.is_reexecuted and job.new_metadata is not None and job.base_metadata is not None:
-            from txlog.commands.table_definition import require_definition
+            from txlog.core.definition.table_definition import require_definition
 
             require_definition(self._open_table, state, job.base_metadata)
         builder.define(job.new_metadata, job.new_protocol)

@@ -27,8 +27,8 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
-    from txlog.commands.table_definition import Definition
     from txlog.core.changes.plan.change_files import ChangeFiles
+    from txlog.core.definition.table_definition import Definition
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
 
@@ -176,7 +176,7 @@ def new_definition(job: WriteJob) -> Definition | None:
     """The definition that the write commits for the table that is there."""
     if job.new_metadata is None or job.base_metadata is None:
         return None
-    from txlog.commands.table_definition import Definition
+    from txlog.core.definition.table_definition import Definition
 
     return Definition(job.new_metadata, job.new_protocol, job.new_domains)
 

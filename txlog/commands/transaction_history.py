@@ -12,7 +12,7 @@ from txlog.core.format.actions import AddFile, RemoveFile, operation_parameters
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
-    from txlog.commands.checked_definition import DefinitionChange
+    from txlog.core.definition.checked_definition import DefinitionChange
 
 __all__ = ["history_metrics", "history_operation", "history_parameters"]
 

@@ -39,7 +39,7 @@ from txlog.errors import (
 )
 
 if TYPE_CHECKING:
-    from txlog.commands.table_definition import Definition
+    from txlog.core.definition.table_definition import Definition
 
 __all__ = ["on_newer_definition", "plan_for_rows", "plan_write", "with_existing_table"]
 
@@ -58,7 +58,7 @@ def plan_write(
     if state is None:
         if not options.create or options.commit.reads_table:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
-        from txlog.commands.table_definition import Definition, new_table
+        from txlog.core.definition.table_definition import Definition, new_table
         from txlog.core.format.column_mapping import without_metadata
         from txlog.core.format.identity import IDENTITY_PREFIX
 
@@ -114,7 +114,7 @@ def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOpt
     """The table's new definition; None if the data does not change it."""
     if options.schema_mode == "strict":
         return None
-    from txlog.commands.table_definition import with_columns, with_schema
+    from txlog.core.definition.table_definition import with_columns, with_schema
 
     if options.schema_mode == "merge":
         return with_columns(state, _new_columns(state, data_schema))
@@ -250,7 +250,7 @@ def _new_columns(state: TableState, data_schema: pa.Schema) -> Struct:
 
     The strict rules check how the other columns fit; they accept more than equal types.
     """
-    from txlog.commands.table_definition import is_wider
+    from txlog.core.definition.table_definition import is_wider
 
     return from_arrow(
         pa.schema(
@@ -393,7 +393,7 @@ def on_newer_definition(job: WriteJob, state: TableState) -> WriteJob | None:
         return None
     definition = None
     if lacked.fields:
-        from txlog.commands.table_definition import with_columns
+        from txlog.core.definition.table_definition import with_columns
 
         definition = with_columns(state, lacked)
     return replace(

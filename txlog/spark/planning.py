@@ -16,11 +16,11 @@ from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merged_rows import merge_engine_of
 from txlog.changelog.spec import ChangelogSpec
 from txlog.commands import write_planning
-from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.core.catalogs.open import named_table, resolved
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+from txlog.core.definition.create_table import create_table
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store.probe import probe_store

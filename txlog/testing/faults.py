@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import commit_definition
+from txlog.core.definition.table_definition import commit_definition
 from txlog.core.format.log_names import commit_version, parse_log_name
 from txlog.core.store.base import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome
 from txlog.core.store.table_store import TableStore
@@ -410,7 +410,7 @@ def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, n
 
 def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call, someone drops and recreates the table: version 0 has the same schema and a new id."""
-    from txlog.commands.table_definition import Definition
+    from txlog.core.definition.table_definition import Definition
     from txlog.core.versions.files.delta_log import DeltaLog
     from txlog.core.versions.open_table import OpenTable
 

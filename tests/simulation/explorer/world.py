@@ -19,7 +19,7 @@ from explorer.catalog_model import CatalogBook, versions_of
 from explorer.invariants import Ledger
 from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import CATALOG_MANAGED

@@ -15,9 +15,9 @@ import msgspec
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.commands.checked_definition import DefinitionChange, commit_change
-from txlog.commands.row_tracking import take_row_ids
-from txlog.commands.table_definition import Definition, definition_builder, with_properties, without_properties
+from txlog.core.definition.checked_definition import DefinitionChange, commit_change
+from txlog.core.definition.row_tracking import take_row_ids
+from txlog.core.definition.table_definition import Definition, definition_builder, with_properties, without_properties
 from txlog.core.format.actions import Metadata, operation_parameters
 from txlog.core.format.clustering import CLUSTERING_DOMAIN, clustering_columns
 from txlog.core.format.column_mapping import mapping_mode, without_metadata

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import Definition, define
+from txlog.core.definition.table_definition import Definition, define
 from txlog.core.format.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.core.format.clustering import replaced_clustering
 from txlog.core.format.column_mapping import MAPPING_PREFIX, MAX_COLUMN_ID_KEY, MODE_KEY, mapping_mode, without_metadata

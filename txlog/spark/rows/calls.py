@@ -15,7 +15,6 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import Definition
 from txlog.core.catalogs.open import place_at
 from txlog.core.changes.plan.distributed_tasks import run_in_parts, table_of_tasks
 from txlog.core.changes.plan.merge import columns_of_merge
@@ -29,6 +28,7 @@ from txlog.core.changes.tasks.operations.update import UpdateSpec
 from txlog.core.changes.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
 from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.store.retry import RetryPolicy

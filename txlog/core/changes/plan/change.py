@@ -14,11 +14,11 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import Definition, require_definition
 from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.changes.plan.file_choice import FileChoice, Judge, LiveFiles, LookedInto
 from txlog.core.changes.plan.options import RowOptions
 from txlog.core.changes.tasks.change_files import RowChanges
+from txlog.core.definition.table_definition import Definition, require_definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
 from txlog.core.predicates.predicate import Predicate

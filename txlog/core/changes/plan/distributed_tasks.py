@@ -21,7 +21,6 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.change import RowChange, RowsReplaced
 from txlog.core.changes.plan.file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan.options import RowOptions, uses_vectors
@@ -40,6 +39,7 @@ from txlog.core.changes.tasks.part import (
 )
 from txlog.core.changes.tasks.specs import RowSpec, adapted
 from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.core.format.arrow.spill import no_room, temporary_folder
 from txlog.core.format.bitmaps import bitmap_of, union, unpack

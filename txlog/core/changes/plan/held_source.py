@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.distributed_tasks import change_in_parts, defined_as, table_of_tasks
 from txlog.core.changes.plan.options import RowOptions, uses_vectors
 from txlog.core.changes.plan.target import Extent
 from txlog.core.changes.tasks.part import PartSource
 from txlog.core.changes.tasks.specs import SourceSpec
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.schema import from_arrow
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable

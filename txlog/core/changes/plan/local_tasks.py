@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.change import RowChange, RowsReplaced
 from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.changes.plan.file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan.options import RowOptions
 from txlog.core.changes.tasks.operation import RowOperation, Touched
 from txlog.core.changes.tasks.row_work import RowWork
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.file_columns import live_keys
 from txlog.core.versions.decisions.state import TableState

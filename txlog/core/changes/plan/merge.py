@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.new_columns import with_new_columns
 from txlog.core.changes.plan.options import RowOptions
 from txlog.core.changes.plan.run import replayed, run_prepared, state_to_change
@@ -19,6 +18,7 @@ from txlog.core.changes.tasks.operations.known_keys import known_keys
 from txlog.core.changes.tasks.operations.merge import MergeRows
 from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.core.changes.tasks.operations.merge_source import read_merge_source
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.format.statistics import ColumnPath

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition, is_wider, with_columns
+from txlog.core.definition.table_definition import Definition, is_wider, with_columns
 from txlog.core.format.schema import Field, fold_name, from_arrow
 from txlog.core.format.schema_merge import adds_members
 from txlog.core.format.statistics import ColumnPath

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.local_tasks import would_do
 from txlog.core.changes.plan.options import RowOptions, uses_vectors
 from txlog.core.changes.plan.run import state_to_change
 from txlog.core.changes.tasks.operation import RowOperation
 from txlog.core.changes.tasks.operations.delete import DeleteSpec
+from txlog.core.definition.table_definition import Definition
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.input import open_data

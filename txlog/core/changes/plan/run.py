@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.change import RowChange
 from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.changes.plan.dead_rows import warn_of_dead_rows
 from txlog.core.changes.plan.local_tasks import change_here
 from txlog.core.changes.plan.options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.core.changes.tasks.operation import RowOperation
+from txlog.core.definition.table_definition import Definition
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition
 from txlog.core.changes.plan.new_columns import with_new_columns
 from txlog.core.changes.plan.options import RowOptions
 from txlog.core.changes.plan.run import replayed, run_prepared, state_to_change
@@ -23,6 +22,7 @@ from txlog.core.changes.tasks.operations.upsert import (
     read_upsert_source,
 )
 from txlog.core.definition.row_changes import is_merged, row_changes
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import argument
 from txlog.core.versions.decisions.state import TableState

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from txlog.commands.table_definition import Definition, check_agrees, commit_definition, new_table
+from txlog.core.definition.table_definition import Definition, check_agrees, commit_definition, new_table
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY
 from txlog.core.format.properties import path_text, validate

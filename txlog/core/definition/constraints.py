@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from txlog.commands.checked_definition import DefinitionChange, commit_change
-from txlog.commands.table_definition import Definition, commit_definition
+from txlog.core.definition.checked_definition import DefinitionChange, commit_change
+from txlog.core.definition.table_definition import Definition, commit_definition
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.features import upgraded_for
 from txlog.core.format.properties import CONSTRAINT_PREFIX

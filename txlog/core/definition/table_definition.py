@@ -240,7 +240,7 @@ def is_wider(state: TableState, column: pa.Field) -> bool:
 def check_retyped(state: TableState, path: ColumnPath, wider: DataType) -> None:
     """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type, or if
     a property of the table forbids it."""
-    from txlog.commands.column_references import references_to
+    from txlog.core.definition.column_references import references_to
 
     configuration = state.metadata.configuration
     for key, rule in of_packages(configuration).items():

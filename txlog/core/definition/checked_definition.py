@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.commands.table_definition import Definition, commit_definition, define
 from txlog.core.changes.tasks.check_rows import FindViolation
+from txlog.core.definition.table_definition import Definition, commit_definition, define
 from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Isolation, Proposal

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txlog.commands.checked_definition import DefinitionChange, MakeChange, commit_change
-from txlog.commands.table_definition import check_added_columns, with_columns, with_properties, without_properties
+from txlog.core.definition.checked_definition import DefinitionChange, MakeChange, commit_change
+from txlog.core.definition.table_definition import (
+    check_added_columns,
+    with_columns,
+    with_properties,
+    without_properties,
+)
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.properties import SYMLINK_MANIFESTS, ColumnPath, validate
 from txlog.core.format.schema import Field, type_to_json
@@ -47,7 +52,7 @@ def change_definition(
 def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_metadata: str | None) -> WriteResult:
     """See `Table.set_properties`. Files get row ids before the table promises them, and manifests are only promised if
     its files can be in one."""
-    from txlog.commands.row_tracking import give_row_ids, turns_row_tracking_on
+    from txlog.core.definition.row_tracking import give_row_ids, turns_row_tracking_on
 
     state = _before_new_properties(open_table)
     with TxlogError.located(open_table.uri, state.version):

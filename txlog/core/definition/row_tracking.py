@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.commands.checked_definition import DefinitionChange, commit_change
-from txlog.commands.table_definition import with_properties
 from txlog.core.changes.tasks.file_rows import FileRows
+from txlog.core.definition.checked_definition import DefinitionChange, commit_change
+from txlog.core.definition.table_definition import with_properties
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.statistics_read import num_records

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.commands.change_definition import history_column
-from txlog.commands.checked_definition import DefinitionChange, keys_of
-from txlog.commands.table_definition import Definition
+from txlog.core.definition.change_definition import history_column
+from txlog.core.definition.checked_definition import DefinitionChange, keys_of
+from txlog.core.definition.table_definition import Definition
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.compute import pc
 from txlog.core.format.identity import IdentityColumn, identity_columns, with_mark

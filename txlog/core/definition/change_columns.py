@@ -14,10 +14,10 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.change_definition import history_column, history_name
-from txlog.commands.checked_definition import DefinitionChange
-from txlog.commands.column_references import ColumnReferences, references_to, with_new_name, without_column
-from txlog.commands.table_definition import Definition, check_retyped, redefined
+from txlog.core.definition.change_definition import history_column, history_name
+from txlog.core.definition.checked_definition import DefinitionChange
+from txlog.core.definition.column_references import ColumnReferences, references_to, with_new_name, without_column
+from txlog.core.definition.table_definition import Definition, check_retyped, redefined
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode
 from txlog.core.format.properties import ColumnPath, path_text
