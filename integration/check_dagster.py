@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands import batch_write
-from txlog.commands.write_planning import plan_write
+from txlog.core.operations import batch_write
+from txlog.core.operations.write_planning import plan_write
 from txlog.integrations.dagster import TxlogIOManager
 
 DAILY = dg.DailyPartitionsDefinition("2026-11-18", end_date="2026-11-23")

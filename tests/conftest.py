@@ -23,8 +23,8 @@ import typer.testing
 from clean_environment import clean, in_the_way
 
 import txlog
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store import commit_queue
 from txlog.core.store.retry import RetryPolicy
 from txlog.core.store.table_store import TableStore

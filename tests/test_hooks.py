@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable

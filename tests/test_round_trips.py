@@ -10,7 +10,7 @@ import pytest
 
 import txlog
 from tests.bucket import ROW, Bucket
-from txlog.commands import batch_write
+from txlog.core.operations import batch_write
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, StorageError

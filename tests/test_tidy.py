@@ -109,9 +109,9 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("sqlglot", "tenacity", "typer"),
         *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
         *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
-        *("txlog.commands.replaced_files", "txlog.core.changes.plan", "txlog.core.definition.table_definition"),
+        *("txlog.core.operations.replaced_files", "txlog.core.changes.plan", "txlog.core.definition.table_definition"),
         *(
-            "txlog.commands.upsert",
+            "txlog.core.operations.upsert",
             "txlog.core.versions.decisions.files",
             "txlog.core.versions.files.checkpoint_reader",
         ),

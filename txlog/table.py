@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from txlog.commands.batch_write import OnProgress, write_batch
-from txlog.commands.write_options import WriteOptions, check_mode
+from txlog.core.operations.batch_write import OnProgress, write_batch
+from txlog.core.operations.write_options import WriteOptions, check_mode
 from txlog.core.store.open import foreign_scheme, open_store
 from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
@@ -32,7 +32,6 @@ from txlog.snapshot import Readable, Snapshot, Version, version_summary
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
     from txlog.core.changes.plan.merge_builder import MergeBuilder
     from txlog.core.changes.plan.options import OnFiles, RowMode
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.maintenance.auto_compaction import AutoCompaction
     from txlog.core.maintenance.named_versions import NamedVersion
+    from txlog.core.operations.follow import CommittedBatch, OnChange
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.store.retry import RetryPolicy
     from txlog.core.versions.decisions.state import TableState
@@ -426,7 +426,7 @@ class Table(Readable, metaclass=Hinted):
                 " that, and clone the table into the name"
             )
         open_table = _open_table(uri, storage_options, retry, credential_provider)
-        from txlog.commands.operations import operation
+        from txlog.core.operations.extension_operations import operation
 
         done: ConvertResult = operation("convert")(
             open_table,
@@ -559,7 +559,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        from txlog.commands.follow import follow_table
+        from txlog.core.operations.follow import follow_table
 
         return follow_table(self._open_table, from_version, from_file, columns, where, on_change)
 
@@ -601,7 +601,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        from txlog.commands.changes import Span, read_changes
+        from txlog.core.operations.changes import Span, read_changes
 
         span = Span(from_version, to_version, from_timestamp, to_timestamp)
         return read_changes(self._open_table, span, columns, where)
@@ -622,7 +622,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The limit is not a whole number.
             CorruptLogError: A commit is damaged.
         """
-        from txlog.commands.history import History
+        from txlog.core.operations.history import History
 
         return History(
             {
@@ -1677,7 +1677,7 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: This release cannot change the table.
             ConflictError: Other commits removed the same files, ten times.
         """
-        from txlog.commands.repair import repair
+        from txlog.core.operations.repair import repair
 
         return repair(
             self._open_table, remove=remove, allow_empty=allow_empty, user_metadata=user_metadata, workers=workers
@@ -2117,7 +2117,7 @@ class Table(Readable, metaclass=Hinted):
 
     def _operation(self, name: str) -> Callable[..., Any]:
         """An operation that a package brings, on this table."""
-        from txlog.commands.operations import operation
+        from txlog.core.operations.extension_operations import operation
 
         return partial(operation(name), self._open_table)
 

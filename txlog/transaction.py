@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.commands.replaced_files import RegionReplacement, decided_by_partitions
-from txlog.commands.transaction_history import history_metrics, history_operation, history_parameters
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import check_removable, plan_for_rows
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, live_rows
+from txlog.core.operations.replaced_files import RegionReplacement, decided_by_partitions
+from txlog.core.operations.transaction_history import history_metrics, history_operation, history_parameters
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import check_removable, plan_for_rows
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
@@ -554,8 +554,8 @@ class Transaction:
         self._take_over(files)
 
     def _take_over(self, files: Sequence[AddFile], *, are_looked_at: bool = False) -> None:
-        from txlog.commands.operations import operation
         from txlog.core.format.statistics_read import num_records
+        from txlog.core.operations.extension_operations import operation
 
         self._require_open()
         take_over = operation("take_over")

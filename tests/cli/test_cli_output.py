@@ -117,7 +117,7 @@ def test_an_interrupted_append_leaves_nothing_and_says_so_in_one_line(
             raise KeyboardInterrupt
         return batch
 
-    monkeypatch.setattr("txlog.commands.data_files._lined_up", interrupted)
+    monkeypatch.setattr("txlog.loading.data_files._lined_up", interrupted)
     done = CliRunner().invoke(app, ["append", table, str(rows), *(["--json"] if as_json else [])])
     assert done.exit_code == 130
     assert sorted(Path(table).rglob("*")) == before

@@ -16,7 +16,6 @@ from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
 from txlog.cli.app import app
-from txlog.commands import clone as clone_command
 from txlog.core.store.local_store import LocalFileStore
 from txlog.core.store.open import open_store
 from txlog.core.versions.open_table import OpenTable
@@ -28,6 +27,7 @@ from txlog.errors import (
     StorageError,
     TableExistsError,
 )
+from txlog.loading import clone as clone_command
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commands.overwrite_preview import preview_overwrite
-from txlog.commands.write_options import WriteOptions
 from txlog.core.definition import checked_definition
+from txlog.core.operations.overwrite_preview import preview_overwrite
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.reading.scan_plan import ScanPlan
 from txlog.table import Table
 

@@ -17,10 +17,10 @@ from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
 from txlog.cli.app import app
-from txlog.commands.converted_schema import partition_fields
 from txlog.core.format.schema import type_name
 from txlog.core.store.local_store import LocalFileStore
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError
+from txlog.loading.converted_schema import partition_fields
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -24,7 +24,6 @@ import pytest
 from typer.testing import CliRunner
 
 from txlog.cli.app import app
-from txlog.commands import copy_into as command
 from txlog.core.format import loaded_files
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.loaded_files import LoadedFiles
@@ -42,6 +41,7 @@ from txlog.errors import (
     SchemaMismatchError,
     StorageError,
 )
+from txlog.loading import copy_into as command
 from txlog.table import Table
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
@@ -151,7 +151,7 @@ def test_a_name_that_is_not_utf_8_is_refused(table: Table, folder: Path, name: s
 def test_a_column_of_json_that_comes_late_is_named_with_its_line(
     table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.commands.data_files._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("txlog.loading.data_files._BLOCK_BYTES", 1 << 12)
     (folder / "a.json").write_text('{"id": 1}\n' * 1_500 + '{"id": 2, "late": 3}\n')
     with pytest.raises(InvalidInputError, match=r"a\.json: the column 'late' comes as late as line 1,501.*add it to"):
         table.copy_into(folder, schema_mode="merge")

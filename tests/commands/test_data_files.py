@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from txlog.commands import data_files
-from txlog.commands.data_files import InputFile, TextFormat, inspected
 from txlog.errors import InvalidInputError
+from txlog.loading import data_files
+from txlog.loading.data_files import InputFile, TextFormat, inspected
 
 _CSV = b"id,name\n" + b"".join(b"%d,n\n" % number for number in range(600_000))
 _JSON = b"".join(b'{"id": %d}\n' % number for number in range(400_000))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.follower import Follower
+from txlog.core.operations.follower import Follower
 from txlog.core.reading.scan_plan import select
 from txlog.core.versions.decisions.stream_offsets import FileRange
 from txlog.core.versions.files.delta_log import DeltaLog

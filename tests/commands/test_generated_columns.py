@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commands.overwrite_preview import preview_overwrite
-from txlog.commands.write_options import WriteOptions
+from txlog.core.operations.overwrite_preview import preview_overwrite
+from txlog.core.operations.write_options import WriteOptions
 from txlog.table import Table
 
 PLAIN = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("amount", pa.int64())])

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from txlog.cli.app import app
-from txlog.commands import repair as command
+from txlog.core.operations import repair as command
 from txlog.core.store.local_store import LocalFileStore
 from txlog.errors import ConcurrentDeleteDeleteError, InvalidInputError, NotFoundError, StorageError
 from txlog.table import Table

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
 from txlog.core.format.log_names import commit_name
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable

@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
 from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import Action, DomainMetadata, Protocol
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.log_names import commit_name
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
 from txlog.core.format.log_names import commit_name
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.base import PutOutcome
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.base import PutOutcome
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable

@@ -20,8 +20,8 @@ import typer.testing
 
 import txlog
 from txlog.cli.app import app
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_write
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import plan_write
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.open import open_store
 from txlog.core.util import ambient

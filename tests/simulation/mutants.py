@@ -25,9 +25,9 @@ from mutants_of_streams import STREAM_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
 from txlog import transaction
-from txlog.commands.global_committer import GlobalCommitter
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
+from txlog.core.operations.global_committer import GlobalCommitter
 from txlog.core.sink.checkpoint_commits import CheckpointCommits
 from txlog.core.sink.sink import Sink
 from txlog.core.sink.staging import Staging

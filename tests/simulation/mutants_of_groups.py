@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from txlog.commands.global_committer import GlobalCommitter
+from txlog.core.operations.global_committer import GlobalCommitter
 from txlog.core.sink import sink_group
 from txlog.core.sink.checkpoint_commits import CheckpointCommits
 from txlog.core.sink.staging import Staging

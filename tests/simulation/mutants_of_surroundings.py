@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from txlog.commands import batch_write, taken_over_files
+from txlog.core.operations import batch_write
 from txlog.core.store.base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
@@ -21,6 +21,7 @@ from txlog.core.versions.files import delta_log
 from txlog.core.versions.files.file_loader import FileLoader
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError
+from txlog.loading import adopted_files as taken_over_files
 from txlog.testing.faults import FaultyFileStore
 
 __all__ = ["SURROUNDINGS"]

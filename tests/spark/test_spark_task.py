@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_write
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import plan_write
 from txlog.core.store.open import open_store
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import StorageError

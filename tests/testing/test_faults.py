@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
 from txlog.core.format.log_names import checkpoint_name, commit_name
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.base import PutOutcome
 from txlog.core.store.open import open_store
 from txlog.core.store.table_store import TableStore

@@ -1,6 +1,6 @@
 """Local files as the input of a command.
 
-In: paths. Out: `DataFiles`. ``commands/data_files`` reads them.
+In: paths. Out: `DataFiles`. ``loading/data_files`` reads them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from txlog.commands.data_files import DataFiles, InputFile, TextFormat, inspected
 from txlog.errors import InvalidInputError
+from txlog.loading.data_files import DataFiles, InputFile, TextFormat, inspected
 
 __all__ = ["DataFiles", "TextFormat", "open_data_files"]
 

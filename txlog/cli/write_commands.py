@@ -28,7 +28,7 @@ from txlog.cli.options import (
     pairs,
     time_zone,
 )
-from txlog.commands.data_files import computed_names
+from txlog.loading.data_files import computed_names
 
 __all__ = ["append", "check_format", "data_for", "overwrite", "replayed_by_dry_run"]
 
@@ -149,8 +149,8 @@ def overwrite(
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
             if dry_run:
-                from txlog.commands.overwrite_preview import preview_overwrite
-                from txlog.commands.write_options import WriteOptions
+                from txlog.core.operations.overwrite_preview import preview_overwrite
+                from txlog.core.operations.write_options import WriteOptions
                 from txlog.core.writing.commit_options import CommitOptions
 
                 asked = CommitOptions(**commit)

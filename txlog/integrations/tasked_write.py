@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.write_options import WriteOptions, check_mode
-from txlog.commands.write_planning import plan_write
 from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.identity import without_counted
 from txlog.core.format.schema import to_arrow
+from txlog.core.operations.global_committer import GlobalCommitter
+from txlog.core.operations.write_options import WriteOptions, check_mode
+from txlog.core.operations.write_planning import plan_write
 from txlog.core.sink.sink import Sink
 from txlog.core.sink.sink_task import SinkTask
 from txlog.core.util.wording import argument

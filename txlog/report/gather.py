@@ -15,7 +15,6 @@ import orjson
 import pyarrow as pa
 
 import txlog
-from txlog.commands.operations import OPERATIONS
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import features_of
@@ -27,6 +26,7 @@ from txlog.core.maintenance.last_vacuum import LAST_VACUUM
 from txlog.core.maintenance.named_versions import named_versions
 from txlog.core.maintenance.optimize import optimize
 from txlog.core.maintenance.vacuum import VacuumOptions, vacuum
+from txlog.core.operations.extension_operations import OPERATIONS
 from txlog.core.sink.inspection import applications, staged_states
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState

@@ -15,14 +15,14 @@ from txlog.changelog.change_order import feed_columns, is_feed, orders_feed
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merged_rows import merge_engine_of
 from txlog.changelog.spec import ChangelogSpec
-from txlog.commands import write_planning
-from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.write_options import WriteOptions
 from txlog.core.catalogs.open import named_table, resolved
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.definition.create_table import create_table
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
+from txlog.core.operations import write_planning
+from txlog.core.operations.global_committer import GlobalCommitter
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.store.probe import probe_store
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled

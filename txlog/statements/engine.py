@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.batch_write import write_batch
-from txlog.commands.write_options import WriteOptions
 from txlog.core.catalogs.table_catalog import TablePlace
 from txlog.core.changes.plan.merge import merge_rows
 from txlog.core.changes.plan.merge_builder import MergeBuilder
 from txlog.core.changes.plan.options import RowOptions
 from txlog.core.format.schema import Field, type_to_arrow
+from txlog.core.operations.batch_write import write_batch
+from txlog.core.operations.write_options import WriteOptions
 from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install
 from txlog.core.util.time_zones import zone_name

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
-from txlog.commands.changes import Span, read_changes
 from txlog.core.format.actions import AddFile, Protocol
 from txlog.core.format.change_data import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE
 from txlog.core.format.clustering import clustering_columns
@@ -21,6 +20,7 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, type_name
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.maintenance.version_files import difference
+from txlog.core.operations.changes import Span, read_changes
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError

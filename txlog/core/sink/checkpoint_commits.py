@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_write
+from txlog.core.operations.global_committer import GlobalCommitter
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import plan_write
 from txlog.core.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.core.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.core.util import ambient

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec.structs import replace
 
-from txlog.commands.write_options import check_mode
 from txlog.core.definition.row_changes import row_changes
+from txlog.core.operations.write_options import check_mode
 from txlog.core.sink.abandonment import Abandoned, abandon
 from txlog.core.sink.checkpoint_commits import CheckpointCommits
 from txlog.core.sink.recovery import (

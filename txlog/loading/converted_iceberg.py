@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.commands.footers import footer_facts
 from txlog.core.definition.table_definition import Definition, new_table, random_name
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import coded
@@ -39,6 +38,7 @@ from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.loading.footer_facts import FooterFacts, ReadFooter
+from txlog.loading.footers import footer_facts
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64

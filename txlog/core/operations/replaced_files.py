@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.commands.replaced import Replaced
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import partition_key, partitioning_text
+from txlog.core.operations.write_effects import Replaced
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable
@@ -79,8 +79,8 @@ class RegionReplacement:
             CorruptLogError: A file that must be read is damaged.
             StorageError: The store failed.
         """
-        from txlog.commands.partitions import files_in_partitions
-        from txlog.commands.unseen_files import without_unseen
+        from txlog.core.operations.partitions import files_in_partitions
+        from txlog.core.operations.unseen_changes import without_unseen
 
         if self._rows is not None:
             return self._replace_rows(self._rows, builder, state)
@@ -102,7 +102,7 @@ class RegionReplacement:
         return replaced
 
     def _replace_rows(self, rows: RowsReplacement, builder: ProposalBuilder, state: TableState) -> Replaced:
-        from txlog.commands.unseen_files import without_unseen
+        from txlog.core.operations.unseen_changes import without_unseen
 
         change = rows.change
         # Results are kept per live file for the next execution, so an overwrite that may rerun looks at all files.

@@ -20,10 +20,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
-from txlog.commands.places import files_in, root_of
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_write
 from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.arrow.spill import temporary_folder
 from txlog.core.format.features import merged, upgraded_for
@@ -32,6 +28,8 @@ from txlog.core.format.loaded_files import FEATURE, LoadedFiles
 from txlog.core.format.paths import encode_path, is_hidden
 from txlog.core.format.properties import FEATURE_PREFIX
 from txlog.core.format.schema import to_arrow
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import plan_write
 from txlog.core.store.base import ObjectMeta
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
@@ -48,6 +46,8 @@ from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
+from txlog.loading.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
+from txlog.loading.source_folders import files_in, root_of
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
 

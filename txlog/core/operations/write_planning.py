@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.write_options import WriteOptions, check_options
 from txlog.core.format.actions import Metadata
 from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import means_same, stored, validate
 from txlog.core.format.schema import Struct, fold_name, from_arrow
+from txlog.core.operations.write_options import WriteOptions, check_options
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument, call
 from txlog.core.versions.decisions.definition_changes import (

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from txlog.commands.replaced import Replaced, write_parameters
-from txlog.commands.write_planning import on_newer_definition, with_existing_table
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import check_can_write
 from txlog.core.format.schema import Struct
+from txlog.core.operations.write_effects import Replaced, write_parameters
+from txlog.core.operations.write_planning import on_newer_definition, with_existing_table
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.versions.decisions.definition_changes import is_same_definition
@@ -48,9 +48,9 @@ from txlog.errors import (
 from txlog.result import WriteMetrics, WriteResult
 
 if TYPE_CHECKING:
-    from txlog.commands.replaced_files import RegionReplacement
     from txlog.core.changes.plan.change_files import ChangeFiles
     from txlog.core.definition.row_changes import RowChanges
+    from txlog.core.operations.replaced_files import RegionReplacement
 
 __all__ = ["GlobalCommitter", "WriteExecution", "raise_conflict_since"]
 
@@ -457,8 +457,8 @@ class WriteExecution:
         if state is None or job.intent.is_append:
             return Replaced()
         if self._region is None:
-            from txlog.commands.replaced_files import RegionReplacement
             from txlog.core.changes.plan.change_files import ChangeFiles
+            from txlog.core.operations.replaced_files import RegionReplacement
 
             self._change_files = ChangeFiles.of(self._open_table, state, self._owner, job.new_metadata)
             self._region = RegionReplacement(self._open_table, state, job, self._owner, self._change_files)

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from txlog.commands.partitions import files_in_partitions
 from txlog.core.format.paths import canonical_path
+from txlog.core.operations.partitions import files_in_partitions
 from txlog.core.predicates.predicate import Constant
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.open_table import OpenTable

@@ -15,8 +15,6 @@ from typing import Any
 
 import msgspec
 
-from txlog.commands.cloned_files import Copies, Referring
-from txlog.commands.places import place_below, root_of
 from txlog.core.changes.plan.change_files import ChangeFiles
 from txlog.core.definition.create_table import probe_new_location
 from txlog.core.definition.row_tracking import give_row_ids
@@ -45,7 +43,9 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.loading.cloned_files import Copies, Referring
 from txlog.loading.copy_files import CopyFile
+from txlog.loading.source_folders import place_below, root_of
 from txlog.result.maintenance import CloneResult
 
 __all__ = ["CloneOptions", "clone"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txlog.commands.operation_text import bytes_written, described, files_changed, rows_changed
+from txlog.core.operations.operation_text import bytes_written, described, files_changed, rows_changed
 from txlog.core.util.html import html_table
 from txlog.result import counted, utc_text
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from txlog.commands.taken_over_files import refuse_unread_rules
 from txlog.core.changes.tasks.list_files import Folders, listed
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import is_mapped
@@ -21,6 +20,7 @@ from txlog.core.workers.base import shares
 from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.write_plan import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.loading.adopted_files import refuse_unread_rules
 from txlog.loading.existing_files import ExistingFile, ReadExisting, naming
 
 __all__ = ["adds_of"]

@@ -13,10 +13,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from txlog.commands.converted_iceberg import from_iceberg
-from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
-from txlog.commands.footers import footer_facts
-from txlog.commands.places import files_in
 from txlog.core.definition.create_table import probe_new_location
 from txlog.core.definition.table_definition import Definition, definition_builder, new_table
 from txlog.core.format.actions import AddFile, operation_parameters
@@ -35,8 +31,12 @@ from txlog.core.writing.constraints import check_same_conditions
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
 from txlog.iceberg_files.foreign_files import has_iceberg_metadata
+from txlog.loading.converted_iceberg import from_iceberg
+from txlog.loading.converted_schema import merged_schema, names_given, partition_fields
 from txlog.loading.footer_facts import FooterFacts, ReadFooter
+from txlog.loading.footers import footer_facts
 from txlog.loading.hive_paths import values_in_path
+from txlog.loading.source_folders import files_in
 from txlog.result.maintenance import ConvertResult
 
 __all__ = ["ConvertOptions", "convert"]

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from txlog.commands.replaced import Replaced
-from txlog.commands.replaced_files import RowsReplacement, new_definition
-from txlog.commands.unseen_files import without_unseen
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_for_rows
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.operations.replaced_files import RowsReplacement, new_definition
+from txlog.core.operations.unseen_changes import without_unseen
+from txlog.core.operations.write_effects import Replaced
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import plan_for_rows
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.conform import completer_for
 from txlog.core.writing.generated_columns import NumbersOfPreview

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.write_options import WriteOptions
-from txlog.commands.write_planning import plan_for_rows
 from txlog.core.format.schema import to_arrow
+from txlog.core.operations.global_committer import GlobalCommitter
+from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations.write_planning import plan_for_rows
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
 from txlog.core.versions.decisions.definition_changes import is_same_definition

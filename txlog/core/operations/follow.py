@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.follower import Follower
+from txlog.core.operations.follower import Follower
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.reading.scan_plan import select

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.follower import Feed, Follower, bind_to_feed
 from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
+from txlog.core.operations.follower import Feed, Follower, bind_to_feed
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.reading.change_rows import ChangeReader
 from txlog.core.reading.scan_plan import select
