@@ -58,7 +58,7 @@ PRELOADED = (
     "txlog.core.versions.decisions.checkpoint.v2",
     "txlog.core.versions.decisions.clean_up",
     "txlog.core.versions.decisions.files",
-    "txlog.verify.verify",
+    "txlog.audit.verify",
     "txlog.core.reading.scan_plan",
     "txlog.core.sink.sink",
     "txlog.core.writing.task_writer",

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.store.open import open_store
 from txlog.core.versions.upkeep.version_checksum import write_checksum
 from txlog.errors import TxlogError
-from txlog.verify.verify import verify_table
 
 SHAPES = ("commits", "classic", "multi-part", "v2 in JSON", "v2 in Parquet", "compacted", "checksum")
 _UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"

@@ -11,8 +11,8 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 
+from txlog.audit.verify import verify_table
 from txlog.core.store.open import open_store
-from txlog.verify.verify import verify_table
 
 __all__ = ["as_rows", "assert_sound", "counted", "in_schema", "read_by_deltalake"]
 

@@ -12,8 +12,8 @@ import pytest
 from servers import S3Location
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.store.open import open_store
-from txlog.verify.verify import verify_table
 
 
 def rows_of(*ids: int) -> pa.Table:

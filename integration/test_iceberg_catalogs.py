@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import txlog
 from txlog.cli.app import app
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
-from txlog.iceberg_files.catalog import _SqlEntry, import_client, move_entry
+from txlog.iceberg.catalog import _SqlEntry, import_client, move_entry
 
 ENTRY = "here.sales.orders"
 KINDS = ("sql", "rest", "rest without overwriting", "glue")

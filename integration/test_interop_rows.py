@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rows import read_by_deltalake
 
 import txlog
-from txlog.verify.verify import verify_table
+from txlog.audit.verify import verify_table
 
 STRUCT = pa.struct([("n", pa.int32())])
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", STRUCT)])

@@ -12,9 +12,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.spark import delete as delete_by_tasks
 from txlog.spark import upsert as upsert_by_tasks
-from txlog.verify.verify import verify_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,8 +21,8 @@ from pyspark.errors import AnalysisException
 from rows import as_rows, in_schema
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

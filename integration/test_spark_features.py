@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.format.features import features_of
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

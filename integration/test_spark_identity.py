@@ -17,9 +17,9 @@ from rows import as_rows
 from spark_helpers import refused, save
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.format.identity import identity_columns
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

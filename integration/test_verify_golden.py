@@ -7,9 +7,9 @@ from pathlib import Path
 import golden
 import pytest
 
+from txlog.audit.verify import verify_table
 from txlog.core.store.local_store import local_table_store
 from txlog.errors import TableNotFoundError
-from txlog.verify.verify import verify_table
 
 WITHOUT_A_LOG = {"crc-malformed", "no-delta-log-folder"}
 BROKEN = {

@@ -108,7 +108,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("asyncio", "obstore", "pandas", "pyarrow.compute", "pyarrow.json", "pyiceberg", "pyroaring", "pyspark"),
         *("sqlglot", "tenacity", "typer"),
         *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
-        *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
+        *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.audit"),
         *("txlog.core.operations.replaced_files", "txlog.core.changes.plan", "txlog.core.definition.table_definition"),
         *(
             "txlog.core.operations.upsert",

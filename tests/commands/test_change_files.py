@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.errors import ConflictError, InvalidInputError
-from txlog.verify.verify import verify_table
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {**FEED, "delta.enableDeletionVectors": "true"}

@@ -15,6 +15,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
+from txlog.audit.verify import verify_table
 from txlog.cli.app import app
 from txlog.core.store.local_store import LocalFileStore
 from txlog.core.store.open import open_store
@@ -29,7 +30,6 @@ from txlog.errors import (
 )
 from txlog.loading import clone as clone_command
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 WIDER = {
     "tinyint": ("smallint", "bigint", "double"),

@@ -21,10 +21,10 @@ from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimeType
 
+from txlog.audit.verify import verify_table
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.iceberg.foreign import foreign_table
+from txlog.iceberg.metadata.foreign import foreign_table
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 NAMES = Schema(
     NestedField(1, "id", LongType(), required=False),

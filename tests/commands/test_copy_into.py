@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from txlog.audit.verify import verify_table
 from txlog.cli.app import app
 from txlog.core.format import loaded_files
 from txlog.core.format.actions import DomainMetadata
@@ -45,7 +46,6 @@ from txlog.loading import copy_into as command
 from txlog.table import Table
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.verify.verify import verify_table
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import pytest
 
 import txlog
 from tests.losing_writer import losing_to
+from txlog.audit.verify import verify_table
 from txlog.errors import MetadataChangedError, ProtocolChangedError
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 VECTORS = {"delta.enableDeletionVectors": "true"}

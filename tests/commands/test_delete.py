@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.format.actions import AddFile
 from txlog.core.util import ambient
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
 from txlog.testing.stopped_clock import StoppedClock
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

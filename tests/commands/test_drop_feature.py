@@ -17,12 +17,12 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from tests.losing_writer import losing_to
+from txlog.audit.verify import verify_table
 from txlog.core.format.features import features_of
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, UnsupportedFeatureError
 from txlog.table import Table
 from txlog.testing.faults import Fault, StoreCall, faulty_table_store
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"

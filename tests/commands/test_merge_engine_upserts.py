@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.changelog.merged_rows import MergedRows
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -12,8 +12,8 @@ import pytest
 
 import txlog
 from tests.losing_writer import losing_to
+from txlog.audit.verify import verify_table
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 MORE = pa.table({"k": [1, 9], "v": [-1, -9], "note": ["one", "nine"], "other": [1.0, 9.0]})

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.table import Table
 from txlog.transaction import Transaction
-from txlog.verify.verify import verify_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.changes.plan.file_choice import FileChoice
 from txlog.core.changes.tasks.rewrite import FileRewriter
 from txlog.core.changes.tasks.row_work import RowWork
@@ -37,7 +38,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.verify.verify import verify_table
 
 Row: TypeAlias = tuple[int | None, str, int | None]
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.int64())])

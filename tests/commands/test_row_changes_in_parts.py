@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import distributed_tasks as parts
 from txlog.core.changes.plan.distributed_tasks import TasksInParts, change_in_parts
 from txlog.core.changes.plan.options import RowOptions, uses_vectors
@@ -61,7 +62,6 @@ from txlog.core.writing.write_plan import TaskIdentity
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.verify.verify import verify_table
 
 Row: TypeAlias = tuple[int | None, str, int | None]
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.int64())])

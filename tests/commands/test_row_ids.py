@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.audit.verify import verify_table
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.reading.deletion_vectors import DeletionVectorReader
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.table import Table
-from txlog.verify.verify import verify_table
 
 TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.errors import InvalidInputError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

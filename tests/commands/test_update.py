@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.changes.plan.merge_builder import MergeBuilder
 from txlog.core.changes.tasks.operations import update
 from txlog.core.format.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.errors import InvalidInputError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.changes.tasks.operations import upsert_source
 from txlog.core.format.schema import LONG, STRING
 from txlog.core.writing.keys import KeyColumn, KeyIndex
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.iceberg.avro import (
+from txlog.iceberg.metadata.avro import (
     NULL,
     SOME,
     AvroError,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from txlog.core.format.actions import AddFile, Metadata
 from txlog.core.format.file_columns import adds_to_batch
-from txlog.iceberg.definition import define
-from txlog.iceberg.file_encoder import FileEncoder, encode_files
-from txlog.iceberg.manifest import entry_schema
+from txlog.iceberg.metadata.definition import define
+from txlog.iceberg.metadata.file_encoder import FileEncoder, encode_files
+from txlog.iceberg.metadata.manifest import entry_schema
 
 TYPES: dict[str, Any] = {
     "tiny": "byte",

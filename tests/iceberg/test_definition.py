@@ -12,7 +12,7 @@ from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import assign
 from txlog.core.format.schema import parse_schema, schema_to_json
 from txlog.errors import IcebergExportError
-from txlog.iceberg.definition import NAME_MAPPING, Definition, define
+from txlog.iceberg.metadata.definition import NAME_MAPPING, Definition, define
 
 
 def column(name: str, kind: Any, *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 from txlog.core.format.deletion_vector_bytes import bitmap_bytes, pack_vectors
 from txlog.errors import CorruptLogError
-from txlog.iceberg.deletes import DeleteFile, Vector, delete_files
+from txlog.iceberg.metadata.deletes import DeleteFile, Vector, delete_files
 
 BASE = "s3://bucket/table/_iceberg/metadata"
 positions = st.sets(st.integers(0, 2**33), min_size=1, max_size=30)

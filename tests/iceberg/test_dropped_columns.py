@@ -10,7 +10,7 @@ import pytest
 from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import assign
 from txlog.core.format.schema import parse_schema, schema_to_json
-from txlog.iceberg.dropped_columns import hidden_columns, may_have_dropped_columns, with_columns
+from txlog.iceberg.metadata.dropped_columns import hidden_columns, may_have_dropped_columns, with_columns
 
 
 def mapped(highest: int, *names: str, **configuration: str) -> Metadata:

@@ -26,11 +26,11 @@ from txlog.core.format.deletion_vector_bytes import bitmap_bytes
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.versions.decisions.files import fold_commits
 from txlog.errors import IcebergExportError
-from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
-from txlog.iceberg.manifest import file_paths
-from txlog.iceberg.manifest_list import read_manifest_list
-from txlog.iceberg.names import metadata_name
-from txlog.iceberg.table_metadata import Exported, Place, encoded, parsed
+from txlog.iceberg.metadata.export import DatedCommit, Export, Sources, export_commits, export_version
+from txlog.iceberg.metadata.manifest import file_paths
+from txlog.iceberg.metadata.manifest_list import read_manifest_list
+from txlog.iceberg.metadata.names import metadata_name
+from txlog.iceberg.metadata.table_metadata import Exported, Place, encoded, parsed
 
 GOLDEN = Path(__file__).with_name("golden")
 START_MS = 1_700_000_000_000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from txlog import Table
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable
-from txlog.iceberg_files.exporter import IcebergExporter
+from txlog.iceberg.exporter import IcebergExporter
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("day", pa.date32())])

@@ -25,7 +25,7 @@ from pyiceberg.types import (
 )
 
 from txlog.core.format.schema import Decimal, Primitive
-from txlog.iceberg.values import avro_encoder, avro_type, bound_encoder, order_key
+from txlog.iceberg.metadata.values import avro_encoder, avro_type, bound_encoder, order_key
 
 UTC = datetime.timezone.utc
 VALUES: list[tuple[Any, IcebergType, list[Any]]] = [

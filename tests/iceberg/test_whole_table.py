@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import adds_to_batch
-from txlog.iceberg.whole_table import FileBatches, in_manifests
+from txlog.iceberg.metadata.whole_table import FileBatches, in_manifests
 
 
 def batches(*parts: list[tuple[str | None, str]]) -> FileBatches:

@@ -14,11 +14,11 @@ from pyiceberg.utils.config import Config
 from txlog import Table
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import StorageError
-from txlog.iceberg_files import catalog, catalog_follow
-from txlog.iceberg_files.catalog import move_entry
-from txlog.iceberg_files.catalog_follow import follow
-from txlog.iceberg_files.exporter import place_of
-from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.iceberg import catalog, catalog_follow
+from txlog.iceberg.catalog import move_entry
+from txlog.iceberg.catalog_follow import follow
+from txlog.iceberg.exporter import place_of
+from txlog.iceberg.metadata_folder import MetadataFolder
 from txlog.testing.memory_store import memory_table_store
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

@@ -10,8 +10,8 @@ import iceberg_decoded as decoded
 import pyarrow as pa
 
 from txlog import Table
-from txlog.iceberg_files import exporter as exporter_module
-from txlog.iceberg_files.clean_up import GRACE_MS, clean_up_metadata
+from txlog.iceberg import exporter as exporter_module
+from txlog.iceberg.clean_up import GRACE_MS, clean_up_metadata
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

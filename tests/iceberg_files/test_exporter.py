@@ -21,10 +21,10 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
-from txlog.iceberg.names import metadata_name
-from txlog.iceberg.table_metadata import Place
-from txlog.iceberg_files.exporter import IcebergExporter
-from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.iceberg.exporter import IcebergExporter
+from txlog.iceberg.metadata.names import metadata_name
+from txlog.iceberg.metadata.table_metadata import Place
+from txlog.iceberg.metadata_folder import MetadataFolder
 from txlog.result.audits import IcebergExport
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -13,8 +13,8 @@ from txlog.core.store.base import PutOutcome
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
-from txlog.iceberg.names import HINT, metadata_name, metadata_number
-from txlog.iceberg_files.exporter import IcebergExporter
+from txlog.iceberg.exporter import IcebergExporter
+from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 

@@ -16,8 +16,8 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.core.versions.open_table import OpenTable
-from txlog.iceberg.names import metadata_number
-from txlog.iceberg_files.exporter import IcebergExporter
+from txlog.iceberg.exporter import IcebergExporter
+from txlog.iceberg.metadata.names import metadata_number
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 SCHEDULES = 150

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.format.actions import AddFile
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.verify.verify import verify_table
 
 ROWS = 5_000
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.maintenance import clustering
 from txlog.core.maintenance.compaction import Compaction
 from txlog.core.maintenance.rewriting.curve import ClusterColumns, Curve
 from txlog.core.maintenance.rewriting.hilbert import Ranks
 from txlog.errors import InvalidInputError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MakeTable = Callable[..., txlog.Table]

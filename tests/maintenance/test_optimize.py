@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.maintenance import optimize as module
 from txlog.core.maintenance.compaction import Compaction, Done
 from txlog.core.maintenance.rewriting import rewrite_bin as rewrite
 from txlog.core.maintenance.rewriting.rewrite_bin import BinRewriter
 from txlog.core.versions.files.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MakeTable = Callable[..., txlog.Table]

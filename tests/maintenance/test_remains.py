@@ -18,6 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.audit import deletion_check as remains
 from txlog.core.definition.create_table import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
@@ -27,7 +28,6 @@ from txlog.core.versions.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
 from txlog.result.audits import DeletionCheck
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store
-from txlog.verify import deletion_check as remains
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

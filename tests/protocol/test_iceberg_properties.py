@@ -6,7 +6,7 @@ import pytest
 
 from txlog.core.format.properties import validate
 from txlog.errors import InvalidInputError
-from txlog.iceberg.properties import ICEBERG_CATALOG, catalog_entry
+from txlog.iceberg.metadata.properties import ICEBERG_CATALOG, catalog_entry
 
 
 @pytest.mark.parametrize("name", ["prod.sales.orders", "prod.eu.sales.orders"])

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from txlog.iceberg.names import metadata_number
-from txlog.iceberg_files import clean_up, exporter, metadata_folder
-from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.iceberg import clean_up, exporter, metadata_folder
+from txlog.iceberg.metadata.names import metadata_number
+from txlog.iceberg.metadata_folder import MetadataFolder
 
 __all__ = ["EXPORT_MUTANTS"]
 

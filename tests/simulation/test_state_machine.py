@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.util import ambient
 from txlog.core.versions.open_table import OpenTable
@@ -31,7 +32,6 @@ from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction
-from txlog.verify.verify import verify_table
 
 MS_PER_HOUR = 3_600_000
 MS_PER_DAY = 24 * MS_PER_HOUR

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.definition.create_table import create_table
 from txlog.core.store.table_store import TableStore
 from txlog.core.versions.open_table import OpenTable
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
-from txlog.verify.verify import verify_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
 CHANGES = pa.schema([("op", pa.string()), *SCHEMA, ("at", pa.int64())])

@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.changes.tasks.file_rows import FileReader
 from txlog.core.definition.table_definition import Definition, commit_definition
 from txlog.core.sink.staging import Staging
 from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.verify.verify import verify_table
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.int32()), ("n", pa.int64()), ("t", pa.string())])
 CHANGES = pa.schema([*SCHEMA, ("op", pa.string())])

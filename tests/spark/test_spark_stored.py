@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StructType
 
 from txlog.core.format.schema import from_arrow
 from txlog.errors import InvalidInputError
-from txlog.spark.stored import store_assignment
+from txlog.spark.store_assignment import store_assignment
 
 FIELDS = from_arrow(pa.schema({"l": pa.list_(pa.struct({"x": pa.int32(), "y": pa.int32()}))})).fields
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.audit.verify import verify_table
 from txlog.core.definition.table_definition import Definition, commit_definition, new_table
 from txlog.core.format.log_names import commit_version
 from txlog.core.store.base import LogStore, PutOutcome
@@ -23,7 +24,6 @@ from txlog.testing.contract import VERSION_LOG_CONTRACT
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner, publish
-from txlog.verify.verify import verify_table
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 

@@ -11,7 +11,7 @@ import pytest
 
 import txlog
 from txlog.core.versions.decisions.state import TableState
-from txlog.iceberg_files.exporter import IcebergExporter
+from txlog.iceberg.exporter import IcebergExporter
 from txlog.result.audits import IcebergExport
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

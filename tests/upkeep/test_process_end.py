@@ -207,7 +207,7 @@ def test_a_process_that_another_thread_forks_at_each_acquisition_of_a_lock_appen
 
 
 FORKED_DURING_AN_EXPORT = """
-from txlog.iceberg_files.exporter import IcebergExporter
+from txlog.iceberg.exporter import IcebergExporter
 begun, may_go_on = threading.Event(), threading.Event()
 attempt = IcebergExporter._attempt
 def held(self, *arguments, **options):

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from txlog.audit.verify import Finding, verify_table
 from txlog.core.store.open import open_store
 from txlog.table import Table
-from txlog.verify.verify import Finding, verify_table
 
 ON = {"delta.enableRowTracking": "true"}
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from txlog.audit.verify import Finding, Verification, verify_table
 from txlog.core.store.open import open_store
 from txlog.errors import TableNotFoundError
 from txlog.table import Table
-from txlog.verify.verify import Finding, Verification, verify_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 

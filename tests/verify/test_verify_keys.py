@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import txlog
+from txlog.audit import keys as keys_module
 from txlog.cli.app import app
 from txlog.result.audits import KeyCheck
-from txlog.verify import keys as keys_module
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int32())])
 

@@ -16,13 +16,13 @@ from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 
 import txlog
 from tests.worker_processes import Speculating, kill_the_process_that_rewrites
+from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import distributed_tasks as parts_module
 from txlog.core.maintenance import optimize as optimize_module
 from txlog.core.store.open import open_store
 from txlog.core.versions.open_table import OpenTable
 from txlog.core.workers.executor import ExecutorWorkers
 from txlog.testing.memory_store import memory_table_store
-from txlog.verify.verify import verify_table
 
 
 def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.audit.read_keys import ReadKeys
 from txlog.core.changes.tasks.check_rows import FindViolation
 from txlog.core.changes.tasks.dropped_columns import HasDroppedColumns
 from txlog.core.changes.tasks.operations.delete import DeleteSpec
@@ -26,7 +27,6 @@ from txlog.core.reading.scan_plan import ScanPlan, select
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import Constraint
 from txlog.core.writing.keys import key_columns
-from txlog.verify.read_keys import ReadKeys
 
 Crossed = TypeVar("Crossed")
 

@@ -192,10 +192,10 @@ def show_table(
 
 
 def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
+    from txlog.audit.files_summary import summarize_files
     from txlog.cli.files_summary import summary_facts, summary_shown
     from txlog.core.catalogs.open import open_place
     from txlog.core.versions.files.delta_log import DeltaLog
-    from txlog.verify.files_summary import summarize_files
 
     log = DeltaLog(open_place(uri, options))
     with out.waiting("counting files"):
@@ -277,9 +277,9 @@ def verify(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
+        from txlog.audit.verify import verify_table
         from txlog.core.catalogs.open import open_place
         from txlog.core.changes.tasks.task_table import TaskStore
-        from txlog.verify.verify import verify_table
 
         store = open_place(uri, options)
         with out.steps() as on_progress, processes(workers) as executor:

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from txlog.audit.files_summary import FilesSummary, bin_text
 from txlog.cli.tables import grid, table_of
 from txlog.result import counted, human_size, whole_size
-from txlog.verify.files_summary import FilesSummary, bin_text
 
 __all__ = ["summary_facts", "summary_shown"]
 

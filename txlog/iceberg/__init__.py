@@ -1,1 +1,1 @@
-"""Pure: Delta commits to Iceberg metadata (schemas, manifests, manifest lists, table metadata), as values and bytes."""
+"""Reads and writes the files of `_iceberg/`: the export of a table's versions, its races and its cleanup."""

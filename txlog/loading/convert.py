@@ -30,7 +30,7 @@ from txlog.core.workers.choose import GivenWorkers
 from txlog.core.writing.constraints import check_same_conditions
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
-from txlog.iceberg_files.foreign_files import has_iceberg_metadata
+from txlog.iceberg.foreign_files import has_iceberg_metadata
 from txlog.loading.converted_iceberg import from_iceberg
 from txlog.loading.converted_schema import merged_schema, names_given, partition_fields
 from txlog.loading.footer_facts import FooterFacts, ReadFooter

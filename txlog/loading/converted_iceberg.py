@@ -36,7 +36,7 @@ from txlog.core.workers.base import Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
+from txlog.iceberg.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.loading.footer_facts import FooterFacts, ReadFooter
 from txlog.loading.footers import footer_facts
 

@@ -10,7 +10,7 @@ import msgspec
 
 from txlog.core.format.upgrade_note import Verdict
 from txlog.core.sink.inspection import Application
-from txlog.iceberg_files.exporter import IcebergLag
+from txlog.iceberg.exporter import IcebergLag
 from txlog.report.clustering import KeyColumn
 from txlog.report.commits import Timeline
 from txlog.report.files import Files

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 import txlog
+from txlog.audit.deletion_check import check_deleted
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import features_of
@@ -51,7 +52,6 @@ from txlog.report.facts import (
 )
 from txlog.report.files import files_of
 from txlog.result.maintenance import LogCleanUp
-from txlog.verify.deletion_check import check_deleted
 
 __all__ = ["OnStep", "gather"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from txlog.audit.files_summary import FilesSummary, bin_text
 from txlog.core.format.properties import DAY_MS
 from txlog.core.format.upgrade_note import READERS
 from txlog.core.util.html import Markup, element
@@ -27,7 +28,6 @@ from txlog.report.facts import Facts, LogFacts, Upkeep
 from txlog.report.files import RemovedFiles
 from txlog.report.text import age, dated, span
 from txlog.result import counted, human_size, utc_text, whole_size
-from txlog.verify.files_summary import FilesSummary, bin_text
 
 __all__ = ["section", "sections"]
 

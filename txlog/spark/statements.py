@@ -29,12 +29,12 @@ from txlog.spark.scan import read
 from txlog.spark.schema import struct_type
 from txlog.spark.settings import SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
-from txlog.spark.stored import store_assignment
+from txlog.spark.store_assignment import store_assignment
 from txlog.statements.cursor import quoted
 from txlog.statements.engine import Session, Source
 from txlog.statements.query import Query, Reading
 from txlog.statements.sql import results_of
-from txlog.statements.stored import as_literal
+from txlog.statements.store_assignment import as_literal
 from txlog.table import Table
 
 if TYPE_CHECKING:

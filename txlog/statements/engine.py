@@ -25,7 +25,7 @@ from txlog.core.util.time_zones import zone_name
 from txlog.errors import InvalidInputError
 from txlog.snapshot import Snapshot
 from txlog.statements.query import Query
-from txlog.statements.stored import as_stored
+from txlog.statements.store_assignment import as_stored
 from txlog.table import Table, write
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from txlog.core.writing.generated_columns import without_computed
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.result import counted
 from txlog.snapshot import Snapshot
-from txlog.statements import told
+from txlog.statements import results as told
 from txlog.statements.alter import alter
 from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
 from txlog.statements.engine import Engine, Session, Source
@@ -48,7 +48,7 @@ from txlog.statements.show import (
     ShowProperties,
     ShowTables,
 )
-from txlog.statements.stored import as_cast, as_literal, constant
+from txlog.statements.store_assignment import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql

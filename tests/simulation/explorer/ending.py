@@ -18,7 +18,7 @@ from txlog.core.sink.sink import Sink
 from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
-from txlog.verify.iceberg import check_iceberg
+from txlog.iceberg.verify import check_iceberg
 
 if TYPE_CHECKING:
     from explorer.run import Run

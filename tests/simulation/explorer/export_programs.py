@@ -14,9 +14,9 @@ from explorer.row_programs import delete_where
 from explorer.session import Session
 from txlog.core.store.base import PutOutcome
 from txlog.errors import IcebergExportError
-from txlog.iceberg.names import HINT, metadata_name, metadata_number
-from txlog.iceberg_files.after_commit import IcebergUpkeep
-from txlog.iceberg_files.clean_up import clean_up_metadata
+from txlog.iceberg.after_commit import IcebergUpkeep
+from txlog.iceberg.clean_up import clean_up_metadata
+from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number
 from txlog.table import Table
 
 __all__ = [

@@ -14,14 +14,14 @@ from typing import Any
 from explorer.versions import InvariantBroken, State
 from txlog.core.format.actions import Metadata
 from txlog.errors import IcebergExportError
-from txlog.iceberg.file_encoder import location_of
-from txlog.iceberg.manifest import DELETES, file_paths
-from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
-from txlog.iceberg.names import HINT, metadata_name, metadata_number
-from txlog.iceberg.table_metadata import Exported, parsed
-from txlog.iceberg_files.exporter import place_of
-from txlog.iceberg_files.live_files import SeenFile, live_files
-from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.iceberg.exporter import place_of
+from txlog.iceberg.live_files import SeenFile, live_files
+from txlog.iceberg.metadata.file_encoder import location_of
+from txlog.iceberg.metadata.manifest import DELETES, file_paths
+from txlog.iceberg.metadata.manifest_list import ManifestFile, read_manifest_list
+from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number
+from txlog.iceberg.metadata.table_metadata import Exported, parsed
+from txlog.iceberg.metadata_folder import MetadataFolder
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 __all__ = ["ExportHistory"]

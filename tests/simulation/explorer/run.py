@@ -33,7 +33,7 @@ from txlog.core.store.table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.errors import NotFoundError, StorageError
-from txlog.iceberg.names import content_version
+from txlog.iceberg.metadata.names import content_version
 from txlog.table import Table
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
 from txlog.testing.memory_store import MemoryLogStore
