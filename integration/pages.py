@@ -101,7 +101,7 @@ INSTEAD = {
 """What a block says, and what runs here."""
 
 ELSEWHERE = {
-    "docs/managed-tables.md": "with the stand-in of a server: tests/catalogs/test_managed_page.py",
+    "docs/managed-tables.md": "with the stand-in of a server: tests/unity/test_managed_page.py",
     "docs/sail.md": "a process has one kind of session: test_pages starts one",
     "docs/tutorial.md": "a notebook: test_pages runs its cells",
 }

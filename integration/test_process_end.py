@@ -24,7 +24,10 @@ from txlog.core.store.open import open_store
 from txlog.core.util import ambient
 
 JOB = Path(__file__).with_name("short_job.py")
-ALWAYS = ("exception", "pool_worker")  # the others end a job on local disk in tests/upkeep/test_process_end.py
+ALWAYS = (
+    "exception",
+    "pool_worker",
+)  # the others end a job on local disk in tests/core/versions/upkeep/test_process_end.py
 NAMES = [
     pytest.param(each.__name__, marks=() if each.__name__ in ALWAYS else pytest.mark.hunt(part="ends"))
     for each in ENDINGS

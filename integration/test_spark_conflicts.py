@@ -1,9 +1,9 @@
 """Spark's own Delta judges the pairs of our conflict matrix: it does what the table says about it.
 
-In: cells of ``tests/commit/test_conflict_outcomes``. Each is played to Spark's `OptimisticTransaction` in the JVM:
-begun on the table as it was, given the reads and actions that our own transaction proposed, and committed after the
-version that our winner wrote has appeared in the log. Out: the class of what it throws, compared with the table. Data
-files play no part in it, so only the log is on disk. The hunt plays all cells at both levels.
+In: cells of ``tests/core/versions/test_conflict_outcomes``. Each is played to Spark's `OptimisticTransaction` in the
+JVM: begun on the table as it was, given the reads and actions that our own transaction proposed, and committed after
+the version that our winner wrote has appeared in the log. Out: the class of what it throws, compared with the table.
+Data files play no part in it, so only the log is on disk. The hunt plays all cells at both levels.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Expressions against Spark SQL in ANSI mode with UTC as its time zone: the same values, of the same types.
 
-tests/expressions/test_expressions.py compares the generated ones with duckdb too.
+tests/core/predicates/test_expressions.py compares the generated ones with duckdb too.
 """
 
 from __future__ import annotations

@@ -547,7 +547,7 @@ def test_every_command_has_help_and_accepts_json(command: str) -> None:
 
 def test_python_m_txlog_is_the_command_and_a_failure_is_one_line(tmp_path: Path) -> None:
     run = [sys.executable, "-m", "txlog", "history", str(tmp_path / "none")]
-    failed = subprocess.run(run, cwd=Path(__file__).parent.parent.parent, capture_output=True, text=True)
+    failed = subprocess.run(run, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("TableNotFoundError: ")
     assert len(failed.stderr.splitlines()) == 1

@@ -202,7 +202,7 @@ def test_durations_have_the_unit_that_people_would_use(duration_ms: int, long: s
 
 def test_the_verdicts_on_readers_match_the_page_on_reading() -> None:
     """`integration/test_interop_readers.py` tests each of them."""
-    page = Path(__file__).parent.parent.parent.joinpath("docs", "read.md").read_text()
+    page = Path(__file__).parents[2].joinpath("docs", "read.md").read_text()
     table = page[page.index("| turned on in the table |") :].partition("\n\n")[0].splitlines()[2:]
     features = ("deletionVectors", "columnMapping", "v2Checkpoint", "typeWidening")
     for feature, row in zip(features, table, strict=True):

@@ -379,5 +379,5 @@ def test_a_fingerprint_belongs_to_a_named_batch() -> None:
 
 @pytest.mark.parametrize("name", [*KNOWN, *KNOWN_OF_STREAMS])
 def test_every_option_is_on_the_documentation_page(name: str) -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "spark.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
     assert f"`{name}`" in page[page.index("## Every option") :]

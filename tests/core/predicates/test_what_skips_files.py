@@ -12,7 +12,7 @@ import pytest
 
 import txlog
 
-PAGE = Path(__file__).parents[2] / "docs" / "expressions.md"
+PAGE = Path(__file__).parents[3] / "docs" / "expressions.md"
 COLUMNS = "n bigint, m bigint, s string, day date, at timestamp, ok boolean, p struct<zip: string>, tags array<string>"
 
 

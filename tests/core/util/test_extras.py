@@ -8,7 +8,7 @@ import pytest
 
 from txlog.core.util.extras import how_to_install
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The metadata of one fixed table, byte for byte: a change of the format shows here.
 
 ``golden/v2`` and ``golden/v3`` hold what an export wrote when the format was last changed on purpose. To change it
-again: `python tests/iceberg/test_golden.py`, and say in the changelog what readers and older releases make of it. The
-bytes are those of zlib, which every CPython on Linux and macOS has. ``golden/earlier-v2`` and ``golden/earlier-v3``
-hold what an earlier form of manifests made of version 0, and stay as they are.
+again: `python tests/iceberg/metadata/test_golden.py`, and say in the changelog what readers and older releases make of
+it. The bytes are those of zlib, which every CPython on Linux and macOS has. ``golden/earlier-v2`` and
+``golden/earlier-v3`` hold what an earlier form of manifests made of version 0, and stay as they are.
 """
 
 from __future__ import annotations

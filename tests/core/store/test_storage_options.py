@@ -13,7 +13,7 @@ from txlog.core.store.open import open_store
 from txlog.core.store.options import Cloud, parse_options, redact
 from txlog.errors import InvalidInputError
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 # What the client itself says it knows, from its type declarations.
 S3_EXAMPLES = {

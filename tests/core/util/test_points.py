@@ -86,7 +86,7 @@ def test_an_entry_point_that_is_hidden_is_not_offered(monkeypatch: pytest.Monkey
 
 
 def test_an_import_from_a_folder_without_metadata_is_told_as_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "txlog").symlink_to(Path(__file__).parent.parent.parent / "txlog")
+    (tmp_path / "txlog").symlink_to(Path(__file__).parents[3] / "txlog")
     code = f"""
 import sys
 sys.path[:0] = [{str(tmp_path)!r}]
