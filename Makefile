@@ -33,8 +33,8 @@ INTEGRATIONS := $(addprefix build/,integrations daft schedulers airflow)
 NEWEST := build/newest
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
-LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/reading tests/skipping \
-	tests/table tests/writer tests/test_column_mapping.py tests/test_snapshot.py
+LOWEST_TESTS = $(addprefix tests/core/,format predicates reading versions/decisions/checkpoint writing) tests/cli \
+	tests/table tests/test_column_mapping.py tests/test_snapshot.py
 
 STATIC = $(BIN)/lint-imports --no-cache && $(BIN)/mypy
 UNIT_TESTS = $(CURDIR)/$(NEWEST)/bin/python -m pytest tests -n auto --dist worksteal

@@ -1,8 +1,8 @@
 """Checkpoints whose contents are far larger than their files, at full size: they are published, and a fresh handle and
 deltalake read them.
 
-A file of such a checkpoint looks like a decompression bomb: few bytes, much memory. tests/log_files has the same in
-small, under tighter limits, with V2 checkpoints too.
+A file of such a checkpoint looks like a decompression bomb: few bytes, much memory. tests/core/versions/files has the
+same in small, under tighter limits, with V2 checkpoints too.
 """
 
 from __future__ import annotations

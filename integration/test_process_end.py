@@ -1,5 +1,5 @@
 """Jobs that append one row and end, on a real S3 server: the work after their commits is done. In the hunt, on local
-disk too, where tests/upkeep has each ending.
+disk too, where tests/core/versions/upkeep has each ending.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ COMPATIBLE = {
 PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
 
 
-def rooms_of(text: str) -> list[str]:
-    """The names in the first column of the table of rooms, from top to bottom."""
-    table = text[text.index("| room |") :].partition("\n\n")[0]
+def rooms_of(kind: str) -> list[str]:
+    """The names in the first column of a table of rooms, from top to bottom."""
+    table = ARCHITECTURE[ARCHITECTURE.index(f"| {kind} |") :].partition("\n\n")[0]
     return [name.rstrip("/") for row in table.splitlines()[2:] for name in re.findall(r"`([\w/]+)`", row.split("|")[1])]
 
 
@@ -44,27 +44,46 @@ def rooms_that_exist() -> set[str]:
     return (folders - {"."}) | modules
 
 
-def layers_low_to_high() -> list[set[str]]:
-    layers = re.search(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+def layers_low_to_high(contract: str) -> list[set[str]]:
+    (text,) = (text for text in PROJECT.split("[[tool.importlinter.contracts]]") if f'name = "{contract}"' in text)
+    layers = re.search(r"^layers = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
     assert layers is not None
-    return [set(re.split(r"\s*[|:]\s*", layer)) for layer in reversed(re.findall(r'"(.*)"', layers[1]))]
+    names = [re.split(r"\s*[|:]\s*", layer) for layer in reversed(re.findall(r'^ *"(.*)"', layers[1], re.MULTILINE))]
+    return [{name.removeprefix("txlog.").replace(".", "/") for name in layer} for layer in names]
 
 
-def test_the_table_of_rooms_names_every_package_and_no_other() -> None:
-    named = rooms_of(ARCHITECTURE)
+def test_the_tables_of_rooms_name_every_package_and_no_other() -> None:
+    named = [*rooms_of("room of the core"), *rooms_of("extension")]
     assert len(named) == len(set(named))
     assert set(named) == rooms_that_exist()
 
 
-def test_the_table_of_rooms_has_the_order_of_the_import_linter() -> None:
-    floors = {room: floor for floor, rooms in enumerate(layers_low_to_high()) for room in rooms}
-    found = [floors[room] for room in rooms_of(ARCHITECTURE) if room in floors and room != "testing"]
+@pytest.mark.parametrize(
+    ("kind", "contract"),
+    [
+        ("room of the core", "rooms of the core, each importing only those below it"),
+        ("extension", "extensions, each importing only those below it"),
+    ],
+)
+def test_the_tables_of_rooms_have_the_order_of_the_import_linter(kind: str, contract: str) -> None:
+    floors = {room: floor for floor, rooms in enumerate(layers_low_to_high(contract)) for room in rooms}
+    found = [floors[room] for room in rooms_of(kind) if room in floors]
+    assert len(found) > 5
     assert found == sorted(found)
+
+
+def test_the_core_imports_none_of_the_extensions() -> None:
+    """The contract names every extension that the table has."""
+    (text,) = (
+        text for text in PROJECT.split("[[tool.importlinter.contracts]]") if "the core imports no extension" in text
+    )
+    forbidden = set(re.findall(r'"txlog\.(\w+)"', text.partition("forbidden_modules")[2].partition("]")[0]))
+    assert forbidden == {room.partition("/")[0] for room in rooms_of("extension")}
 
 
 def test_every_module_that_the_page_names_as_the_place_of_a_change_exists() -> None:
     table = ARCHITECTURE[ARCHITECTURE.index("## Where a change goes") :].partition("\n## The laws")[0]
-    places = re.findall(r"`([a-z_]+/[a-z_/]+)`", table)
+    places = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`", table)
     assert len(places) >= 20
     assert not [place for place in places if not (ROOT / "txlog" / f"{place}.py").is_file()]
 

@@ -27,7 +27,7 @@ FACES = {
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
 EXPORTED_NAMES_MAX = 35
-APPEND_MODULES_MAX = 80
+APPEND_MODULES_MAX = 81
 """Modules of txlog that a fresh process loads for one append: each costs it a third of a millisecond."""
 
 LIBRARY = list(modules().values())
@@ -107,30 +107,19 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     only_others_need = (
         *("asyncio", "obstore", "pandas", "pyarrow.compute", "pyarrow.json", "pyiceberg", "pyroaring", "pyspark"),
         *("sqlglot", "tenacity", "typer"),
-        *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
-        *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.audit"),
-        *("txlog.core.operations.replaced_files", "txlog.core.changes.plan", "txlog.core.definition.table_definition"),
+        *(f"txlog.{room}" for room in ("audit", "cli", "glue", "iceberg", "loading", "report", "spark", "statements")),
+        *(f"txlog.core.{room}" for room in ("catalogs", "maintenance", "predicates", "sink", "workers")),
+        *("txlog.catalog", "txlog.changelog", "txlog.testing", "txlog.transaction", "txlog.unity"),
+        *(f"txlog.core.{room}" for room in ("changes", "definition", "operations.replaced_files", "store.options")),
         *(
-            "txlog.core.operations.upsert",
-            "txlog.core.versions.decisions.files",
-            "txlog.core.versions.files.checkpoint_reader",
+            f"txlog.core.versions.{module}"
+            for module in ("decisions.files", "files.checkpoint_reader", "files.file_loader", "upkeep.log_clean_up")
         ),
         *(
-            "txlog.core.versions.files.file_loader",
-            "txlog.core.maintenance",
-            "txlog.core.changes.tasks",
-            "txlog.core.workers",
+            f"txlog.core.writing.{module}"
+            for module in ("constraints", "generated_columns", "keys", "row_changes", "row_guard")
         ),
-        *("txlog.core.writing.constraints", "txlog.core.writing.generated_columns", "txlog.core.writing.row_guard"),
-        *(
-            "txlog.core.maintenance.optimize",
-            "txlog.catalog",
-            "txlog.core.catalogs",
-            "txlog.report",
-            "txlog.result.maintenance",
-            "txlog.core.store.options",
-        ),
-        *("txlog.core.versions.upkeep.log_clean_up", "txlog.core.writing.keys", "txlog.changelog.merge_engines"),
+        "txlog.result.maintenance",
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
     assert sum(name.partition(".")[0] == "txlog" for name in loaded) <= APPEND_MODULES_MAX
