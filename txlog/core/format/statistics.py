@@ -36,7 +36,9 @@ __all__ = [
     "StatisticsPolicy",
     "check_statistics_columns",
     "file_leaves",
+    "leaf_count",
     "statistics_problem",
+    "with_bounds",
 ]
 
 LAST_CHARACTER = "\U0010ffff"
@@ -121,18 +123,38 @@ class FileStatistics:
     def __init__(self, policy: StatisticsPolicy, leaves: tuple[FileLeaf, ...] | None = None) -> None:
         self._policy = policy
         self._leaves = leaves
-        self._rows_observed = 0
         self._floats = {path: _FloatsSeen() for path in policy.floats}
-        self._nulls = dict.fromkeys(policy.nested, 0)
+        self._nulls = {path: _NullsSeen() for path in policy.nested}
+        self._kept: list[tuple[str, ColumnPath, Any]] = []
+
+    def keep(self, paths: Iterable[ColumnPath], stats: str | None) -> None:
+        """These floats, arrays and maps, which are not among the policy's columns, have the same values as those of
+        another file, whose ``add.stats`` are ``stats``: for what its footer lacks. Text that is no JSON counts as none.
+        """
+        try:
+            document = orjson.loads(stats or "{}")
+        except ValueError:
+            return
+        for tree, is_value in (("minValues", _is_float), ("maxValues", _is_float), ("nullCount", _is_count)):
+            for path in paths:
+                value = _found(document, (tree, *path))
+                if is_value(value):
+                    self._kept.append((tree, path, value))
 
     def observe(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Look at rows as they are written; columns are found by the table's names. Costs a pass over the floats."""
-        self._rows_observed += data.num_rows
-        for path, seen in self._floats.items():
-            for column in _chunks(data, path[0]):
+        """Look at rows as they are written, of all columns or of some; columns are found by the table's names. Costs a
+        pass over the floats."""
+        if not self._floats and not self._nulls:
+            return
+        names = {*data.schema.names}
+        for path, seen in (*self._floats.items(), *self._nulls.items()):
+            for column in _chunks(data, path[0]) if path[0] in names else ():
                 seen.look(_visible(column, path[1:]))
-        for path in self._nulls:
-            self._nulls[path] += sum(_null_count(column, path[1:]) for column in _chunks(data, path[0]))
+
+    @property
+    def floats(self) -> Iterable[ColumnPath]:
+        """The columns whose bounds only `observe` finds."""
+        return self._floats.keys()
 
     def finish(self, metadata: pq.FileMetaData, believed: FooterStatistics | None = None) -> str:
         """The text for ``add.stats``, given the footer of the file that the observed batches became.
@@ -149,16 +171,16 @@ class FileStatistics:
         self, leaves: tuple[FileLeaf, ...], groups: list[Any], num_rows: int, believed: FooterStatistics | None
     ) -> str:
         trees: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-        is_whole = self._rows_observed == num_rows
         for leaf in leaves:
             path, codec = leaf.path, leaf.codec
-            if path in self._nulls:
-                if is_whole:
-                    _put(trees["nullCount"], path, self._nulls[path])
+            nulls = self._nulls.get(path)
+            if nulls is not None:
+                if nulls.num_rows == num_rows:
+                    _put(trees["nullCount"], path, nulls.null_count)
                 continue
             null_count: int | None
             seen = self._floats.get(path)
-            if seen is not None and is_whole:
+            if seen is not None and seen.num_rows == num_rows:
                 null_count, bounds = seen.null_count, seen.bounds
             else:
                 readable = codec if seen is None else None
@@ -167,21 +189,36 @@ class FileStatistics:
             if codec and bounds:
                 _put(trees["minValues"], path, codec.minimum(bounds[0]))
                 _put(trees["maxValues"], path, codec.maximum(bounds[1]))
+        for tree, path, value in self._kept:
+            _put(trees[tree], path, value)
         return orjson.dumps({"numRecords": num_rows, **trees}).decode()
 
 
 # --- what footers lack -----------------------------------------------------------------------------------------
 
 
-class _FloatsSeen:
+class _NullsSeen:
+    """The rows and the nulls of one array or map."""
+
+    __slots__ = ("null_count", "num_rows")
+
+    def __init__(self) -> None:
+        self.num_rows = self.null_count = 0
+
+    def look(self, column: pa.Array) -> None:
+        self.num_rows += len(column)
+        self.null_count += column.null_count
+
+
+class _FloatsSeen(_NullsSeen):
     """The nulls and the bounds of one float column. Ours have none in the footer; those of other writers do not say
     whether there is NaN, which Parquet leaves out of its bounds and engines sort differently, or -0.0.
     """
 
-    __slots__ = ("_high", "_low", "_nan", "null_count")
+    __slots__ = ("_high", "_low", "_nan")
 
     def __init__(self) -> None:
-        self.null_count = 0
+        super().__init__()
         self._low, self._high = math.inf, -math.inf
         self._nan = False
 
@@ -191,7 +228,7 @@ class _FloatsSeen:
         return None if self._nan or self._low > self._high else (self._low, self._high)
 
     def look(self, column: pa.Array) -> None:
-        self.null_count += column.null_count
+        super().look(column)
         if self._nan or column.null_count == len(column):
             return
         if len(column) <= _FEW_ROWS:
@@ -231,11 +268,6 @@ def _values(column: pa.Array) -> np.ndarray[Any, Any]:
     return values
 
 
-def _null_count(column: pa.Array, members: ColumnPath) -> int:
-    count: int = _visible(column, members).null_count
-    return count
-
-
 def _visible(column: pa.Array, members: ColumnPath) -> pa.Array:
     """The member as a reader sees it: null if a struct around it is null."""
     for name in members:
@@ -259,7 +291,7 @@ def file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.D
     index = 0
     for member in schema:
         yield from _leaves_below((member.name,), member.type, index)
-        index += _width(member.type)
+        index += leaf_count(member.type)
 
 
 def _leaves_below(path: ColumnPath, data_type: pa.DataType, index: int) -> Iterator[tuple[ColumnPath, Any]]:
@@ -270,16 +302,16 @@ def _leaves_below(path: ColumnPath, data_type: pa.DataType, index: int) -> Itera
         return
     for member in data_type.fields:
         yield from _leaves_below((*path, member.name), member.type, index)
-        index += _width(member.type)
+        index += leaf_count(member.type)
 
 
-def _width(data_type: pa.DataType) -> int:
+def leaf_count(data_type: pa.DataType) -> int:
     """How many Parquet columns a type takes."""
     if isinstance(data_type, pa.BaseExtensionType):
-        return _width(data_type.storage_type)
+        return leaf_count(data_type.storage_type)
     if not pa.types.is_nested(data_type):
         return 1
-    return sum(_width(data_type.field(position).type) for position in range(data_type.num_fields))
+    return sum(leaf_count(data_type.field(position).type) for position in range(data_type.num_fields))
 
 
 def _read_footer(
@@ -452,12 +484,44 @@ def _put(tree: dict[str, Any], path: ColumnPath, value: Any) -> None:
     tree[path[-1]] = value
 
 
+def _found(tree: Any, path: ColumnPath) -> Any:
+    for name in path:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+def _is_float(value: Any) -> bool:
+    return type(value) in (int, float) or value in ("Infinity", "-Infinity")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= INT64_MAX
+
+
 def _folded(path: ColumnPath) -> ColumnPath:
     return tuple(map(fold_name, path))
 
 
 def _prefixes(path: ColumnPath) -> list[ColumnPath]:
     return [path[:length] for length in range(1, len(path) + 1)]
+
+
+def with_bounds(stats: str | None) -> set[ColumnPath]:
+    """The columns with a minimum or a maximum in ``add.stats``. Text that is no JSON has none."""
+    try:
+        document = orjson.loads(stats or "{}")
+    except ValueError:
+        return set()
+    trees = [_found(document, (name,)) for name in ("minValues", "maxValues")]
+    return {path for tree in trees if isinstance(tree, dict) for path in _paths(tree, ())}
+
+
+def _paths(tree: Mapping[str, Any], above: ColumnPath) -> Iterator[ColumnPath]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _paths(value, (*above, name))
+        elif value is not None:
+            yield *above, name
 
 
 def statistics_problem(text: str | None) -> str | None:

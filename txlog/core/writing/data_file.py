@@ -33,6 +33,7 @@ __all__ = [
     "ParquetSettings",
     "WriterOptions",
     "dictionary_columns",
+    "encoded",
 ]
 
 
@@ -113,9 +114,7 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
         Parquet's bounds leave NaN out, and a reader to which NaN is the greatest number, such as Spark, would skip
         row groups that hold the rows it looks for. The log's statistics have a float's bounds if it has no NaN.
         """
-        leaves = [leaf for field in self.schema for leaf in _leaf_types(field.name, field.type)]
-        floats = {path for path, kind in leaves if pa.types.is_floating(kind)}
-        return [path for path, _ in leaves if path not in floats] if floats else True
+        return _columns_with_statistics(self.schema)
 
     def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of ``columns`` under the file's names, including nested ones; no values are copied."""
@@ -160,8 +159,6 @@ class DataFileWriter:
         in_one_piece: bool = False,
         rows_expected: int = 0,
     ) -> None:
-        from txlog.core.format.arrow.parquet import pq
-
         settings = file_format.parquet
         self._row_group_bytes, self._row_group_rows = settings.row_group_bytes, settings.row_group_rows
 
@@ -173,15 +170,7 @@ class DataFileWriter:
         self._output: OutputFile | None = None if in_one_piece else files.create(path)
         self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)
         try:
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                file_format.schema,
-                use_dictionary=list(dictionary) or False,
-                store_schema=False,
-                write_statistics=file_format.footer_statistics,
-                metadata_collector=self._collected,
-                **_arguments(file_format, rows_expected),
-            )
+            self._writer = _parquet_writer(self._sink, file_format, dictionary, rows_expected, self._collected)
         except BaseException as error:
             if self._output is not None:
                 self._output.abort()
@@ -259,6 +248,46 @@ class DataFileWriter:
         return StorageError(
             f"could not write {self._path}: {why}. No commit names it; fix the cause and run it again", path=self._path
         )
+
+
+def encoded(rows: pa.Table, file_format: FileFormat, dictionary: tuple[str, ...]) -> pa.Buffer:
+    """A Parquet file with one row group: these rows of all columns of ``file_format``, or of some."""
+    sink = pa.BufferOutputStream()
+    schema = None if rows.schema.equals(file_format.schema) else rows.schema
+    with _parquet_writer(sink, file_format, dictionary, rows.num_rows, [], schema) as writer:
+        writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+    return sink.getvalue()
+
+
+def _parquet_writer(
+    sink: Any,
+    file_format: FileFormat,
+    dictionary: tuple[str, ...],
+    rows_expected: int,
+    collected: list[Any],
+    schema: pa.Schema | None = None,
+) -> Any:
+    """A ``ParquetWriter`` with the settings of a table; ``schema`` has the columns to write, None means all.
+
+    The footer is in ``collected`` at the end.
+    """
+    from txlog.core.format.arrow.parquet import pq
+
+    return pq.ParquetWriter(
+        sink,
+        file_format.schema if schema is None else schema,
+        use_dictionary=list(dictionary) or False,
+        store_schema=False,
+        write_statistics=file_format.footer_statistics if schema is None else _columns_with_statistics(schema),
+        metadata_collector=collected,
+        **_arguments(file_format, rows_expected),
+    )
+
+
+def _columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
+    leaves = [leaf for field in schema for leaf in _leaf_types(field.name, field.type)]
+    floats = {path for path, kind in leaves if pa.types.is_floating(kind)}
+    return [path for path, _ in leaves if path not in floats] if floats else True
 
 
 def _arguments(file_format: FileFormat, rows_expected: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 if TYPE_CHECKING:
     from txlog.core.writing.row_guard import RowGuard
 
-__all__ = ["PartitionKey", "Router", "TaskWriter"]
+__all__ = ["PartitionKey", "Router", "TaskWriter", "layout_of", "settled_dictionary"]
 
 
 MIB = 1 << 20
@@ -84,7 +84,7 @@ class TaskWriter:
         self._conformer: Conformer | Completer | None = None
         self._guard = _guard(plan)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
-        self._layout = _layout(files, plan, task)
+        self._layout = layout_of(files, plan, task)
         self._data_columns = list(self._layout.file_format.columns)
         self._lanes: dict[PartitionKey | int, PartitionWriter] = {}
         self._flat_turn = 0
@@ -362,13 +362,13 @@ class TaskWriter:
         """The columns to encode with a dictionary, decided once per task on the first table that is large enough."""
         options = self._layout.file_format.options
         if table.num_rows < SAMPLE_ROWS_MIN:
-            return _settled((), options)
+            return settled_dictionary((), options)
         if self._dictionary is None:
-            self._dictionary = _settled(dictionary_columns(table), options)
+            self._dictionary = settled_dictionary(dictionary_columns(table), options)
         return self._dictionary
 
 
-def _settled(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[str, ...]:
+def settled_dictionary(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[str, ...]:
     """The columns with a dictionary: those that the settings name, and for all others what the sample says."""
     if options is None:
         return sampled
@@ -384,7 +384,8 @@ def _guard(plan: WritePlan) -> RowGuard | None:
     return RowGuard(plan)
 
 
-def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
+def layout_of(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
+    """How the files of a task are written, and their names."""
     configuration = tuple(sorted(plan.configuration.items()))
     return FileLayout(
         files=files,

@@ -102,6 +102,11 @@ class RowOperation(ABC):
     """Whether table rows are rewritten with other values: as images, or as source rows."""
     image_fields: tuple[Field, ...] = ()
     """The table columns that new versions of rows are made from."""
+    changed_fields: tuple[Field, ...] = ()
+    """If there are any: new versions of rows differ from the old ones at most in these table columns, and `changes`
+    computes just these."""
+    fields_for_changes: tuple[Field, ...] = ()
+    """The table columns that `changes` needs."""
     num_source_rows: int = 0
     """How many rows the source has; 0 if there is none."""
     writes_every_source_row: bool = False
@@ -194,6 +199,10 @@ class RowOperation(ABC):
 
         ``rows`` has `image_fields`, and is None if that is empty.
         """
+        return iter(())
+
+    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+        """`images` with only the columns of `changed_fields`. ``rows`` has `fields_for_changes`."""
         return iter(())
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from txlog.core.changes.tasks.file_rows import FileRows
 from txlog.core.changes.tasks.operation import Images, RowOperation, Touched
+from txlog.core.changes.tasks.spliced_copies import SplicedCopies
 from txlog.core.changes.tasks.tombstone_files import tombstone_adds
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.core.format.bitmaps import bitmap_of
@@ -108,7 +109,7 @@ class FileRewriter:
         with_vectors: bool,
         parquet: Mapping[str, str] | None = None,
     ) -> None:
-        self._files = store.files
+        self._store, self._files = store, store.files
         self._are_requests = not store.has_cheap_calls
         self._unsent = unsent
         self._operation = operation
@@ -147,6 +148,9 @@ class FileRewriter:
             time_zone=table.time_zone,
         )
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
+        # Who says how the new files are encoded wants all of them so.
+        splices = not self._parquet
+        self._spliced = SplicedCopies(self._store, table, self._operation, self._rows, self._plan) if splices else None
 
     @property
     def repeated_work_s(self) -> float:
@@ -324,6 +328,11 @@ class FileRewriter:
         """The pending copy of one file, whose name is not durable yet; () if no row is left."""
         if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
             return ()
+        if self._spliced is not None:
+            spliced = self._spliced.copy(each, lambda: TaskIdentity(self._job_id, next(self._task_ids)))
+            if spliced is not None:
+                self._unsent.own([spliced.path])
+                return (spliced,)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for _, batch in self._rows.live(each.add, each.replaced):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["check_footer", "check_opened", "indexed_columns", "read_footer"]
+__all__ = ["check_footer", "check_opened", "indexed_columns", "indexed_leaves", "read_footer"]
 
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
@@ -114,6 +114,12 @@ def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
         for at in range(metadata.num_columns)
         if (name := schema.column(at).path) in names and all(_is_indexed(group.column(at)) for group in groups)
     ]
+
+
+def indexed_leaves(group: Any) -> tuple[str, ...]:
+    """The Parquet paths of the leaves of a row group whose values are all dictionary entries, as far as sizes show."""
+    chunks = map(group.column, range(group.num_columns))
+    return tuple(chunk.path_in_schema for chunk in chunks if _is_indexed(chunk))
 
 
 def _leaves(schema: Any) -> list[_Leaf]:

@@ -7,7 +7,7 @@ new versions of rows. A string is an SQL expression; a string value is written i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -92,7 +92,19 @@ class Assignments:
     @property
     def needed(self) -> frozenset[str]:
         """The table columns that new versions of rows need: the kept ones, and the ones that values read."""
-        read = {name for name in self._schema.names if name not in self._values and name not in self._recomputed}
+        kept = {name for name in self._schema.names if name not in self._values and name not in self._recomputed}
+        return self.needed_to_change | kept
+
+    @property
+    def changes_alone(self) -> bool:
+        """Whether `apply` can compute the columns that are set without the others: no generated column depends on
+        them, or has to be checked."""
+        return not self._recomputed and not self._checked
+
+    @property
+    def needed_to_change(self) -> frozenset[str]:
+        """The table columns that the values read; a function reads whole rows."""
+        read: set[str] = set()
         for value in self._values.values():
             if not isinstance(value, Expression):
                 return frozenset(self._schema.names)
@@ -111,22 +123,27 @@ class Assignments:
         source: pa.RecordBatch | None,
         num_rows: int,
         numbers: Mapping[str, pa.Array] | None = None,
+        only: Sequence[Field] | None = None,
     ) -> pa.RecordBatch:
         """The new version of each row. ``rows`` has at least the columns of `needed`; None if there are none. New rows
-        have ``numbers`` in the identity columns that are not set."""
+        have ``numbers`` in the identity columns that are not set.
+
+        ``only`` are the columns to return, if `changes_alone`: of the others, ``rows`` has what values read.
+        """
         given = numbers or {}
+        fields = self._schema.fields if only is None else only
         columns = {
             field.name: self._column(field, rows, source, num_rows)
             if field.name in self._values
             else given[field.name]
             if field.name in given
             else rows.column(field.name)  # type: ignore[union-attr]
-            for field in self._schema.fields
+            for field in fields
             if field.name not in self._recomputed
         }
         if self._recomputed or self._checked:
             self._compute(columns)
-        names = list(self._schema.names)
+        names = [field.name for field in fields]
         return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def _compute(self, columns: dict[str, pa.Array]) -> None:

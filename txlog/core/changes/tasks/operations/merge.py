@@ -24,6 +24,7 @@ from txlog.core.changes.tasks.operations.merge_source import MergeSource
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import Field
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.key_pruning import KeyPruner
 from txlog.core.predicates.skipping.many_files import prune_files
@@ -67,6 +68,11 @@ class MergeRows(RowOperation):
         needed = {name for each in updates for name in each.needed}
         self.makes_images = self.replaces_rows = bool(updates)
         self.image_fields = tuple(field for field in table.schema.fields if field.name in needed)
+        if all(each.changes_alone for each in updates):
+            changed = {name for each in updates for name in each.names}
+            read = changed.union(*(each.needed_to_change for each in updates))
+            self.changed_fields = tuple(field for field in table.schema.fields if field.name in changed)
+            self.fields_for_changes = tuple(field for field in table.schema.fields if field.name in read)
         paths = [key.path for key in source.keys]
         self._pruner = KeyPruner(paths, source.key_values, table.schema, table.partition_columns) if paths else None
         self._range = source.condition_on_target(table.schema)
@@ -201,6 +207,12 @@ class MergeRows(RowOperation):
     # --- rows -----------------------------------------------------------------------------------------------
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+        return self._images(rows, hits, None)
+
+    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+        return self._images(rows, hits, self.changed_fields)
+
+    def _images(self, rows: pa.RecordBatch | None, hits: Hits, only: Sequence[Field] | None) -> Iterator[Images]:
         assert hits.clauses is not None
         assert hits.source_rows is not None
         for bound in self._clauses.bound:
@@ -211,7 +223,7 @@ class MergeRows(RowOperation):
             source_rows = hits.source_rows[at]
             for here, source in self._clauses.beside(source_rows if (source_rows >= 0).all() else None, len(at)):
                 old = None if rows is None else rows.take(pa.array(at[here]))
-                yield bound.assignments.apply(old, source, len(at[here])), at[here]
+                yield bound.assignments.apply(old, source, len(at[here]), only=only), at[here]
 
     def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         return self._source.is_matched([rows[rows >= 0] for rows in (each.live_source_rows for each in touched)])

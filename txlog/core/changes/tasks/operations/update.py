@@ -63,6 +63,11 @@ class UpdateRows(RowsOfCondition):
         self._assignments = assignments
         needed = assignments.needed
         self.image_fields = tuple(field for field in table.schema.fields if field.name in needed)
+        if assignments.changes_alone:
+            names = assignments.names
+            self.changed_fields = tuple(field for field in table.schema.fields if field.name in names)
+            read = names | assignments.needed_to_change
+            self.fields_for_changes = tuple(field for field in table.schema.fields if field.name in read)
         read = condition.predicate.columns() - {*table.partition_columns}
         self._read_fields = tuple(field for field in self.image_fields if field.name in read)
         self._kept_bytes = 0
@@ -82,6 +87,10 @@ class UpdateRows(RowsOfCondition):
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         yield self._assignments.apply(rows, None, len(hits.positions)), np.arange(len(hits.positions))
+
+    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+        new = self._assignments.apply(rows, None, rows.num_rows, only=self.changed_fields)
+        yield new, np.arange(rows.num_rows)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, sum(len(each.replaced) for each in touched), 0

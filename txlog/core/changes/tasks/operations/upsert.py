@@ -334,6 +334,8 @@ class UpsertRows(RowOperation):
         self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
         new = {*(updated or ()), *(each.name for each in self._recomputed)}
         self.image_fields = tuple(field for field in table.schema.fields if field.name not in new)
+        if updated is not None and self._computed is None:
+            self.changed_fields = tuple(field for field in table.schema.fields if field.name in new)
 
     @cached_property
     def _pruner(self) -> KeyPruner:
@@ -460,6 +462,13 @@ class UpsertRows(RowOperation):
         for first, new in taken_batches(self._new_values, hits.source_rows):
             old = rows.slice(first, new.num_rows)
             yield self._image(old, new), np.arange(first, first + new.num_rows)
+
+    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+        assert self._new_values is not None
+        assert hits.source_rows is not None
+        names = [field.name for field in self.changed_fields]
+        for first, new in taken_batches(self._new_values, hits.source_rows):
+            yield new.select(names), np.arange(first, first + new.num_rows)
 
     def _image(self, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
         """Table rows with the source's updated columns, and the generated columns that follow from them."""
