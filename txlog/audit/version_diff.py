@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from txlog.core.format.actions import AddFile, Protocol
+from txlog.core.format.arrow.arrays import numbers_or
 from txlog.core.format.change_data import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_name
@@ -109,8 +110,8 @@ def _rows(files: pa.Table) -> int | None:
         rows = recorded_rows(batch.column("stats"))
         if (rows < 0).any():
             return None
-        vectors = batch.column("deletionVector").field("cardinality").fill_null(0)
-        total += int(rows.sum()) - int(vectors.to_numpy(zero_copy_only=False).sum())
+        dead = numbers_or(batch.column("deletionVector").field("cardinality"), 0)
+        total += int(rows.sum()) - int(dead.sum())
     return total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +50,11 @@ def calls(path):
         "open": lambda: table().version,
         "append": lambda: table().append(rows),
         "read": lambda: table().to_arrow(where="id > 1 and name like 'a%'"),
+        "plain read": lambda: table().to_arrow(),
+        "count": lambda: table().snapshot().count("name is null"),
+        "changes": lambda: table().changes(0).read_all(),
+        "diff": lambda: table().diff(0, 2),
+        "overwrite": lambda: table().overwrite(rows, where="id = 7"),
         "dataset": lambda: table().snapshot().to_dataset().count_rows(),
         "pandas": lambda: table().to_pandas(),
         "polars": lambda: table().snapshot().to_polars(),
@@ -154,6 +160,18 @@ def child(call, number):
     return imports
 """
 
+# The main thread, where a signal handler may raise, must not be the one that imports pandas, which pyarrow asks for.
+_WITHOUT_PANDAS = """
+def child(call, number):
+    def look(event, arguments):
+        if event == "import" and arguments[0] == "pandas" and threading.current_thread() is threading.main_thread():
+            raise AssertionError("the main thread imports pandas")
+
+    sys.addaudithook(look)
+    call()
+    return number
+"""
+
 _IN_FORKS = """
 def in_a_fork(call, number):
     reader, writer = os.pipe()
@@ -172,10 +190,14 @@ def in_a_fork(call, number):
         sys.exit(answer)
     return int(answer)
 
-call = calls(PATH)[NAME]
-imports = in_a_fork(call, 0)
-tried = sorted({1 + imports * part // TRIES for part in range(TRIES)})
-print(imports, [in_a_fork(call, number) for number in tried])
+found = calls(PATH)
+if TRIES:
+    imports = in_a_fork(found[NAME], 0)
+    tried = sorted({1 + imports * part // TRIES for part in range(TRIES)})
+    print(imports, [in_a_fork(found[NAME], number) for number in tried])
+else:
+    for number, name in enumerate(NAMES or found):
+        in_a_fork(found[name], number)
 """
 
 
@@ -201,6 +223,22 @@ def test_a_condition_works_after_an_interrupt_at_one_of_its_imports(table: str) 
     _run(_ROWS, _CALLS, f"PATH, NAME, TRIES = {table!r}, 'read', 6", _AT_ONE_IMPORT, _IN_FORKS)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(["plain read", "read", "changes", "overwrite"], id="calls that read"),
+        pytest.param([], id="all calls", marks=pytest.mark.hunt(part="ends")),
+    ],
+)
+@pytest.mark.parametrize("partition_by", [[], ["name"]], ids=["whole", "in partitions"])
+def test_no_call_imports_pandas_where_an_interrupt_could_break_it(
+    names: list[str], partition_by: list[str], tmp_path: Path
+) -> None:
+    path = _table(tmp_path, partition_by)
+    txlog.Table.open(path).delete("id = 0")
+    _run(_ROWS, _CALLS, f"PATH, NAMES, TRIES = {path!r}, {names}, 0", _WITHOUT_PANDAS, _IN_FORKS)
+
+
 @pytest.mark.parametrize("name", ["store", pytest.param("transaction", marks=pytest.mark.hunt(part="ends"))])
 def test_an_interrupted_import_leaves_a_whole_module_to_the_thread_that_waits_for_it(name: str, table: str) -> None:
     _run(_ROWS, _CALLS, f"PATH, NAME, TRIES = {table!r}, {name!r}, 5", _IN_TWO_THREADS, _IN_FORKS)
@@ -217,6 +255,19 @@ def test_imports_work_while_the_interpreter_ends(table: str) -> None:
     assert _run("import atexit, txlog", f"atexit.register(lambda: {read})") == "3\n"
 
 
+def test_a_module_may_ask_the_interpreter_for_itself_while_it_is_imported(tmp_path: Path) -> None:
+    """As C code of packages does with PyImport_GetModule, which waits for the module's lock."""
+    (tmp_path / "asking.py").write_text(
+        "import ctypes\n"
+        "get_module = ctypes.pythonapi.PyImport_GetModule\n"
+        "get_module.restype, get_module.argtypes = ctypes.py_object, [ctypes.py_object]\n"
+        "found = get_module(__name__)\n"
+    )
+    asks = "import txlog.asking; print(txlog.asking.found is txlog.asking)"
+    ends = "import faulthandler; faulthandler.dump_traceback_later(60, exit=True)"
+    assert _run(ends, "import txlog", f"txlog.__path__.append({str(tmp_path)!r})", asks) == "True\n"
+
+
 def test_what_a_module_raises_leaves_its_import(table: str) -> None:
     absent = "import sys; sys.modules['sqlglot'] = None"
     read = f"txlog.Table.open({table!r}).to_arrow(where='id = 1')"
@@ -226,8 +277,14 @@ def test_what_a_module_raises_leaves_its_import(table: str) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    path = str(tmp_path / "table")
-    table = txlog.Table.create(path, pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    return _table(tmp_path)
+
+
+def _table(folder: Path, partition_by: Sequence[str] = ()) -> str:
+    path = str(folder / "table")
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+    table = txlog.Table.create(path, schema, partition_by, properties)
     for number in range(3):
         table.append(pa.table({"id": [number], "name": ["a"]}))
     return path

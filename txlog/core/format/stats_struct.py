@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import flags_of, from_numbers
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, numbers_or
 from txlog.core.format.schema import DataType, Decimal, Primitive, type_to_arrow
 from txlog.core.format.statistics_read import num_records
 
@@ -73,7 +73,7 @@ def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType, apply: Appl
         return statistics_as_struct(texts.drop_null(), kind, apply).take(from_numbers(np.cumsum(valid) - 1, valid))
     slices = (texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS))
     parts = [part for found in apply(lambda each: list(_parse(each, kind)), slices) for part in found]
-    return pa.concat_arrays(parts) if parts else pa.array([], kind)
+    return pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
 
 
 def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArray]:
@@ -82,7 +82,7 @@ def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArra
         found = read_json_objects(texts, kind)
     except (pa.ArrowException, ValueError):
         if len(texts) <= _SLICE_ROWS_MIN:
-            yield pa.array([_parse_one(text, kind) for text in texts.to_pylist()], kind)
+            yield array_of([_parse_one(text, kind) for text in texts.to_pylist()], kind)
             return
         step = -(-len(texts) // 8)
         for start in range(0, len(texts), step):
@@ -108,10 +108,10 @@ _ROWS = pa.struct([("numRecords", pa.int64())])
 def recorded_rows(texts: pa.StringArray) -> NDArray[np.int64]:
     """``numRecords`` of each JSON text, -1 if it has none."""
     rows = np.full(len(texts), -1, dtype=np.int64)
-    present = texts.is_valid().to_numpy(zero_copy_only=False)
+    present = flags_of(texts.is_valid())
     found = texts.filter(texts.is_valid())
     try:
-        counts = read_json_objects(found, _ROWS).field("numRecords").fill_null(-1).to_numpy(zero_copy_only=False)
+        counts = numbers_or(read_json_objects(found, _ROWS).field("numRecords"), -1)
     except (pa.ArrowException, ValueError):  # one text is not plain JSON: parse them one by one
         known = (num_records(text) for text in found.to_pylist())
         counts = np.array([-1 if count is None else count for count in known], dtype=np.int64)
@@ -123,7 +123,7 @@ def _read(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     from txlog.core.format.arrow.json import pj
 
     if not len(texts):
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     # The objects are adjacent in the array's own buffer, and are parsed there: no copy, no newlines.
     body = texts.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
@@ -171,6 +171,8 @@ def _fitted(value: Any, kind: pa.DataType) -> Any:
         return {field.name: _fitted(value.get(field.name), field.type) for field in kind}
     if isinstance(value, decimal.Decimal) and not pa.types.is_decimal(kind):
         value = float(value)
+    import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+
     try:
         return None if value is None else pa.array([value]).cast(kind)[0].as_py()
     except (pa.ArrowException, ValueError, TypeError, OverflowError):

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.arrow.arrays import array_of, from_flags, numbers_of
 from txlog.core.format.arrow.parquet_rows import row_count
 from txlog.core.format.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.core.format.changed_rows import ChangedRows
@@ -127,7 +128,7 @@ class ChangeReader:
         for batch in self._data_reader.batches(task):
             if wanted is not None:
                 batch = _at(batch, wanted)
-            kind = pa.repeat(pa.scalar(rows.change_type, pa.string()), batch.num_rows)
+            kind = pa.repeat(array_of([rows.change_type], pa.string())[0], batch.num_rows)
             yield batch.drop_columns([_POSITION]).append_column(CHANGE_TYPE.name, kind)
 
     def _between(self, rows: ChangedRows, path: str, version: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
@@ -144,8 +145,8 @@ class ChangeReader:
 
     def _finished(self, batch: pa.RecordBatch, changes: VersionChanges) -> pa.RecordBatch:
         count = batch.num_rows
-        version = pa.repeat(pa.scalar(changes.version, pa.int64()), count)
-        moment = pa.scalar(changes.timestamp_ms * 1000, pa.int64()).cast(type_to_arrow(COMMIT_TIMESTAMP.type))
+        version = pa.repeat(array_of([changes.version], pa.int64())[0], count)
+        moment = array_of([changes.timestamp_ms * 1000], pa.int64())[0].cast(type_to_arrow(COMMIT_TIMESTAMP.type))
         batch = batch.append_column(COMMIT_VERSION.name, version)
         batch = batch.append_column(COMMIT_TIMESTAMP.name, pa.repeat(moment, count))
         if self._predicate is not None:
@@ -183,5 +184,5 @@ class ChangeReader:
 
 
 def _at(batch: pa.RecordBatch, wanted: NDArray[Any]) -> pa.RecordBatch:
-    positions = batch.column(_POSITION).to_numpy().astype(np.uint64)
-    return batch.filter(pa.array(np.isin(positions, wanted, assume_unique=True)))
+    positions = numbers_of(batch.column(_POSITION)).astype(np.uint64)
+    return batch.filter(from_flags(np.isin(positions, wanted, assume_unique=True)))

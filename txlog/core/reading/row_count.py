@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.arrow.arrays import from_flags, numbers_or
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.reading.scan_plan import ScanPlan
 from txlog.core.reading.scan_task import Selection, TaskReader
@@ -34,10 +35,10 @@ def count_rows(store: TableFiles, selection: Selection, files: pa.Table) -> int:
     for batch in files.select(["path", "size", "partitionValues", "deletionVector", "stats"]).to_batches():
         rows = recorded_rows(batch.column("stats"))
         known = rows >= 0
-        dead = batch.column("deletionVector").field("cardinality").fill_null(0).to_numpy(zero_copy_only=False)
+        dead = numbers_or(batch.column("deletionVector").field("cardinality"), 0)
         total += int(rows[known].sum()) - int(dead[known].sum())
         if not known.all():
-            uncounted.append(batch.filter(pa.array(~known)))
+            uncounted.append(batch.filter(from_flags(~known)))
     if uncounted:
         reader = TaskReader(store, replace(selection, fields=(), predicate=None))
         tasks = ScanPlan(selection, pa.Table.from_batches(uncounted)).tasks()

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.arrow.arrays import from_numbers
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field
@@ -128,7 +129,7 @@ def _needed(files: pa.Table) -> pa.Table:
     if "stats" not in files.column_names:
         return found.append_column(_ROWS, pa.nulls(len(files), pa.int64()))
     counts = [recorded_rows(chunk) for chunk in files.column("stats").chunks]
-    known = [pa.array(each, mask=each < 0) for each in counts]
+    known = [from_numbers(each, each >= 0) for each in counts]
     return found.append_column(_ROWS, pa.chunked_array(known, pa.int64()))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.core.format.actions import DeletionVectorDescriptor
-from txlog.core.format.arrow.arrays import flags_of, from_numbers, without_views
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, without_views
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
@@ -281,8 +281,8 @@ class TaskReader:
                 for each in self._needed
             ]
             if selection.file_column is not None:
-                indices = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
-                arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array([task.log_path], pa.string())))
+                indices = pa.repeat(array_of([0], pa.int32())[0], batch.num_rows)
+                arrays.append(pa.DictionaryArray.from_arrays(indices, array_of([task.log_path], pa.string())))
             yield rows, pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
 
     def _columns_of(self, schema: pa.Schema) -> ParquetColumns:
@@ -335,7 +335,7 @@ def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) 
     name = physical_name(column)
     if name not in partition_values:
         name = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
-    return pa.scalar(decode(partition_values.get(name), column.type), type_to_arrow(column.type))
+    return array_of([decode(partition_values.get(name), column.type)], type_to_arrow(column.type))[0]
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

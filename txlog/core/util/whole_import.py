@@ -22,11 +22,12 @@ it.
 from __future__ import annotations
 
 import _imp
+import contextlib
 import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -99,8 +100,11 @@ class _Loader:
         if self._executed.pop(name, None) is module:
             return
 
+        lock = getattr(importlib._bootstrap, "_module_locks", {}).get(name, lambda: None)()
+
         def execute() -> None:
-            self._loader.exec_module(module)
+            with _held_here(lock):
+                self._loader.exec_module(module)
             self._executed[name] = module
 
         if _imp.lock_held():  # an import of this thread that was broken off left it so: no other thread could import
@@ -108,6 +112,24 @@ class _Loader:
         else:
             _apart_from_the_main_thread(execute)
         self._executed.pop(name, None)
+
+
+@contextlib.contextmanager
+def _held_here(lock: Any) -> Iterator[None]:
+    """Let this thread hold a module's lock for the thread that waits for it.
+
+    A module's own code may ask the interpreter for the module, as msgspec 0.23 does when it makes a class. Until the
+    module is complete, only the thread that holds its lock gets an answer, and any other waits for it.
+    """
+    owner = getattr(lock, "owner", None)
+    if owner is None:
+        yield
+        return
+    lock.owner = threading.get_ident()
+    try:
+        yield
+    finally:
+        lock.owner = owner
 
 
 _IMPORTS_MAX_S = 10.0

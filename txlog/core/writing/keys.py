@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.format.arrow.arrays import from_numbers, joined_chunks, large_type
+from txlog.core.format.arrow.arrays import array_of, from_numbers, joined_chunks, large_type
 from txlog.core.format.arrow.decimals import truncated
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, type_name
@@ -90,7 +90,8 @@ def _without_empty(values: pa.Array) -> pa.Array:
     kind = values.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
         return values
-    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, kind), values)
+    is_empty = pc.equal(pc.binary_length(values), array_of([0], pa.int32())[0])
+    return pc.if_else(is_empty, pa.nulls(1, kind)[0], values)
 
 
 def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:

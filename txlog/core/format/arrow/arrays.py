@@ -35,6 +35,7 @@ __all__ = [
     "joined_chunks",
     "large_type",
     "numbers_of",
+    "numbers_or",
     "offsets_and_mask",
     "partition_texts",
     "small_offsets",
@@ -79,6 +80,8 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(kind) or pa.types.is_float64(kind):
         numbers = np.array([0 if value is None else value for value in values], _number_type(kind))
         return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
+    import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+
     return pa.array(values, kind)
 
 
@@ -107,6 +110,12 @@ def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
     """The values of an array of 8 to 64-bit numbers, without a copy. Null slots hold arbitrary values."""
     numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", _number_type(array.type))
     return numbers[array.offset : array.offset + len(array)]
+
+
+def numbers_or(array: pa.Array, default: int) -> np.ndarray[Any, Any]:
+    """The values of an array of 8 to 64-bit integers; ``default`` where null."""
+    numbers = numbers_of(array)
+    return np.where(flags_of(array.is_valid()), numbers, default) if array.null_count else numbers
 
 
 def _number_type(kind: pa.DataType) -> str:
