@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from txlog.core.format.actions import AddFile, Protocol, SetTransaction
+from txlog.core.format.actions import AddFile, Protocol, SetTransaction, action_from_json, add_decoder
 from txlog.core.format.commit_file import Limits, parse_commit
 from txlog.errors import CorruptLogError
 
@@ -133,3 +137,82 @@ def test_a_file_beyond_the_limits_is_refused(limits: Limits) -> None:
 def test_deep_nesting_is_an_error_of_ours() -> None:
     with pytest.raises(CorruptLogError):
         parse_commit(b'{"a":' * 5000 + b"1" + b"}" * 5000, 7)
+
+
+# --- many lines -----------------------------------------------------------------------------------------------------
+
+_USUAL = orjson.dumps(
+    {"add": {"path": "p", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}}
+)
+_ALL = orjson.dumps(
+    {
+        "add": {
+            "path": "p%20q",
+            "partitionValues": {"a": None, "b": "x"},
+            "size": 1,
+            "modificationTime": -1,
+            "dataChange": False,
+            "stats": '{"numRecords":1}',
+            "tags": {"a": "b"},
+            "deletionVector": {
+                "storageType": "u",
+                "pathOrInlineDv": "x",
+                "offset": 1,
+                "sizeInBytes": 3,
+                "cardinality": 2,
+                "maxRowIndex": 5,
+            },
+            "baseRowId": 3,
+            "defaultRowCommitVersion": 4,
+            "clusteringProvider": "z",
+        }
+    }
+)
+_TOKENS = [
+    *(b"null true 1 -1 1.0 1e2 01 -0 1E400 NaN 9223372036854775808 9223372036854775807 2147483648".split()),
+    *(b'"x" {} [] {"a":null} {"a":1} \\u0000 \\ud800 \\/ \\x "path":"r", "zz":1, "extra":{}, "zz":null, /**/'.split()),
+    *(b'"(unknown fields)":{"x":1}, "add":null, "txn":null, "txn":{"appId":"a","version":1},'.split()),
+    *(b" ", b"\t", b",", b"\xff", b"\x00", b"\xef\xbb\xbf", b"\xc0\x80", b"\r"),
+]
+
+
+def _changed(chance: random.Random) -> bytes:
+    line = bytearray(chance.choice((_USUAL, _ALL)))
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        at, how = chance.randrange(len(line)), chance.random()
+        if how < 0.2:
+            line[at] = chance.randrange(256)
+        elif how < 0.4:
+            del line[at : at + chance.randrange(1, 9)]
+        else:
+            line[at : at + chance.choice((0, 0, 1, 2, 4))] = chance.choice(_TOKENS)
+        line = line or bytearray(b"x")
+    return bytes(line)
+
+
+@given(st.integers(0, 1 << 32))
+def test_the_decoder_of_usual_lines_takes_only_what_all_others_are_read_as_too(seed: int) -> None:
+    decoded = add_decoder()
+    for line in [_USUAL, _ALL, *(_changed(random.Random(seed + at)) for at in range(80))]:
+        found = decoded(line)
+        if found is not None:
+            assert found == action_from_json(orjson.loads(line)), line
+            assert found.extra == {}
+    assert add_decoder()(_ALL) is not None
+
+
+def test_lines_of_a_large_commit_keep_their_unknown_fields_and_name_their_wrong_ones() -> None:
+    lines = [_USUAL, _ALL] * 300
+    lines[7] = _USUAL.replace(b'"size":1', b'"size":1,"future":{"x":1}')
+    lines[9] = _USUAL.replace(b'"size":1', b'"size":"12"')
+    actions = [each for each in parse_commit(b"\n".join(lines), 0).actions if isinstance(each, AddFile)]
+    assert len(actions) == 600
+    assert [action.extra for action in actions if action.extra] == [{"future": {"x": 1}}]
+    assert actions[9].size == 12
+    assert actions[1].deletion_vector is not None
+    assert actions[1].deletion_vector.max_row_index == 5
+    lines[500] = _USUAL.replace(b'"size":1', b'"size":-1')
+    with pytest.raises(
+        CorruptLogError, match=r"line 501 of v0: add.size must be an integer from 0 to 2\*\*63-1, not -1"
+    ):
+        parse_commit(b"\n".join(lines), 0)

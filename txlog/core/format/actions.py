@@ -7,7 +7,7 @@ unknown actions, as the protocol requires.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
@@ -51,6 +51,7 @@ __all__ = [
     "Sidecar",
     "action_from_json",
     "action_to_json",
+    "add_decoder",
     "as_read",
     "operation_parameters",
 ]
@@ -65,7 +66,7 @@ LiveKey: TypeAlias = tuple[FileId, str | None]
 """A live file with the unique id of its deletion vector or None: which rows it has for readers."""
 
 
-class DeletionVectorDescriptor(WireAction, frozen=True):
+class DeletionVectorDescriptor(WireAction, frozen=True, forbid_unknown_fields=True):
     """Where the dead rows of a file are listed (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
 
     KEY: ClassVar[str] = "deletionVector"
@@ -136,7 +137,7 @@ class Protocol(WireAction, frozen=True):
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class AddFile(WireAction, frozen=True):
+class AddFile(WireAction, frozen=True, forbid_unknown_fields=True):
     """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path."""
 
     KEY: ClassVar[str] = "add"
@@ -151,7 +152,7 @@ class AddFile(WireAction, frozen=True):
     base_row_id: Size | None = None
     default_row_commit_version: Size | None = None
     clustering_provider: str | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
     @property
     def key(self) -> FileKey:
@@ -371,6 +372,36 @@ def action_from_json(line: Any) -> Action | None:
     kind, value = found[0]
     action: Action = kind.from_json(value)
     return action
+
+
+_TRIES = 100
+"""After so many lines that it refuses, a decoder does not try again: a writer's lines are mostly alike."""
+
+
+class _AddLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    add: AddFile
+
+
+def add_decoder() -> Callable[[bytes], AddFile | None]:
+    """What decodes a commit line that is a usual ``add`` in half the time of `action_from_json`.
+
+    It returns the same action; None for any other line, and for an ``add`` with an unknown field or a wrong one, which
+    `action_from_json` keeps or explains.
+    """
+    decode = msgspec.json.Decoder(_AddLine).decode
+    tries = _TRIES
+
+    def decoded(line: bytes) -> AddFile | None:
+        nonlocal tries
+        if not tries or not line.startswith(b'{"add":{'):
+            return None
+        try:
+            return decode(line).add
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            tries -= 1
+            return None
+
+    return decoded
 
 
 def action_to_json(action: Action) -> dict[str, Any]:

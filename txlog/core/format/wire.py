@@ -10,7 +10,7 @@ import json
 import operator
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -164,11 +164,11 @@ def shown(value: Any) -> str:
 
 _SCALARS = frozenset((int, float, bool))
 
-FileSize: TypeAlias = int
-FileTime: TypeAlias = int
-Size: TypeAlias = int
-Long: TypeAlias = int
-Int32: TypeAlias = int
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
+Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+FileSize: TypeAlias = Size
+FileTime: TypeAlias = Long
 TextMap: TypeAlias = dict[str, str | None]
 Configuration: TypeAlias = dict[str, str]
 Format: TypeAlias = dict[str, Any]
