@@ -154,7 +154,7 @@ def partition_directory(partition_values: Mapping[str, str | None]) -> str:
 
 def encode_path(path: str) -> str:
     """The URI text of a path relative to the table, the form of ``add.path``, escaped as Java and Spark escape it."""
-    if _NEEDS_NO_ESCAPE.fullmatch(path):
+    if _PLAIN_PATH.fullmatch(path) or _NEEDS_NO_ESCAPE.fullmatch(path):
         return path
     first, slash, rest = _NEEDS_ESCAPE.sub(lambda found: quote(found[0], safe=""), path).partition("/")
     return f"{first.replace(':', '%3A')}{slash}{rest}"
@@ -306,7 +306,7 @@ def _decoded(uri_text: str) -> DataPath:
 
 
 def _unescape(uri_text: str, part: str) -> str:
-    if _NEEDS_NO_ESCAPE.fullmatch(part):
+    if _PLAIN_PATH.fullmatch(part) or _NEEDS_NO_ESCAPE.fullmatch(part):
         return part
     if _BAD_ESCAPE.search(part):
         raise _bad_path(uri_text, "it has a '%' that starts no escape")

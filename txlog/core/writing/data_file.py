@@ -254,8 +254,9 @@ def encoded(rows: pa.Table, file_format: FileFormat, dictionary: tuple[str, ...]
     """A Parquet file with one row group: these rows of all columns of ``file_format``, or of some."""
     sink = pa.BufferOutputStream()
     schema = None if rows.schema.equals(file_format.schema) else rows.schema
-    with _parquet_writer(sink, file_format, dictionary, rows.num_rows, [], schema) as writer:
-        writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+    writer = _parquet_writer(sink, file_format, dictionary, rows.num_rows, [], schema)
+    writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+    writer.close()
     return sink.getvalue()
 
 
@@ -267,19 +268,19 @@ def _parquet_writer(
     collected: list[Any],
     schema: pa.Schema | None = None,
 ) -> Any:
-    """A ``ParquetWriter`` with the settings of a table; ``schema`` has the columns to write, None means all.
+    """What `open_writer` returns, with the settings of a table; ``schema`` has the columns to write, None means all.
 
     The footer is in ``collected`` at the end.
     """
-    from txlog.core.format.arrow.parquet import pq
+    from txlog.core.format.arrow.parquet_writer import open_writer
 
-    return pq.ParquetWriter(
+    return open_writer(
         sink,
         file_format.schema if schema is None else schema,
+        collected,
         use_dictionary=list(dictionary) or False,
         store_schema=False,
         write_statistics=file_format.footer_statistics if schema is None else _columns_with_statistics(schema),
-        metadata_collector=collected,
         **_arguments(file_format, rows_expected),
     )
 

@@ -1,0 +1,59 @@
+"""Arrow's Parquet writer without ``pyarrow.parquet``, whose import takes a fresh process as long as its first append.
+
+In: a sink, a schema and the arguments of ``pyarrow.parquet.ParquetWriter``. Out: a writer with the same methods. A
+version of pyarrow that has no such compiled writer, or another one, gets its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+try:
+    from pyarrow._parquet import ParquetWriter
+except ImportError:
+    ParquetWriter = None
+
+__all__ = ["open_writer"]
+
+_ARGUMENTS: dict[str, Any] = {
+    "version": "2.6",
+    "compression": "snappy",
+    "writer_engine_version": "V2",
+    "data_page_version": "1.0",
+    "use_compliant_nested_type": True,
+    "use_deprecated_int96_timestamps": False,
+}
+"""What ``ParquetWriter`` passes to the compiled writer if its caller says nothing else."""
+
+
+class _Writer:
+    """Writes tables of one schema. The footer is in ``metadata_collector`` at the end."""
+
+    def __init__(self, compiled: Any, metadata_collector: list[Any]) -> None:
+        self._compiled = compiled
+        self._collected = metadata_collector
+        self.is_open = True
+
+    def write_table(self, table: pa.Table, row_group_size: int) -> None:
+        self._compiled.write_table(table, row_group_size=row_group_size)
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._compiled.close()
+            self._collected.append(self._compiled.metadata)
+
+
+def open_writer(sink: Any, schema: pa.Schema, metadata_collector: list[Any], **arguments: Any) -> Any:
+    """A ``ParquetWriter``: `write_table`, `close` and ``is_open``. Raises OSError, pa.ArrowException."""
+    if ParquetWriter is not None:
+        try:
+            compiled = ParquetWriter(sink, schema, **{**_ARGUMENTS, **arguments})
+            return _Writer(compiled, metadata_collector)
+        except TypeError:  # another version's arguments
+            pass
+    from txlog.core.format.arrow.parquet import pq
+
+    return pq.ParquetWriter(sink, schema, metadata_collector=metadata_collector, **arguments)
