@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import txlog
 from tests.parquet_bytes import altered
-from txlog.core.changes.tasks import spliced_copies
+from txlog.core.changes.tasks import rewrite, spliced_copies
 from txlog.errors import CorruptLogError, InvalidInputError
 
 GROUP_ROWS = 100
@@ -32,6 +32,7 @@ ROWS = 400
 @pytest.fixture(autouse=True)
 def _small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spliced_copies, "SMALL_BYTES", 0)
+    monkeypatch.setattr(rewrite, "_JOINED_BYTES", 0)
 
 
 def rows(count: int = ROWS, first: int = 0) -> pa.Table:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -422,3 +423,53 @@ def test_many_small_files_share_look_ups(tmp_path: Path) -> None:
     kept |= dict.fromkeys((0, 63, 64, 65, 149, 1_128, 5_002), 2) | {5_000: 0, 5_001: 1}
     assert {key: value for key, _, value in found(table) if key is not None} == kept
     assert len(found(table)) == len(kept) + 150
+
+
+# --- few rows beside copies -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [[], ["day"]], ids=["flat", "partitioned"])
+@pytest.mark.parametrize(
+    "properties",
+    [{}, {"delta.enableRowTracking": "true"}, {"delta.enableChangeDataFeed": "true"}],
+    ids=["plain", "row ids", "feed"],
+)
+def test_copies_of_small_files_and_the_rows_of_a_source_share_a_file(
+    tmp_path: Path, partitions: list[str], properties: dict[str, str]
+) -> None:
+    data = pa.table({"id": range(20), "day": ["a", "b"] * 10, "v": [0] * 20})
+    table = txlog.Table.create(str(tmp_path / "t"), data.schema, partitions, properties)
+    table.append(data)
+    expected = {row["id"]: row for row in data.to_pylist()}
+    for number, id in enumerate((3, 4, 3, 30, 5, 31)):
+        row = {"id": id, "day": "ab"[id % 2 == 1], "v": number + 1}
+        table.upsert(pa.Table.from_pylist([row], data.schema), ["id"])
+        expected[id] = row
+    changes = table.merge(pa.table({"id": [6, 32]}), "source.id = target.id").when_matched_update({"v": "-1"})
+    changes.when_not_matched_insert({"id": "source.id", "day": "'a'", "v": "0"}).execute()
+    expected[6]["v"], expected[32] = -1, {"id": 32, "day": "a", "v": 0}
+    assert table.num_files == (4 if partitions else 3)  # the rows 30 and 31 touch no file: each leaves one
+    found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert found == [expected[id] for id in sorted(expected)]
+    read = pa.table(DeltaTable(str(tmp_path / "t")).to_pyarrow_table()).sort_by("id")
+    assert read.select(data.schema.names).to_pylist() == found
+    assert not table.verify(footers=True).findings
+    if "delta.enableChangeDataFeed" in properties:
+        last = table.changes(table.version, table.version).read_all().to_pylist()
+        assert sorted((row["id"], row["_change_type"]) for row in last) == [
+            (6, "update_postimage"),
+            (6, "update_preimage"),
+            (32, "insert"),
+        ]
+
+
+def test_the_copy_of_a_large_file_stays_alone(tmp_path: Path) -> None:
+    data = pa.table({"id": range(200_000), "v": [n * 7_919 % 1_000_003 for n in range(200_000)]})
+    table = txlog.Table.create(str(tmp_path / "t"), data.schema)
+    table.append(data)
+    table.upsert(pa.table({"id": [3], "v": [1]}), ["id"])
+    assert table.num_files == 2
+    table.upsert(pa.table({"id": [3, 4], "v": [2, 2]}), ["id"])
+    assert table.num_files == 2
+    assert table.count("v = 2 AND id IN (3, 4)") == 2
+    assert table.count() == 200_000

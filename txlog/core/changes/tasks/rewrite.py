@@ -9,9 +9,9 @@ them if nothing is sent.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -52,6 +52,8 @@ _NO_ID = (1 << 63) - 1
 _ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
 _HELD_BYTES = 16 << 20
 _SMALL_AT_ONCE = 16
+_JOINED_BYTES = 1 << 20
+_FEW_ROWS = 1 << 14
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
 
@@ -83,6 +85,18 @@ class _SourceFiles(msgspec.Struct, frozen=True):
     num_decisions: int
     files: tuple[PendingFile, ...]
 
+    def is_for(self, other: _SourceFiles) -> bool:
+        """Whether the files of ``other`` hold the same rows."""
+        is_same = self.num_decisions == other.num_decisions and _are_equal(self.ids, other.ids)
+        return is_same and np.array_equal(self.is_written, other.is_written)
+
+
+class _Joined(msgspec.Struct, frozen=True):
+    """Files with the copies of small files and with source rows, and what they were written for."""
+
+    replaced: dict[LiveKey, NDArray[np.uint64]]
+    source: _SourceFiles
+
 
 class _Written(msgspec.Struct):
     """What earlier executions wrote, and what for."""
@@ -91,6 +105,7 @@ class _Written(msgspec.Struct):
     copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = msgspec.field(default_factory=dict)
     images: list[_Images] = msgspec.field(default_factory=list)
     source: _SourceFiles | None = None
+    joined: _Joined | None = None
     tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
     seconds: float = 0.0
 
@@ -160,11 +175,11 @@ class FileRewriter:
     def begin_source(self, num_rows: int) -> None:
         """Start writing all source rows during the lookup, unless they are already written.
 
-        Does nothing for a table that tracks rows: there, rows that replace others keep their ids. `join_source` or
-        `change` must follow, even after an exception.
+        Does nothing for a table that tracks rows: there, rows that replace others keep their ids. Few rows wait, since
+        they may go into the files of copies. `join_source` or `change` must follow, even after an exception.
         """
         is_begun = self._written.source is not None or self._source_on_its_way is not None
-        if is_begun or self._rows.ids is not None:
+        if is_begun or self._rows.ids is not None or (self._may_join and num_rows <= _FEW_ROWS):
             return
         worker = Threads(1, "txlog-source", idle_s=0.0)
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
@@ -186,8 +201,12 @@ class FileRewriter:
             changed = on_its_way()
             new = [file for each in images for file in each.files]
         else:
-            changed = self._copied(touched)
+            small = self._joins_source(touched, is_written)
+            changed = self._copied(touched, {each.add.live_key for each in small})
             new = []
+            if small and is_written is not None:
+                new += self._copied_with_source(small, is_written, self._source_ids(touched, len(is_written)))
+                is_written = None
         self._written.seconds = ambient.monotonic_s() - started_s
         self.join_source()
         if self._operation.source_files is not None:
@@ -303,15 +322,17 @@ class FileRewriter:
 
     # --- copies ---------------------------------------------------------------------------------------------
 
-    def _copied(self, touched: Sequence[Touched]) -> Changed:
-        """A copy of each file: without dead and removed rows, with the new versions of the latter."""
+    def _copied(self, touched: Sequence[Touched], joined: Collection[LiveKey]) -> Changed:
+        """A copy of each file: without dead and removed rows, with the new versions of the latter. The ``joined`` ones
+        are copied with the source rows."""
         written = self._written.copies
         known = {
             each.add.live_key: found
             for each in touched
             if (found := written.get(each.add.live_key)) is not None and np.array_equal(found[0], each.replaced)
         }
-        missing = [each for each in touched if each.add.live_key not in known]
+        alone = [each for each in touched if each.add.live_key not in joined]
+        missing = [each for each in alone if each.add.live_key not in known]
         # Small files mostly wait for the disk or the store, so they wait together.
         threads = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
         copies = list(parallel_map(self._copy, missing, threads=threads))
@@ -320,7 +341,7 @@ class FileRewriter:
         for each, files in zip(missing, copies, strict=True):
             known[each.add.live_key] = (each.replaced, files)
         self._written.copies = known
-        new = [file for each in touched for file in known[each.add.live_key][1]]
+        new = [file for each in alone for file in known[each.add.live_key][1]]
         copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 
@@ -334,24 +355,51 @@ class FileRewriter:
                 self._unsent.own([spliced.path])
                 return (spliced,)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for _, batch in self._rows.live(each.add, each.replaced):
-                yield batch
-            if self._operation.makes_images:
-                yield from self._images_of(each, each.replaced)
+        return self._pending(self._left(each), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
 
-        return self._pending(batches(), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
+    def _left(self, each: Touched) -> Iterator[pa.RecordBatch]:
+        """The rows of a copy."""
+        for _, batch in self._rows.live(each.add, each.replaced):
+            yield batch
+        if self._operation.makes_images:
+            yield from self._images_of(each, each.replaced)
+
+    def _joins_source(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Sequence[Touched]:
+        """The small files whose copies share new files with few source rows, so that changes of a row each do not leave
+        more and more files. None if an earlier execution wrote the source rows alone."""
+        is_new = self._written.source is None and self._operation.source_files is None
+        if is_written is None or not is_new or not self._may_join or not 0 < np.count_nonzero(is_written) <= _FEW_ROWS:
+            return ()
+        small = [each for each in touched if each.add.size <= _JOINED_BYTES]
+        return small if _are_small(small) else ()
+
+    @property
+    def _may_join(self) -> bool:
+        """Not where a file costs a request: a file of source rows alone need not be opened when they are replaced."""
+        return not self._with_vectors and not self._are_requests
+
+    def _copied_with_source(
+        self, small: Sequence[Touched], is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None
+    ) -> tuple[PendingFile, ...]:
+        """Files with the rows of these copies and with the source rows: one for each partition."""
+        replaced = {each.add.live_key: each.replaced for each in small}
+        wanted = _SourceFiles(is_written, ids, self._operation.num_decisions, ())
+        found = self._written.joined
+        if found is None or not found.source.is_for(wanted) or not _have_equal_values(found.replaced, replaced):
+            rows = itertools.chain.from_iterable(self._apply_to(small)(lambda each: list(self._left(each)), small))
+            files = self._write(itertools.chain(rows, self._source_rows(is_written, ids)))
+            found = self._written.joined = _Joined(replaced, replace(wanted, files=files))
+        return found.source.files
 
     # --- rows of the source ---------------------------------------------------------------------------------
 
     def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
         """Files of these source rows; the last execution's files if rows and ids are the same."""
         found = self._written.source
-        decisions = self._operation.num_decisions
-        is_same = found is not None and found.num_decisions == decisions and _are_equal(found.ids, ids)
-        if found is None or not is_same or not np.array_equal(found.is_written, is_written):
+        wanted = _SourceFiles(is_written, ids, self._operation.num_decisions, ())
+        if found is None or not found.is_for(wanted):
             files = self._write(self._source_rows(is_written, ids)) if is_written.any() else ()
-            found = self._written.source = _SourceFiles(is_written, ids, decisions, files)
+            found = self._written.source = replace(wanted, files=files)
         return found.files
 
     def _source_rows(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
@@ -415,6 +463,10 @@ class FileRewriter:
 
 def _are_small(touched: Sequence[Touched]) -> bool:
     return sum(each.add.size for each in touched) <= _ALONE_BYTES
+
+
+def _have_equal_values(left: Mapping[LiveKey, NDArray[Any]], right: Mapping[LiveKey, NDArray[Any]]) -> bool:
+    return left.keys() == right.keys() and all(np.array_equal(left[key], right[key]) for key in left)
 
 
 def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:
