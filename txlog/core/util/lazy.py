@@ -1,7 +1,7 @@
-"""Regular expressions and properties that are computed on first use.
+"""Regular expressions, properties and the names of a room that are computed on first use.
 
-In: a pattern's text, at the top of a module; a method. Out: an object with the methods of a compiled pattern; the
-method's result as an attribute. An append imports modules with thirty patterns and uses seven, and compiling one costs
+In: a pattern's text, at the top of a module; a method; the names that a room shows. Out: an object with the methods of
+a compiled pattern; the method's result as an attribute; a module's ``__getattr__`` (PEP 562). An append imports modules with thirty patterns and uses seven, and compiling one costs
 a hundred times more than matching it.
 
 Before Python 3.12, ``functools.cached_property`` holds one lock for all objects of a class while it computes. Threads
@@ -12,10 +12,12 @@ get the first.
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property", "pattern"]
+__all__ = ["cached_property", "face", "pattern"]
 
 
 class _Pattern:
@@ -60,3 +62,31 @@ else:
             if instance is None:
                 return self
             return instance.__dict__.setdefault(self._name, self.func(instance))
+
+
+def face(room: str, modules: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a room: a name's module is imported when somebody first asks for the name.
+
+    The room's ``__init__`` imports the same names under ``if TYPE_CHECKING``, for type checkers and the checks of
+    layers. Nothing is kept: who replaces a name in its module, as tests do, is seen by the next import of it.
+
+    Args:
+        room: The package's name.
+        modules: The names that each module of the room gives to the face: "_base: FileStore LogStore", a module a line.
+            A line without a module goes on with the names of the line before it.
+    """
+    homes: dict[str, str] = {}
+    module = room
+    for word in modules.split():
+        if word.endswith(":"):
+            module = f"{room}.{word[:-1]}"
+        else:
+            homes[word] = module
+
+    def find(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(home), name)
+
+    return find, lambda: sorted(homes)
