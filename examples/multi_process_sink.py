@@ -20,7 +20,7 @@ NEVER = -1
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(
-    ["pyarrow.parquet", "txlog.core.sink.sink", "txlog.table"]
+    ["pyarrow.parquet", "txlog.core.sink._sink", "txlog.table"]
 )  # imported once, not by each
 
 

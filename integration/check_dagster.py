@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.operations import batch_write
-from txlog.core.operations.write_planning import plan_write
+from txlog.core.operations import _batch_write as batch_write
+from txlog.core.operations import plan_write
 from txlog.integrations.dagster import TxlogIOManager
 
 DAILY = dg.DailyPartitionsDefinition("2026-11-18", end_date="2026-11-23")

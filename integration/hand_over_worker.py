@@ -15,8 +15,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.store.commit_queue import MachineCommitQueue
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.store._commit_queue import MachineCommitQueue
+from txlog.core.versions import OpenTable
 from txlog.table import Table
 
 __all__ = ["open_slow"]

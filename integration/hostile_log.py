@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.store.open import open_store
-from txlog.core.versions.upkeep.version_checksum import write_checksum
+from txlog.core.store import open_store
+from txlog.core.versions.upkeep._version_checksum import write_checksum
 from txlog.errors import TxlogError
 
 SHAPES = ("commits", "classic", "multi-part", "v2 in JSON", "v2 in Parquet", "compacted", "checksum")

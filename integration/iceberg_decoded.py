@@ -8,7 +8,7 @@ from typing import Any
 
 import fastavro
 
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 
 
 def document(store: TableStore, number: int | None = None) -> dict[str, Any]:

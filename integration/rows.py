@@ -12,7 +12,7 @@ import deltalake
 import pyarrow as pa
 
 from txlog.audit.verify import verify_table
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 
 __all__ = ["as_rows", "assert_sound", "counted", "in_schema", "read_by_deltalake"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from txlog.core.sink.staging import Manifest, SealedTask, Staging
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.sink import Staging
+from txlog.core.sink._staging import Manifest, SealedTask
+from txlog.core.store import RetryPolicy, TableStore
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.core.writing.write_intent import APPEND
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError

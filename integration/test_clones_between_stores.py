@@ -13,7 +13,7 @@ from servers import S3Location
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 
 
 def rows_of(*ids: int) -> pa.Table:

@@ -18,10 +18,7 @@ from servers import S3Location
 
 import txlog
 from tests.bucket import rows
-from txlog.core.store.base import FileStore, LogStore
-from txlog.core.store.open import open_store
-from txlog.core.store.probe import probe_newest_commit, probe_store
-from txlog.core.store.versions import Attempt, VersionLog
+from txlog.core.store import Attempt, FileStore, LogStore, VersionLog, open_store, probe_newest_commit, probe_store
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 
 PROCESSES, APPENDS = 4, 10

@@ -25,8 +25,7 @@ import pytest
 from crash_job import ACTS, Job
 from fault_tools import process, require_strace, stopped_or_ended, tampered, traced_calls
 
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store import LocalLogStore, PutOutcome
 from txlog.errors import StorageError
 
 NAME = f"{1:020}.json"

@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, TableStore, open_store
 from txlog.errors import AccessError, NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 

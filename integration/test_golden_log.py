@@ -15,10 +15,10 @@ import pytest
 
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.paths import resolve_data_path
-from txlog.core.store.local_store import local_table_store
+from txlog.core.store._local_store import local_table_store
 from txlog.core.versions.decisions.checkpoint.classic import build_checkpoint
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import CorruptLogError, TableNotFoundError
 
 REFUSED = {

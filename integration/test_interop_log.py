@@ -17,7 +17,7 @@ import pytest
 from rows import as_rows, in_schema
 
 import txlog
-from txlog.core.versions.upkeep.version_checksum import write_checksum
+from txlog.core.versions.upkeep._version_checksum import write_checksum
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

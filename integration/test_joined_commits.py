@@ -18,9 +18,9 @@ from iceberg_tables import metadata_file
 from pyiceberg.table import StaticTable
 
 import txlog
-from txlog.core.store.base import PutOutcome
+from txlog.core.store import PutOutcome
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.table import Table
 from txlog.testing.faults import faulty_table_store
 

@@ -9,10 +9,16 @@ from multiprocessing import get_context
 import pytest
 from servers import S3Location
 
-from txlog.core.store.base import FileStore, LogStore, PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.probe import probe_newest_commit, probe_store
-from txlog.core.store.versions import Attempt, VersionLog
+from txlog.core.store import (
+    Attempt,
+    FileStore,
+    LogStore,
+    PutOutcome,
+    VersionLog,
+    open_store,
+    probe_newest_commit,
+    probe_store,
+)
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 
 VERSIONS = 25

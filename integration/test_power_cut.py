@@ -26,7 +26,7 @@ from crash_job import ACTS, Job
 from fault_tools import end_of, has_journal, mounted_image, new_image, process, require_loop_mounts, stopped_or_ended
 
 import txlog
-import txlog.core.store.local_disk
+import txlog.core.store._local_disk
 
 WHAT = "that acknowledged commits survive a power cut"
 Record = Callable[[str, object], None]
@@ -147,9 +147,9 @@ def test_a_version_we_build_on_survives_a_power_cut_even_if_its_writer_did_not_s
     ours = txlog.Table.create(disk / "t", rows.schema)
     ours.append(rows)
     with monkeypatch.context() as died:
-        sync = txlog.core.store.local_disk.fsync_directory
+        sync = txlog.core.store._local_disk.fsync_directory
         died.setattr(
-            txlog.core.store.local_disk, "fsync_directory", lambda path: path.endswith("_delta_log") or sync(path)
+            txlog.core.store._local_disk, "fsync_directory", lambda path: path.endswith("_delta_log") or sync(path)
         )
         txlog.Table.open(ours.uri).append(rows)
     assert ours.append(rows).version == 3
@@ -174,6 +174,6 @@ def test_an_ext4_keeps_names_in_order_only_with_a_journal(journal: bool, memory_
     with mounted_image(image, tmp_path / "disk") as disk:
         descriptor = os.open(disk, os.O_RDONLY)
         try:
-            assert txlog.core.store.local_disk.keeps_names_in_order(descriptor) is journal
+            assert txlog.core.store._local_disk.keeps_names_in_order(descriptor) is journal
         finally:
             os.close(descriptor)

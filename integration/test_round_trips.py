@@ -17,7 +17,7 @@ from servers import S3Location, start_server
 import txlog
 from tests.round_trips import RoundTrips
 from tests.timed_commands import COMMANDS, FILE_ROWS, FILES, rows_of
-from txlog.core.store.object_client import ObjectClient
+from txlog.core.store._object_client import ObjectClient
 
 ASKED = frozenset(("append", "delete by vectors", "upsert by copies", "open and read", "vacuum", "sink: commit"))
 # The client is asked once more, and knows by itself that the list of all files has ended.

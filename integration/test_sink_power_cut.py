@@ -22,7 +22,7 @@ from fault_tools import end_of, mounted_image, new_image, process, require_loop_
 from sink_job import SinkJob
 from staging_contract import staging_of
 
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 
 Record = Callable[[str, object], None]
 

@@ -23,8 +23,7 @@ from servers import S3Location
 from sink_job import SinkJob
 from staging_contract import STAGING_CONTRACT
 
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore, open_store
 
 Record = Callable[[str, object], None]
 LIFETIME_S = 0.4

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, commit_bytes
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 

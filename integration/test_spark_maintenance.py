@@ -20,7 +20,7 @@ from servers import S3Location
 
 import txlog
 import txlog.spark
-from txlog.core.maintenance.compaction import Compaction
+from txlog.core.maintenance._compaction import Compaction
 from txlog.spark.spark_workers import SparkWorkers
 
 DOORS: dict[str, Callable[[SparkSession, Path], Any]] = {

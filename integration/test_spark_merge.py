@@ -24,7 +24,7 @@ from rows import assert_sound
 import txlog
 import txlog.spark
 import txlog.spark.rows.source as spark_source
-from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.plan import MergeBuilder
 
 Row = tuple[Any, int, str]
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("op", pa.string())])

@@ -17,7 +17,7 @@ from rows import assert_sound
 
 import txlog
 import txlog.spark
-from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.plan import MergeBuilder
 
 Builder = MergeBuilder[Any]
 

@@ -8,7 +8,7 @@ import golden
 import pytest
 
 from txlog.audit.verify import verify_table
-from txlog.core.store.local_store import local_table_store
+from txlog.core.store._local_store import local_table_store
 from txlog.errors import TableNotFoundError
 
 WITHOUT_A_LOG = {"crc-malformed", "no-delta-log-folder"}

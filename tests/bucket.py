@@ -9,10 +9,10 @@ import pyarrow as pa
 
 import txlog
 from tests.round_trips import RoundTrips
-from txlog.core.definition.create_table import create_table
-from txlog.core.store.base import OBJECT_STORE, ObjectMeta
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import create_table
+from txlog.core.store import ObjectMeta, TableStore
+from txlog.core.store._base import OBJECT_STORE
+from txlog.core.versions import OpenTable
 from txlog.errors import StorageError
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

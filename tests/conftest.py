@@ -23,13 +23,11 @@ import typer.testing
 from clean_environment import clean, in_the_way
 
 import txlog
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store import commit_queue
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import RetryPolicy, TableStore
+from txlog.core.store import _commit_queue as commit_queue
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

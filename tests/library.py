@@ -15,5 +15,5 @@ def tree(path: Path) -> ast.Module:
 
 
 def modules() -> dict[str, Path]:
-    """Every module by its place in the library: ``core/store/versions.py``."""
+    """Every module by its place in the library: ``core/store/_versions.py``."""
     return {path.relative_to(LIBRARY).as_posix(): path for path in sorted(LIBRARY.rglob("*.py"))}

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import force_setattr
 
-from txlog.core.store.commit_queue import OPEN
+from txlog.core.store._commit_queue import OPEN
 from txlog.hooks import CommitHooks
 from txlog.table import Table
 

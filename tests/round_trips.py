@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
 
 __all__ = ["RoundTrips"]

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import PutOutcome, TableStore
+from txlog.core.versions import OpenTable
 from txlog.hooks import LostRace
 from txlog.table import Table
 

@@ -10,9 +10,9 @@ import pytest
 
 import txlog
 from tests.bucket import ROW, Bucket
-from txlog.core.operations import batch_write
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations import _batch_write as batch_write
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.errors import SchemaMismatchError, StorageError
 
 WITH_NAME = pa.table({"id": pa.array([2], pa.int64()), "name": ["a"]})

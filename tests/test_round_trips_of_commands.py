@@ -13,8 +13,8 @@ import txlog
 from tests.bucket import ROW, Bucket
 from tests.timed_commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
 from txlog.core.format.log_names import checkpoint_name, multipart_names
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.checkpoint import columns as checkpoint_columns
-from txlog.core.versions.open_table import OpenTable
 
 
 def bucket_of(command: Command) -> Bucket:

@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent
 FUNCTION_LINES_MAX = 60
 FACES = {
     *(
-        "core/changes/plan/merge_builder.py",
+        "core/changes/plan/_merge_builder.py",
         "core/predicates/predicate.py",
-        "core/sink/sink.py",
+        "core/sink/_sink.py",
         "snapshot.py",
         "table.py",
     ),
@@ -100,7 +100,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64())]))
     rows = "pyarrow.table({'id': pyarrow.nulls(1, 'int64')})"  # made without pandas, which pyarrow.array imports
     # On a machine that takes a second from the one to the other, the handle would write a checksum too.
-    no_checksum = "import txlog.core.versions.upkeep.post_commit as upkeep; upkeep._CHECKSUM_SPACING_S = 1e9"
+    no_checksum = "import txlog.core.versions.upkeep._post_commit as upkeep; upkeep._CHECKSUM_SPACING_S = 1e9"
     append = f"{no_checksum}; txlog.Table.open({str(tmp_path)!r}).append({rows})"
     loaded = _run(f"import sys, pyarrow, txlog; {append}; print(' '.join(sys.modules))").split()
     assert table.version == 1

@@ -16,9 +16,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.versions import OpenTable
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore
 from txlog.transaction import Transaction

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from txlog.core.changes.tasks.read_rows import ReadTask
-from txlog.core.maintenance.rewriting.bin import Bin
-from txlog.core.maintenance.rewriting.rewrite_bin import RewriteBins, RewrittenBin
+from txlog.core.maintenance.rewriting._bin import Bin
+from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins, RewrittenBin
 
 
 def kill_the_process_that_rewrites(path: str, flag: str) -> None:

@@ -26,12 +26,11 @@ _install_whole_imports()
 
 if TYPE_CHECKING:
     from txlog.catalog import Catalog
-    from txlog.core.catalogs.probe import probe_store
+    from txlog.core.catalogs import probe_store
     from txlog.core.predicates.build import lit
     from txlog.core.predicates.predicate import col
-    from txlog.core.sink.sink import Sink
-    from txlog.core.sink.sink_group import SinkGroup
-    from txlog.core.store.retry import RetryPolicy
+    from txlog.core.sink import Sink, SinkGroup
+    from txlog.core.store import RetryPolicy
     from txlog.core.writing.committable import Committable
     from txlog.errors import (
         AccessError,
@@ -65,16 +64,16 @@ _HOME = {
     "Catalog": "txlog.catalog",
     "CommitHooks": "txlog.hooks",
     "Committable": "txlog.core.writing.committable",
-    "RetryPolicy": "txlog.core.store.retry",
-    "Sink": "txlog.core.sink.sink",
-    "SinkGroup": "txlog.core.sink.sink_group",
+    "RetryPolicy": "txlog.core.store._retry",
+    "Sink": "txlog.core.sink._sink",
+    "SinkGroup": "txlog.core.sink._sink_group",
     "Snapshot": "txlog.snapshot",
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
     "col": "txlog.core.predicates.predicate",
     "lit": "txlog.core.predicates.build",
-    "probe_store": "txlog.core.catalogs.probe",
+    "probe_store": "txlog.core.catalogs._probe",
     "resolve": "txlog.table",
     "sql": "txlog.statements.sql",
     "write": "txlog.table",

@@ -9,8 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from txlog.core.catalogs.open import made_at_name, open_catalog, resolved
-from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
+from txlog.core.catalogs import TableCatalog, TablePlace, made_at_name, open_catalog, resolved
 from txlog.core.util.api_hints import Hinted, explains_calls, explains_names
 from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
@@ -21,8 +20,8 @@ from txlog.table import Table, WriteMode, write
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.core.store.retry import RetryPolicy
-    from txlog.core.workers.choose import GivenWorkers
+    from txlog.core.store import RetryPolicy
+    from txlog.core.workers import GivenWorkers
 
 __all__ = ["Catalog"]
 

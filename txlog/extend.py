@@ -13,46 +13,45 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from txlog.core.catalogs.open import require_no_token
-    from txlog.core.catalogs.table_catalog import (
+    from txlog.core.catalogs import (
         CatalogScheme,
         ChecksItself,
         FindsTable,
         OpensCatalog,
         TableCatalog,
         TablePlace,
+        require_no_token,
     )
-    from txlog.core.definition.row_changes import Engine, RowChanges
+    from txlog.core.definition import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
-    from txlog.core.maintenance.tombstone_files import TombstoneUpkeep
+    from txlog.core.maintenance import TombstoneUpkeep
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
+    from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable
     from txlog.core.versions.decisions.state import TableState
-    from txlog.core.versions.open_table import OpenTable
-    from txlog.core.versions.upkeep.post_commit import FollowsCommits, MakesFollower
     from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
 
 _HOME = {
     "Background": "txlog.core.util.background",
-    "CatalogScheme": "txlog.core.catalogs.table_catalog",
+    "CatalogScheme": "txlog.core.catalogs._table_catalog",
     "ChangeWriter": "txlog.core.writing.row_changes",
     "Changelog": "txlog.core.writing.row_changes",
-    "ChecksItself": "txlog.core.catalogs.table_catalog",
-    "Engine": "txlog.core.definition.row_changes",
-    "FindsTable": "txlog.core.catalogs.table_catalog",
-    "FollowsCommits": "txlog.core.versions.upkeep.post_commit",
-    "MakesFollower": "txlog.core.versions.upkeep.post_commit",
-    "OpenTable": "txlog.core.versions.open_table",
-    "OpensCatalog": "txlog.core.catalogs.table_catalog",
+    "ChecksItself": "txlog.core.catalogs._table_catalog",
+    "Engine": "txlog.core.definition._row_changes",
+    "FindsTable": "txlog.core.catalogs._table_catalog",
+    "FollowsCommits": "txlog.core.versions.upkeep._post_commit",
+    "MakesFollower": "txlog.core.versions.upkeep._post_commit",
+    "OpenTable": "txlog.core.versions._open_table",
+    "OpensCatalog": "txlog.core.catalogs._table_catalog",
     "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.core.format.properties",
-    "RowChanges": "txlog.core.definition.row_changes",
+    "RowChanges": "txlog.core.definition._row_changes",
     "SinkModeOf": "txlog.core.writing.row_changes",
-    "TableCatalog": "txlog.core.catalogs.table_catalog",
-    "TablePlace": "txlog.core.catalogs.table_catalog",
+    "TableCatalog": "txlog.core.catalogs._table_catalog",
+    "TablePlace": "txlog.core.catalogs._table_catalog",
     "TableState": "txlog.core.versions.decisions.state",
-    "TombstoneUpkeep": "txlog.core.maintenance.tombstone_files",
-    "require_no_token": "txlog.core.catalogs.open",
+    "TombstoneUpkeep": "txlog.core.maintenance._tombstone_files",
+    "require_no_token": "txlog.core.catalogs._open",
 }
 
 __all__ = [

@@ -20,7 +20,7 @@ from txlog.core.util.arguments import whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.whole_import import import_whole
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import counted
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.read_rows import ReadTask
     from txlog.core.changes.tasks.task_table import TaskStore
     from txlog.core.predicates.predicate import Predicate
-    from txlog.core.reading.dataset import SnapshotDataset
-    from txlog.core.reading.scan_plan import ScanPlan
-    from txlog.core.store.table_store import TableStore
+    from txlog.core.reading import ScanPlan, SnapshotDataset
+    from txlog.core.store import TableStore
 
 __all__ = ["Readable", "Snapshot", "Version", "version_summary"]
 
@@ -63,7 +62,7 @@ class Version:
         return self.files if predicate is None else self.log.matching_files(self.state, predicate)
 
     def plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
-        from txlog.core.reading.scan_plan import ScanPlan, select
+        from txlog.core.reading import ScanPlan, select
 
         selection = select(self.log.uri, self.state, columns, predicate)
         self.log.check_zones(self.state, {field.name for field in selection.needed()})
@@ -83,7 +82,7 @@ class Version:
     ) -> list[ReadTask]:
         from txlog.core.changes.tasks.read_rows import ReadTask
         from txlog.core.changes.tasks.task_table import TaskStore
-        from txlog.core.reading.scan_shares import OPEN_BYTES, balanced, in_shares
+        from txlog.core.reading import OPEN_BYTES, balanced, in_shares
 
         plan = self.plan(columns, self.predicate(where))
         store = TaskStore.at(self.log.store) if self.place is None else self.place()
@@ -94,7 +93,7 @@ class Version:
         return [ReadTask(store, plan.selection, tuple(group)) for group in balanced(parts, wanted)]
 
     def as_html(self, kind: str) -> str:
-        from txlog.core.reading.notebook import version_as_html
+        from txlog.core.reading import version_as_html
 
         entries = self.log.history(_COMMITS_SHOWN, self.state)
         last = [(each.version, each.timestamp_ms, each.commit_info) for each in entries]
@@ -323,7 +322,7 @@ class Readable:
         Raises:
             UnsupportedFeatureError: The table needs a reader feature that this release lacks.
         """
-        from txlog.core.reading.dataset import SnapshotDataset
+        from txlog.core.reading import SnapshotDataset
 
         read = self._read()
         plan = read.plan(None, None)
@@ -398,7 +397,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        from txlog.core.reading.row_count import count_rows
+        from txlog.core.reading import count_rows
 
         read = self._read(where)
         plan = read.plan([], read.predicate(where))

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from txlog.core.operations.batch_write import OnProgress, write_batch
-from txlog.core.operations.write_options import WriteOptions, check_mode
-from txlog.core.store.open import foreign_scheme, open_store
+from txlog.core.operations import OnProgress, WriteOptions, check_mode, write_batch
+from txlog.core.store import foreign_scheme, open_store
 from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import in_write, spelled
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import ColumnRules, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
@@ -32,18 +31,16 @@ from txlog.snapshot import Readable, Snapshot, Version, version_summary
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.core.catalogs.table_catalog import TableCatalog, TablePlace
-    from txlog.core.changes.plan.merge_builder import MergeBuilder
-    from txlog.core.changes.plan.options import OnFiles, RowMode
+    from txlog.core.catalogs import TableCatalog, TablePlace
+    from txlog.core.changes.plan import MergeBuilder, OnFiles, RowMode
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
-    from txlog.core.maintenance.auto_compaction import AutoCompaction
-    from txlog.core.maintenance.named_versions import NamedVersion
-    from txlog.core.operations.follow import CommittedBatch, OnChange
+    from txlog.core.maintenance import AutoCompaction, NamedVersion
+    from txlog.core.operations import CommittedBatch, OnChange
     from txlog.core.predicates.predicate import Predicate
-    from txlog.core.store.retry import RetryPolicy
+    from txlog.core.store import RetryPolicy
     from txlog.core.versions.decisions.state import TableState
-    from txlog.core.workers.choose import GivenWorkers
+    from txlog.core.workers import GivenWorkers
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
     from txlog.result.maintenance import (
         CloneResult,
@@ -147,7 +144,7 @@ def write(
     named = _named(uri, storage_options, credential_provider)
     if named is None:
         return write_at(uri)
-    from txlog.core.catalogs.open import made_at_name
+    from txlog.core.catalogs import made_at_name
 
     return made_at_name(*named, write_at, may_exist=True, repeats=False)
 
@@ -209,7 +206,7 @@ def resolve(
         TableNotFoundError: There is no table, and ``version`` is not 0.
         NotFoundError: The version was cleaned up.
     """
-    from txlog.core.versions.resolve_unknown import resolve, resolve_creation
+    from txlog.core.versions import resolve, resolve_creation
 
     given: Any = {"storage_options": storage_options, "retry": retry, "credential_provider": credential_provider}
 
@@ -295,12 +292,12 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: The schema or a property needs a feature that this release lacks.
             StorageError: The store failed, or ignores the condition of a conditional put.
         """
-        from txlog.core.definition.create_table import create_table
+        from txlog.core.definition import create_table
 
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
         given |= {"column_mapping": column_mapping, "description": description}
         if (named := _named(uri, storage_options, credential_provider)) is not None:
-            from txlog.core.catalogs.open import made_at_name
+            from txlog.core.catalogs import made_at_name
 
             handle: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size, "time_zone": time_zone}
 
@@ -426,7 +423,7 @@ class Table(Readable, metaclass=Hinted):
                 " that, and clone the table into the name"
             )
         open_table = _open_table(uri, storage_options, retry, credential_provider)
-        from txlog.core.operations.extension_operations import operation
+        from txlog.core.operations import operation
 
         done: ConvertResult = operation("convert")(
             open_table,
@@ -495,12 +492,12 @@ class Table(Readable, metaclass=Hinted):
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
             raise InvalidInputError("pass a version, a timestamp or a tag, not several", table=self.uri)
         if tag is not None:
-            from txlog.core.maintenance.named_versions import snapshot_named
+            from txlog.core.maintenance import snapshot_named
 
             return snapshot_named(self._open_table, tag)
         log = self._open_table.log
         if timestamp is not None:
-            from txlog.core.versions.files.times import milliseconds
+            from txlog.core.versions.files import milliseconds
 
             version = log.version_at(milliseconds(timestamp, log.time_zone))
         if version is None:
@@ -559,7 +556,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        from txlog.core.operations.follow import follow_table
+        from txlog.core.operations import follow_table
 
         return follow_table(self._open_table, from_version, from_file, columns, where, on_change)
 
@@ -601,7 +598,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        from txlog.core.operations.changes import Span, read_changes
+        from txlog.core.operations import Span, read_changes
 
         span = Span(from_version, to_version, from_timestamp, to_timestamp)
         return read_changes(self._open_table, span, columns, where)
@@ -622,7 +619,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The limit is not a whole number.
             CorruptLogError: A commit is damaged.
         """
-        from txlog.core.operations.history import History
+        from txlog.core.operations import History
 
         return History(
             {
@@ -841,8 +838,7 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit made the change invalid; nothing landed.
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
-        from txlog.core.changes.plan.change_where import change_where
-        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.plan import RowOptions, change_where
         from txlog.core.changes.tasks.operations.delete import DeleteSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
@@ -886,8 +882,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.core.changes.plan.change_where import change_where
-        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.plan import RowOptions, change_where
         from txlog.core.changes.tasks.operations.update import UpdateSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
@@ -958,8 +953,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        from txlog.core.changes.plan.options import RowOptions
-        from txlog.core.changes.plan.upsert import upsert_rows
+        from txlog.core.changes.plan import RowOptions, upsert_rows
         from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
@@ -1013,9 +1007,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        from txlog.core.changes.plan.merge import merge_rows
-        from txlog.core.changes.plan.merge_builder import MergeBuilder
-        from txlog.core.changes.plan.options import RowOptions
+        from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
         from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
@@ -1188,7 +1180,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A key is unknown or a value is invalid.
             UnsupportedFeatureError: A property needs a feature that this release lacks.
         """
-        from txlog.core.definition.change_definition import set_properties
+        from txlog.core.definition import set_properties
 
         return set_properties(self._open_table, properties, user_metadata)
 
@@ -1229,7 +1221,7 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: The feature cannot be dropped: a catalog decides the table's versions.
             ConflictError: A concurrent commit changed the table's definition.
         """
-        from txlog.core.maintenance.drop_feature import drop_feature
+        from txlog.core.maintenance import drop_feature
 
         return drop_feature(self._open_table, name, user_metadata, workers, truncate_history=truncate_history)
 
@@ -1246,7 +1238,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: A property is not set, or cannot be unset.
         """
-        from txlog.core.definition.change_definition import unset_properties
+        from txlog.core.definition import unset_properties
 
         return unset_properties(self._open_table, keys, user_metadata)
 
@@ -1265,7 +1257,7 @@ class Table(Readable, metaclass=Hinted):
             SchemaMismatchError: A column exists with another type.
             InvalidInputError: A new column is NOT NULL.
         """
-        from txlog.core.definition.change_definition import added_columns, change_definition
+        from txlog.core.definition import added_columns, change_definition
 
         return change_definition(self._open_table, lambda state: added_columns(state, schema), user_metadata)
 
@@ -1288,8 +1280,7 @@ class Table(Readable, metaclass=Hinted):
                 constraint or a generated column names the column.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not matter.
         """
-        from txlog.core.definition.change_columns import renamed_column
-        from txlog.core.definition.change_definition import change_definition
+        from txlog.core.definition import change_definition, renamed_column
 
         return change_definition(self._open_table, lambda state: renamed_column(state, column, name), user_metadata)
 
@@ -1310,8 +1301,7 @@ class Table(Readable, metaclass=Hinted):
                 partitioning, clustering, a constraint, a generated column, or a merge engine.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not matter.
         """
-        from txlog.core.definition.change_columns import dropped_columns
-        from txlog.core.definition.change_definition import change_definition
+        from txlog.core.definition import change_definition, dropped_columns
 
         return change_definition(self._open_table, lambda state: dropped_columns(state, columns), user_metadata)
 
@@ -1353,8 +1343,7 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not
                 matter, but are checked for NOT NULL.
         """
-        from txlog.core.definition.change_columns import AlterColumn, altered_column
-        from txlog.core.definition.change_definition import change_definition
+        from txlog.core.definition import AlterColumn, altered_column, change_definition
 
         asked = AlterColumn(type, nullable, comment, default, first, after)
         return change_definition(
@@ -1379,8 +1368,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: There is no such identity column.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write meanwhile count.
         """
-        from txlog.core.definition.change_definition import change_definition
-        from txlog.core.definition.sync_identity import SyncIdentity
+        from txlog.core.definition import SyncIdentity, change_definition
 
         return change_definition(self._open_table, SyncIdentity(self._open_table, column), user_metadata)
 
@@ -1400,8 +1388,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: Neither is set, or one is not text.
         """
-        from txlog.core.definition.change_columns import described_table
-        from txlog.core.definition.change_definition import change_definition
+        from txlog.core.definition import change_definition, described_table
 
         return change_definition(
             self._open_table, lambda state: described_table(state, description, name), user_metadata
@@ -1432,7 +1419,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A row violates the condition, the condition does not fit the table, or the name is taken.
             ConflictError: A concurrent commit changed the table's definition.
         """
-        from txlog.core.definition.constraints import add_constraint
+        from txlog.core.definition import add_constraint
 
         return add_constraint(self._open_table, name, condition, user_metadata, workers)
 
@@ -1450,7 +1437,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: The table has no such constraint.
         """
-        from txlog.core.definition.constraints import drop_constraint
+        from txlog.core.definition import drop_constraint
 
         return drop_constraint(self._open_table, name, user_metadata, is_optional=if_exists)
 
@@ -1471,7 +1458,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The table cannot be clustered by these columns, or is partitioned.
             ConflictError: A concurrent commit changed the table's definition.
         """
-        from txlog.core.definition.cluster_by import cluster_by
+        from txlog.core.definition import cluster_by
 
         return cluster_by(self._open_table, columns, user_metadata)
 
@@ -1525,7 +1512,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A data file cannot be read.
             StorageError: The store failed.
         """
-        from txlog.core.maintenance.optimize import optimize
+        from txlog.core.maintenance import optimize
 
         return optimize(
             self._open_table,
@@ -1568,7 +1555,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             TxlogError: What `optimize` raises.
         """
-        from txlog.core.maintenance.optimize import purge
+        from txlog.core.maintenance import purge
 
         given: Any = {"dry_run": dry_run, "user_metadata": user_metadata, "on_progress": on_progress}
         return purge(self._open_table, where, workers=workers, **given)
@@ -1630,7 +1617,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: Files are past the retention.
             ConflictError: Another writer committed meanwhile; nothing landed.
         """
-        from txlog.core.maintenance.restore import RestoreOptions, restore
+        from txlog.core.maintenance import RestoreOptions, restore
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
@@ -1677,7 +1664,7 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: This release cannot change the table.
             ConflictError: Other commits removed the same files, ten times.
         """
-        from txlog.core.operations.repair import repair
+        from txlog.core.operations import repair
 
         return repair(
             self._open_table, remove=remove, allow_empty=allow_empty, user_metadata=user_metadata, workers=workers
@@ -1751,7 +1738,7 @@ class Table(Readable, metaclass=Hinted):
 
         if (named := _named(uri, *given)) is None:
             return clone_at(uri)
-        from txlog.core.catalogs.open import made_at_name
+        from txlog.core.catalogs import made_at_name
 
         return made_at_name(*named, clone_at, may_exist=mode != "error")
 
@@ -1771,7 +1758,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The name is taken or invalid, or files of the version are past the retention.
             NotFoundError: The version or one of its files is missing.
         """
-        from txlog.core.maintenance.named_versions import tag
+        from txlog.core.maintenance import tag
 
         return tag(self._open_table, name, None if version is None else whole_number("version", version))
 
@@ -1784,7 +1771,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             StorageError: The store failed.
         """
-        from txlog.core.maintenance.named_versions import named_versions
+        from txlog.core.maintenance import named_versions
 
         return named_versions(self._open_table.store)
 
@@ -1797,7 +1784,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             NotFoundError: No version has this name.
         """
-        from txlog.core.maintenance.named_versions import untag
+        from txlog.core.maintenance import untag
 
         untag(self._open_table, name)
 
@@ -1835,7 +1822,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log cannot be parsed; nothing was deleted.
             StorageError: The store failed, or this machine's clock is ahead of the store's.
         """
-        from txlog.core.maintenance.vacuum import VacuumOptions, vacuum
+        from txlog.core.maintenance import VacuumOptions, vacuum
 
         options = VacuumOptions(retention_hours, dry_run, lite, inventory, force)
         return vacuum(self._open_table, options, on_progress, workers)
@@ -1880,7 +1867,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed before the work began, in a single round.
         """
-        from txlog.core.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
+        from txlog.core.maintenance import Maintainer, MaintenanceOptions, watch
 
         options = MaintenanceOptions(small_files_min, max_bytes, vacuum_every_hours, dry_run)
         maintainer = Maintainer(self._open_table, options, on_progress)
@@ -1956,7 +1943,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged; nothing was written.
             StorageError: The store failed.
         """
-        from txlog.core.versions.upkeep.version_checksum import write_checkpoint_and_checksum
+        from txlog.core.versions import write_checkpoint_and_checksum
 
         return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
 
@@ -1973,7 +1960,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A commit is damaged.
             StorageError: The store failed.
         """
-        from txlog.core.versions.upkeep.log_compaction import compact_log
+        from txlog.core.versions import compact_log
 
         return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
 
@@ -1994,7 +1981,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             StorageError: The store failed; the log can be read as before.
         """
-        from txlog.core.versions.upkeep.log_clean_up import clean_up_log
+        from txlog.core.versions import clean_up_log
 
         return clean_up_log(
             self._open_table.log, self._open_table.log.newest_state(), dry_run=dry_run, on_progress=on_progress
@@ -2100,7 +2087,7 @@ class Table(Readable, metaclass=Hinted):
             NotFoundError: The version was cleaned up.
             CommitStateUnknownError: The store does not answer.
         """
-        from txlog.core.versions.resolve_unknown import resolve
+        from txlog.core.versions import resolve
 
         return resolve(self._open_table, txn_id, version)
 
@@ -2117,7 +2104,7 @@ class Table(Readable, metaclass=Hinted):
 
     def _operation(self, name: str) -> Callable[..., Any]:
         """An operation that a package brings, on this table."""
-        from txlog.core.operations.extension_operations import operation
+        from txlog.core.operations import operation
 
         return partial(operation(name), self._open_table)
 
@@ -2144,7 +2131,7 @@ class _AfterCommit:
 
     @cached_property
     def compaction(self) -> AutoCompaction:
-        from txlog.core.maintenance.auto_compaction import AutoCompaction
+        from txlog.core.maintenance import AutoCompaction
 
         return AutoCompaction()
 
@@ -2159,7 +2146,7 @@ def _named(
     """The catalog and the name of a table such as ``uc://catalog.schema.table``; None for a location."""
     if foreign_scheme(uri) is None:
         return None
-    from txlog.core.catalogs.open import named_table
+    from txlog.core.catalogs import named_table
 
     return named_table(uri, storage_options, credential_provider)
 
@@ -2177,7 +2164,7 @@ def _open_table(
     if type(uri) is str and foreign_scheme(uri) is None:
         store = open_store(uri, storage_options, credential_provider)
     else:
-        from txlog.core.catalogs.open import place_at
+        from txlog.core.catalogs import place_at
 
         place = place_at(uri, storage_options, credential_provider)
         store, storage_options, credential_provider = place.store(), place.storage_options, place.credential_provider
@@ -2187,6 +2174,6 @@ def _open_table(
 def _probe_new_location(open_table: OpenTable) -> None:
     """`create_table.probe_new_location`, which disks do not need."""
     if not open_table.store.log.capabilities.refuses_taken_names:
-        from txlog.core.definition.create_table import probe_new_location
+        from txlog.core.definition import probe_new_location
 
         probe_new_location(open_table)

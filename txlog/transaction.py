@@ -15,16 +15,22 @@ import pyarrow.compute as pc
 
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, live_rows
-from txlog.core.operations.replaced_files import RegionReplacement, decided_by_partitions
-from txlog.core.operations.transaction_history import history_metrics, history_operation, history_parameters
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.operations.write_planning import check_removable, plan_for_rows
+from txlog.core.operations import (
+    RegionReplacement,
+    WriteOptions,
+    check_removable,
+    decided_by_partitions,
+    history_metrics,
+    history_operation,
+    history_parameters,
+    plan_for_rows,
+)
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, check_app_id
 from txlog.core.writing.input import open_data
 from txlog.core.writing.task_committer import write_task
@@ -34,13 +40,11 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from txlog.core.changes.plan.change_files import ChangeFiles
-    from txlog.core.changes.plan.merge_builder import MergeBuilder
-    from txlog.core.changes.plan.options import OnFiles
+    from txlog.core.changes.plan import ChangeFiles, MergeBuilder, OnFiles
     from txlog.core.changes.tasks.operation import RowOperation
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
-    from txlog.core.definition.checked_definition import DefinitionChange, MakeChange
+    from txlog.core.definition import DefinitionChange, MakeChange
     from txlog.core.predicates.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
 
@@ -126,7 +130,7 @@ class Transaction:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
         from txlog.core.predicates.conditions import bind_predicate
-        from txlog.core.reading.scan_plan import ScanPlan, select
+        from txlog.core.reading import ScanPlan, select
 
         log, state = self._open_table.log, self._read_state
         with TxlogError.located(self._open_table.uri, state.version):
@@ -146,7 +150,7 @@ class Transaction:
         Raises:
             InvalidInputError: A key or a value is invalid, or the transaction has written rows.
         """
-        from txlog.core.definition.change_definition import properties_set
+        from txlog.core.definition import properties_set
 
         self._define(lambda state: properties_set(state, properties))
 
@@ -160,7 +164,7 @@ class Transaction:
             SchemaMismatchError: A column exists with another type.
             InvalidInputError: A new column is NOT NULL, or the transaction has written rows.
         """
-        from txlog.core.definition.change_definition import added_columns
+        from txlog.core.definition import added_columns
 
         self._define(lambda state: added_columns(state, schema))
 
@@ -177,7 +181,7 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.rename_column`, or the transaction has written rows.
         """
-        from txlog.core.definition.change_columns import renamed_column
+        from txlog.core.definition import renamed_column
 
         self._define(lambda state: renamed_column(state, column, name))
 
@@ -190,7 +194,7 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.drop_columns`, or the transaction has written rows.
         """
-        from txlog.core.definition.change_columns import dropped_columns
+        from txlog.core.definition import dropped_columns
 
         self._define(lambda state: dropped_columns(state, columns))
 
@@ -219,7 +223,7 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.alter_column`, or the transaction has written rows.
         """
-        from txlog.core.definition.change_columns import AlterColumn, altered_column
+        from txlog.core.definition import AlterColumn, altered_column
 
         asked = AlterColumn(type, nullable, comment, default, first, after)
         self._define(lambda state: altered_column(state, column, asked))
@@ -234,7 +238,7 @@ class Transaction:
         Raises:
             InvalidInputError: Neither is given, or the transaction has written rows.
         """
-        from txlog.core.definition.change_columns import described_table
+        from txlog.core.definition import described_table
 
         self._define(lambda state: described_table(state, description, name))
 
@@ -248,13 +252,12 @@ class Transaction:
         Raises:
             InvalidInputError: There is no such identity column, or the transaction has written rows.
         """
-        from txlog.core.definition.sync_identity import SyncIdentity
+        from txlog.core.definition import SyncIdentity
 
         self._define(SyncIdentity(self._open_table, column))
 
     def _define(self, make: MakeChange) -> None:
-        from txlog.core.definition.checked_definition import require_rule
-        from txlog.core.definition.table_definition import define
+        from txlog.core.definition import define, require_rule
 
         self._require_open()
         if self._builder.has_files:
@@ -440,7 +443,7 @@ class Transaction:
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        from txlog.core.changes.plan.upsert import bound_upsert
+        from txlog.core.changes.plan import bound_upsert
         from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
         self._require_open()
@@ -488,8 +491,7 @@ class Transaction:
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        from txlog.core.changes.plan.merge import bound_merge
-        from txlog.core.changes.plan.merge_builder import MergeBuilder
+        from txlog.core.changes.plan import MergeBuilder, bound_merge
         from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
 
         self._require_open()
@@ -505,8 +507,7 @@ class Transaction:
     def _change_rows(
         self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnFiles | None
     ) -> None:
-        from txlog.core.changes.plan.options import RowOptions
-        from txlog.core.changes.plan.run import apply_in_transaction
+        from txlog.core.changes.plan import RowOptions, apply_in_transaction
 
         if not self._data_change:
             raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
@@ -521,7 +522,7 @@ class Transaction:
 
     def _recorder(self) -> ChangeFiles | None:
         """Writes the change files of this version; None if the feed is off, or rows only move."""
-        from txlog.core.changes.plan.change_files import ChangeFiles
+        from txlog.core.changes.plan import ChangeFiles
 
         if self._change_files is None and self._data_change:
             self._change_files = ChangeFiles.of(self._open_table, self._state, self._unsent)
@@ -555,7 +556,7 @@ class Transaction:
 
     def _take_over(self, files: Sequence[AddFile], *, are_looked_at: bool = False) -> None:
         from txlog.core.format.statistics_read import num_records
-        from txlog.core.operations.extension_operations import operation
+        from txlog.core.operations import operation
 
         self._require_open()
         take_over = operation("take_over")

@@ -372,11 +372,10 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
 
 def _checkpoint_of_listed(path: str) -> Callable[[], object]:
     from txlog.core.format.commit_file import Limits
-    from txlog.core.store.open import open_store
+    from txlog.core.store import open_store
     from txlog.core.versions.decisions.checkpoint.columns import FileColumns
-    from txlog.core.versions.files.checkpoint_writer import CheckpointWriter
-    from txlog.core.versions.files.delta_log import DeltaLog
-    from txlog.core.versions.files.small_pages import small_pages
+    from txlog.core.versions.files import CheckpointWriter, DeltaLog
+    from txlog.core.versions.files._small_pages import small_pages
 
     store = open_store(path)
     state, writer = DeltaLog(store).newest_state(), CheckpointWriter(store, Limits())

@@ -133,7 +133,7 @@ def _rows(start: int) -> pa.Table:
 
 def _round_trip_s(store: Store) -> float:
     """The time of one small request on an open connection."""
-    from txlog.core.store.open import open_store
+    from txlog.core.store import open_store
 
     place = store.place("one-request")
     log = open_store(place.uri, place.options).log

@@ -22,10 +22,10 @@ from slow_network import slow_network
 
 import txlog
 from benchmarks.measure import Bench, markdown_table
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
-from txlog.core.store.base import OBJECT_STORE
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import Definition, commit_definition, new_table
+from txlog.core.store import TableStore
+from txlog.core.store._base import OBJECT_STORE
+from txlog.core.versions import OpenTable
 from txlog.result import counted
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -20,8 +20,8 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
     import pyspark.sql.worker.write_into_data_source
     import pyspark.worker  # noqa: F401
 
-    import txlog.core.operations.global_committer
-    import txlog.core.versions.commit_loop
+    import txlog.core.operations._global_committer
+    import txlog.core.versions._commit_loop
     import txlog.spark.planning
     import txlog.spark.reader
     import txlog.spark.source

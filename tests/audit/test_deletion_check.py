@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit import deletion_check as remains
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.core.versions.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
 from txlog.result.audits import DeletionCheck
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store

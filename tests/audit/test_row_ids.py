@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from txlog.audit.verify import Finding, verify_table
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 from txlog.table import Table
 
 ON = {"delta.enableRowTracking": "true"}

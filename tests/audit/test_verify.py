@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from txlog.audit.verify import Finding, Verification, verify_table
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 from txlog.errors import TableNotFoundError
 from txlog.table import Table
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 import txlog
 from txlog.audit import verify as module
 from txlog.audit.verify import verify_table
-from txlog.core.definition.create_table import create_table
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import create_table
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.definition.create_table import create_table
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import create_table
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.tasks.file_rows import FileReader
-from txlog.core.definition.table_definition import Definition, commit_definition
-from txlog.core.sink.staging import Staging
+from txlog.core.definition import Definition, commit_definition
+from txlog.core.sink import Staging
 from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.changelog.mismatches import HeldBack
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import FaultyLogStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -22,8 +22,7 @@ from txlog.changelog.staged_keys import gather_keys
 from txlog.core.changes.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.skipping.key_pruning import KeyRanges
-from txlog.core.reading.key_cache import new_key_numbers
-from txlog.core.reading.key_values import KeyNumbers, KeyValues
+from txlog.core.reading import KeyNumbers, KeyValues, new_key_numbers
 from txlog.core.writing.keys import KeyColumn, key_columns
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {

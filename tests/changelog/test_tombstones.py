@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import txlog
 from tests.packages import hide
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string())])

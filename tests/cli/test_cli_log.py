@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import txlog
 from txlog.cli.app import app
-from txlog.core.operations.operation_text import bytes_written, described, files_changed, rows_changed
+from txlog.core.operations._operation_text import bytes_written, described, files_changed, rows_changed
 
 DAY_S = 86_400
 

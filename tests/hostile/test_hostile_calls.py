@@ -19,7 +19,7 @@ import pytest
 
 import txlog
 from txlog.core.format.actions import AddFile
-from txlog.core.sink.staging import Manifest
+from txlog.core.sink._staging import Manifest
 
 LONE = "\ud800"
 ROWS = pa.table({"id": [1], "name": ["a"], "day": ["x"]})

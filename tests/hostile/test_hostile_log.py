@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.format.commit_file import Limits
-from txlog.core.store.open import open_store
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.store import open_store
+from txlog.core.versions.files import DeltaLog
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ import pytest
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.format.actions import AddFile
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "day": ["x", "y"]})
 SECRET = 4_711

@@ -20,12 +20,10 @@ import typer.testing
 
 import txlog
 from txlog.cli.app import app
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.operations.write_planning import plan_write
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.open import open_store
+from txlog.core.operations import WriteOptions, plan_write
+from txlog.core.store import PutOutcome, open_store
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.spark.options import parse_write_options
 from txlog.testing.faulty_s3 import Fault, FaultyS3
 

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.utils.config import Config
 
 from txlog import Table
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.errors import StorageError
 from txlog.iceberg import catalog, catalog_follow
 from txlog.iceberg.catalog import move_entry
@@ -25,7 +25,7 @@ ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
 def created(properties: dict[str, str]) -> Table:
-    from txlog.core.definition.create_table import create_table
+    from txlog.core.definition import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, ROW.schema, (), properties)

@@ -16,10 +16,9 @@ import txlog
 from txlog import Table
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.base import LogStore, PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import LogStore, PutOutcome, TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import metadata_name
@@ -37,7 +36,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def created(store: TableStore | None = None, **properties: str) -> Table:
-    from txlog.core.definition.create_table import create_table
+    from txlog.core.definition import create_table
 
     open_table = OpenTable(store or memory_table_store())
     create_table(open_table, SCHEMA, (), properties)

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.base import ObjectMeta, PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import ObjectMeta, PutOutcome, TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number
 from txlog.testing.faults import FaultyLogStore

@@ -9,10 +9,9 @@ import pytest
 
 from txlog import Table
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
@@ -29,7 +28,7 @@ class Clock(StoppedClock):
 
 
 def created() -> Table:
-    from txlog.core.definition.create_table import create_table
+    from txlog.core.definition import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, pa.schema([("id", pa.int64())]), (), {})

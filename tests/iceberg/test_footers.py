@@ -11,7 +11,7 @@ import pytest
 import txlog
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
 from txlog.iceberg.footers import check_column_ids, check_element_ids, row_counts
 from txlog.iceberg.metadata.definition import Definition, define

@@ -11,11 +11,10 @@ import pytest
 
 from explorer.schedule import Choices
 from txlog import Table
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, TableStore
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.files import DeltaLog
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import metadata_number
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
@@ -56,7 +55,7 @@ class Shared(MemoryLogStore):
 @pytest.fixture(scope="module")
 def states() -> tuple[TableStore, list[TableState]]:
     """A table at version 4 that is exported up to version 1, and its versions."""
-    from txlog.core.definition.create_table import create_table
+    from txlog.core.definition import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, pa.schema([("id", pa.int64())]), (), {})

@@ -11,7 +11,7 @@ import pytest
 from txlog import Table
 from txlog.audit.verify import Finding, verify_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.open import open_store
+from txlog.core.store import open_store
 
 
 @pytest.fixture

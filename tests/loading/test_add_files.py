@@ -19,9 +19,8 @@ import txlog
 from txlog.cli.data_files import open_data_files
 from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.actions import AddFile
-from txlog.core.store.base import ObjectMeta
-from txlog.core.store.local_store import LocalFileStore
-from txlog.core.store.open import open_store
+from txlog.core.store import ObjectMeta, open_store
+from txlog.core.store._local_store import LocalFileStore
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.loading import existing_files
 from txlog.loading.footer_facts import ReadFooter

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_commit, require_within
-from txlog.core.store.local_store import local_table_store
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.store._local_store import local_table_store
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 

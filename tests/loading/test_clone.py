@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
-from txlog.core.store.local_store import LocalFileStore
-from txlog.core.store.open import open_store
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.store import open_store
+from txlog.core.store._local_store import LocalFileStore
+from txlog.core.versions import OpenTable
 from txlog.errors import (
     ConcurrentAppendError,
     CorruptLogError,

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
 from txlog.core.format.schema import type_name
-from txlog.core.store.local_store import LocalFileStore
+from txlog.core.store._local_store import LocalFileStore
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError
 from txlog.loading.converted_schema import partition_fields
 from txlog.table import Table

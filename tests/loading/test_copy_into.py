@@ -28,9 +28,8 @@ from txlog.cli.app import app
 from txlog.core.format import loaded_files
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.loaded_files import LoadedFiles
-from txlog.core.store.base import OBJECT_STORE, PutOutcome
-from txlog.core.store.local_store import LocalLogStore
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import LocalLogStore, PutOutcome, TableStore
+from txlog.core.store._base import OBJECT_STORE
 from txlog.core.writing.task_committer import write_task
 from txlog.errors import (
     AccessError,

@@ -27,24 +27,25 @@ from mutants_of_upkeep import UPKEEP_MUTANTS
 from txlog import transaction
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
-from txlog.core.operations.global_committer import GlobalCommitter
-from txlog.core.sink.checkpoint_commits import CheckpointCommits
-from txlog.core.sink.sink import Sink
-from txlog.core.sink.staging import Staging
-from txlog.core.store.base import PutOutcome
+from txlog.core.operations._global_committer import GlobalCommitter
+from txlog.core.sink._checkpoint_commits import CheckpointCommits
+from txlog.core.sink._sink import Sink
+from txlog.core.sink._staging import Staging
+from txlog.core.store._base import PutOutcome
 from txlog.core.util import ambient
-from txlog.core.versions import attempt, open_table
-from txlog.core.versions import resolve_unknown as resolve
-from txlog.core.versions.commit_loop import CommitRun, _Seen
+from txlog.core.versions import _attempt as attempt
+from txlog.core.versions import _open_table as open_table
+from txlog.core.versions import _resolve_unknown as resolve
+from txlog.core.versions._commit_loop import CommitRun, _Seen
+from txlog.core.versions._outcome import raise_conflict
 from txlog.core.versions.decisions import clean_up, conflicts, in_commit_timestamps
 from txlog.core.versions.decisions.conflicts import Conflict, Rebase, decide
 from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 from txlog.core.versions.decisions.segment import read_listing
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.files.file_loader import FileLoader
-from txlog.core.versions.outcome import raise_conflict
-from txlog.core.versions.upkeep import log_clean_up
+from txlog.core.versions.files._delta_log import DeltaLog
+from txlog.core.versions.files._file_loader import FileLoader
+from txlog.core.versions.upkeep import _log_clean_up as log_clean_up
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.testing.memory_store import MemoryLogStore
 

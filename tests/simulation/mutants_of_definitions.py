@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from txlog.core.definition import checked_definition
+from txlog.core.definition import _checked_definition as checked_definition
 from txlog.core.format.actions import Metadata
-from txlog.core.reading import parquet_columns
+from txlog.core.reading import _parquet_columns as parquet_columns
 from txlog.core.versions.decisions import conflicts
 
 __all__ = ["DEFINITION_MUTANTS"]

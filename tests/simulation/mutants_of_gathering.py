@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from txlog.core.maintenance import needed_files
-from txlog.core.versions import offer, read_versions
-from txlog.core.versions import resolve_unknown as resolve
-from txlog.core.versions.commit_loop import CommitRun
+from txlog.core.maintenance import _needed_files as needed_files
+from txlog.core.versions import _offer as offer
+from txlog.core.versions import _read_versions as read_versions
+from txlog.core.versions import _resolve_unknown as resolve
+from txlog.core.versions._commit_loop import CommitRun
+from txlog.core.versions._offer import Offer
+from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions import conflicts, gathering
 from txlog.core.versions.decisions.gathering import Known
 from txlog.core.versions.decisions.intents import members_of, named_intent
 from txlog.core.versions.decisions.joined_appends import Joining
-from txlog.core.versions.offer import Offer
-from txlog.core.versions.read_versions import ReadVersions
 
 __all__ = ["GATHERING_MUTANTS"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from txlog.core.operations.global_committer import GlobalCommitter
-from txlog.core.sink import sink_group
-from txlog.core.sink.checkpoint_commits import CheckpointCommits
-from txlog.core.sink.staging import Staging
+from txlog.core.operations._global_committer import GlobalCommitter
+from txlog.core.sink import _sink_group as sink_group
+from txlog.core.sink._checkpoint_commits import CheckpointCommits
+from txlog.core.sink._staging import Staging
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 
 __all__ = ["GROUP_MUTANTS"]

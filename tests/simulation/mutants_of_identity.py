@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from txlog.core.format.actions import AddFile, RemoveFile
-from txlog.core.maintenance import restored_definition
-from txlog.core.versions import number_ranges
+from txlog.core.maintenance import _restored_definition as restored_definition
+from txlog.core.versions import _number_ranges as number_ranges
 from txlog.core.versions.decisions import conflicts, proposal, proposal_builder
 
 __all__ = ["IDENTITY_MUTANTS"]

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.versions import process_group as joining
-from txlog.core.versions.commit_loop import CommitRun
+from txlog.core.versions import _process_group as joining
+from txlog.core.versions._commit_loop import CommitRun
+from txlog.core.versions._outcome import CommitOutcome
+from txlog.core.versions._process_group import JoiningCommitter, _Append, _Part
 from txlog.core.versions.decisions import conflicts, proposal
 from txlog.core.versions.decisions import handover_messages as handed_over
 from txlog.core.versions.decisions.conflicts import Apart, Rebase, decide
 from txlog.core.versions.decisions.joined_appends import Joining
-from txlog.core.versions.outcome import CommitOutcome
-from txlog.core.versions.process_group import JoiningCommitter, _Append, _Part
 
 __all__ = ["JOINING_MUTANTS"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from txlog.core.store.table_store import TableStore
-from txlog.core.store.versions import FolderVersions
+from txlog.core.store._table_store import TableStore
+from txlog.core.store._versions import FolderVersions
 from txlog.testing.owned_versions import OwnedVersions
 
 __all__ = ["OWNER_MUTANTS"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.changes.plan.file_choice import FileChoice
+from txlog.core.changes.plan._file_choice import FileChoice
 from txlog.core.changes.tasks.operations import merge_source
 from txlog.core.changes.tasks.operations.known_keys import KnownKeys
 from txlog.core.changes.tasks.operations.merge import MergeRows
@@ -19,8 +19,8 @@ from txlog.core.changes.tasks.operations.upsert import UpsertRows
 from txlog.core.changes.tasks.rewrite import FileRewriter
 from txlog.core.changes.tasks.row_work import RowWork
 from txlog.core.format.statistics_read import num_records
-from txlog.core.versions import commit_loop as alone
-from txlog.core.versions.commit_loop import CommitRun, _Seen
+from txlog.core.versions import _commit_loop as alone
+from txlog.core.versions._commit_loop import CommitRun, _Seen
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
 from txlog.core.writing.keys import KeyIndex

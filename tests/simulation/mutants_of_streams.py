@@ -15,8 +15,8 @@ import pytest
 from txlog.changelog import tombstones
 from txlog.changelog.merged_rows import MergedRows
 from txlog.changelog.mismatches import HeldBack, Mismatches
-from txlog.core.maintenance import optimize
-from txlog.core.sink import abandonment
+from txlog.core.maintenance import _optimize as optimize
+from txlog.core.sink import _abandonment as abandonment
 from txlog.testing.faults import FaultyFileStore
 
 __all__ = ["STREAM_MUTANTS"]

@@ -16,7 +16,7 @@ from explorer.run import Scenario
 from explorer.schedule import Choices, from_line, shortened, to_line
 from explorer.versions import InvariantBroken
 from mutants import MUTANTS
-from txlog.core.versions.files import commits
+from txlog.core.versions.files import _commits as commits
 
 
 @pytest.mark.parametrize(

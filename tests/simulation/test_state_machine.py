@@ -25,9 +25,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition._table_definition import Definition, commit_definition, new_table
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions._open_table import OpenTable
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store

@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from write_outcomes import commits_since
 
 import txlog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.spark import open_tables, source, stream
 from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS
 from txlog.spark.source import TxlogDataSource

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from txlog.core.store.options import Cloud, parse_options
+from txlog.core.store._options import Cloud, parse_options
 from txlog.spark.hadoop import of_session, storage_options, write_options_of_session
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import STRING, Field, Struct, from_arrow
-from txlog.core.reading.scan_shares import balanced
-from txlog.core.reading.scan_task import ScanTask, Selection
+from txlog.core.reading import ScanTask, Selection, balanced
 from txlog.spark.native_files import BRANCHES_MAX, FEW_FILES, groups_of, hadoop_root, is_plain_path, reads_natively
 from txlog.spark.native_frames import words_of
 from txlog.spark.scan import _few_listing_tasks

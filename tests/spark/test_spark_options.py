@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store import RetryPolicy
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_intent import MismatchPolicy
 from txlog.errors import InvalidInputError, UnsupportedFeatureError

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import txlog
 from txlog.core.format.log_names import commit_name
-from txlog.core.versions.upkeep.post_commit import PostCommit
+from txlog.core.versions.upkeep._post_commit import PostCommit
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.write_plan import WriteJob

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tests.bucket import ROW, Bucket
-from txlog.core.catalogs import table_catalog as base
+from txlog.core.catalogs import _table_catalog as base
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.task_committer import write_task
 from txlog.spark import open_tables

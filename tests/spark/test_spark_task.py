@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.operations.write_planning import plan_write
-from txlog.core.store.open import open_store
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations import WriteOptions, plan_write
+from txlog.core.store import open_store
+from txlog.core.versions import OpenTable
 from txlog.errors import StorageError
 from txlog.spark import task as spark_task
 from txlog.spark.options import parse_write_options

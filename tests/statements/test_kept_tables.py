@@ -14,8 +14,8 @@ import pytest
 import txlog
 from tests.bucket import ROW, Bucket
 from txlog import table as table_module
-from txlog.core.definition.create_table import create_table
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import create_table
+from txlog.core.versions import OpenTable
 from txlog.errors import TableNotFoundError
 from txlog.statements.engine import LocalEngine
 from txlog.statements.sql import results_of

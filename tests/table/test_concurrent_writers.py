@@ -12,7 +12,7 @@ import pytest
 from small_table import SCHEMA, ids_of, rows_of
 
 import txlog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.table import Table
 
 

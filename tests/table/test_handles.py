@@ -14,8 +14,8 @@ import pyarrow as pa
 from small_table import SCHEMA, ids_of, rows_of
 
 import txlog
-from txlog.core.store.open import open_store
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.store import open_store
+from txlog.core.versions import OpenTable
 from txlog.table import Table
 
 

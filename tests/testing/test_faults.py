@@ -10,13 +10,10 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.log_names import checkpoint_name, commit_name
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import PutOutcome, TableStore, open_store
+from txlog.core.versions import OpenTable
+from txlog.core.versions.files import DeltaLog
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
 from txlog.table import Table

@@ -11,14 +11,10 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition import Definition, commit_definition, new_table
 from txlog.core.format.log_names import commit_version
-from txlog.core.store.base import LogStore, PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
-from txlog.core.store.versions import Attempt, VersionLog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.store import Attempt, LogStore, PutOutcome, RetryPolicy, TableStore, VersionLog, open_store
+from txlog.core.versions import OpenTable
 from txlog.errors import CommitStateUnknownError, StorageError
 from txlog.testing.contract import VERSION_LOG_CONTRACT
 from txlog.testing.faults import FaultyLogStore

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.object_client import Location, ObjectClient
-from txlog.core.store.options import Cloud, StorageOptions
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store import RetryPolicy
+from txlog.core.store._object_client import Location, ObjectClient
+from txlog.core.store._options import Cloud, StorageOptions
 from txlog.core.util import ambient
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.unity_server import Switches, UnityServer

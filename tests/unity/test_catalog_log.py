@@ -13,10 +13,19 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.base import LogCapabilities, ObjectMeta, PutOutcome, last_answer
-from txlog.core.store.local_store import LocalLogStore
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.versions import Attempt, Fork, Mended, VersionFile, VersionLog
+from txlog.core.store import (
+    Attempt,
+    Fork,
+    LocalLogStore,
+    LogCapabilities,
+    Mended,
+    ObjectMeta,
+    PutOutcome,
+    RetryPolicy,
+    VersionFile,
+    VersionLog,
+    last_answer,
+)
 from txlog.errors import (
     CommitStateUnknownError,
     CorruptLogError,

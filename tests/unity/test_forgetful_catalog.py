@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
-from txlog.core.store.local_store import LocalLogStore
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store import LocalLogStore, RetryPolicy
 from txlog.errors import CommitStateUnknownError, ForkedTableError
 from txlog.testing.unity_server import UnityServer
 

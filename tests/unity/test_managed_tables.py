@@ -17,9 +17,9 @@ import txlog
 from txlog.cli.app import app
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.local_store import LocalLogStore
-from txlog.core.versions.identity_ranges import numbers_of
-from txlog.core.versions.upkeep.version_checksum import write_checksum
+from txlog.core.store import LocalLogStore
+from txlog.core.versions import numbers_of
+from txlog.core.versions.upkeep._version_checksum import write_checksum
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.testing.unity_server import UnityServer
 from txlog.unity.schemes import CATALOG

@@ -39,25 +39,25 @@ from txlog.core.format.paths import (
     resolve_data_path,
 )
 from txlog.core.format.properties import DAY_MS
-from txlog.core.maintenance.former_partitions import former_partition_columns
-from txlog.core.maintenance.last_vacuum import LAST_VACUUM
-from txlog.core.maintenance.named_versions import (
+from txlog.core.maintenance import (
+    LAST_VACUUM,
     UNNAMED_STAY_MS,
     NamedVersion,
+    PathSet,
     files_of_named,
+    files_with_dropped_columns,
+    former_partition_columns,
     named_versions,
+    store_names,
     unnamed_checkpoints,
 )
-from txlog.core.maintenance.outdated_files import files_with_dropped_columns
-from txlog.core.maintenance.path_set import PathSet, store_names
-from txlog.core.sink.staging import Staging
-from txlog.core.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
+from txlog.core.sink import Staging
+from txlog.core.store import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.intents import named_intent
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE
-from txlog.core.versions.files.checkpoint_reader import LOG_DIRECTORY
-from txlog.core.versions.files.listing import list_log
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.files import LOG_DIRECTORY, list_log
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.metadata.manifest import DATA, file_paths
 from txlog.iceberg.metadata.names import content_version

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from txlog.audit.task_places import Places
 from txlog.core.changes.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.core.format.paths import canonical_path, canonical_paths
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.workers.base import shares
+from txlog.core.store import TableStore
+from txlog.core.versions.files import DeltaLog
+from txlog.core.workers import shares
 from txlog.errors import TxlogError
 
 __all__ = ["changed_since", "check_footers", "check_vectors", "files_of"]

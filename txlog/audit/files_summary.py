@@ -21,7 +21,7 @@ from txlog.core.format.file_columns import partition_column
 from txlog.core.format.paths import canonical_paths
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.result import whole_size
 
 __all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "bin_text", "gone_files", "summarize_files", "summary_of"]

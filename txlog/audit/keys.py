@@ -26,14 +26,11 @@ from txlog.core.format.arrow.spill import no_room
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
-from txlog.core.reading.key_values import KeyNumbers, KeyValues
-from txlog.core.reading.row_count import count_rows
-from txlog.core.reading.scan_plan import ScanPlan, select
-from txlog.core.reading.scan_task import ScanTask, TaskReader
-from txlog.core.store.table_store import TableStore
+from txlog.core.reading import KeyNumbers, KeyValues, ScanPlan, ScanTask, TaskReader, count_rows, select
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import counted

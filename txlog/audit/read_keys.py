@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from txlog.core.changes.tasks.task_table import TaskStore
-from txlog.core.reading.key_values import KeyNumbers, KeyValues
-from txlog.core.reading.scan_task import ScanTask, TaskReader
+from txlog.core.reading import KeyNumbers, KeyValues, ScanTask, TaskReader
 from txlog.core.writing.keys import KeyColumn
 
 __all__ = ["FoundKeys", "ReadKeys"]

@@ -16,7 +16,7 @@ from txlog.audit.log_rules import LogState
 from txlog.core.changes.tasks.check_files import FileProblem
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.properties import TableProperties
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
 from txlog.core.versions.decisions.row_tracking import row_id_mark, tracks_rows
 from txlog.errors import CorruptLogError

@@ -8,10 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from txlog.core.changes.tasks.task_table import TaskStore
-from txlog.core.store.base import TableFiles
-from txlog.core.workers.base import Workers
-from txlog.core.workers.choose import GivenWorkers, given_workers, require_openable
-from txlog.core.workers.threads import ThreadWorkers
+from txlog.core.store import TableFiles
+from txlog.core.workers import GivenWorkers, ThreadWorkers, Workers, given_workers, require_openable
 
 __all__ = ["Places"]
 

@@ -34,17 +34,14 @@ from txlog.core.format.log_names import (
 )
 from txlog.core.format.paths import canonical_paths, resolve_data_path
 from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
-from txlog.core.store.base import ObjectMeta
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.logs import logger
 from txlog.core.versions.decisions.checkpoint.hint import parse_last_checkpoint
 from txlog.core.versions.decisions.checksum import parse_checksum
 from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing
-from txlog.core.versions.files.checkpoint_reader import CheckpointReader
-from txlog.core.versions.files.listing import list_log
-from txlog.core.workers.base import Workers, shares
-from txlog.core.workers.choose import GivenWorkers
+from txlog.core.versions.files import CheckpointReader, list_log
+from txlog.core.workers import GivenWorkers, Workers, shares
 from txlog.errors import (
     CorruptLogError,
     NotFoundError,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from txlog.audit.verify import OnProgress, verify_table
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.workers.choose import GivenWorkers
+from txlog.core.versions import OpenTable
+from txlog.core.workers import GivenWorkers
 from txlog.result.audits import Verification
 
 __all__ = ["verify"]

@@ -20,10 +20,10 @@ from txlog.core.format.paths import canonical_path
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, type_name
 from txlog.core.format.stats_struct import recorded_rows
-from txlog.core.maintenance.version_files import difference
-from txlog.core.operations.changes import Span, read_changes
+from txlog.core.maintenance import difference
+from txlog.core.operations import Span, read_changes
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.result.audits import Change, RowChanges, VersionDiff
 

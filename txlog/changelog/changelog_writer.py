@@ -29,7 +29,7 @@ from txlog.changelog.staged_rows import FEED_PLACES, open_rows, open_rows_plan, 
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.properties import CHANGELOG_PRODUCER
 from txlog.core.format.schema import LONG, Array, Field, Map, Struct, fold_name, from_arrow
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument
 from txlog.core.writing.committable import Committable, KeyFile, PendingFile

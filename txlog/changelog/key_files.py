@@ -26,7 +26,7 @@ from txlog.changelog.staged_rows import are_staged_rows
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.writing.committable import KeyFile
 from txlog.core.writing.keys import KeyColumn
 from txlog.core.writing.write_plan import WritePlan

@@ -35,8 +35,8 @@ from txlog.core.format.schema import Field, Struct, to_arrow
 from txlog.core.format.tombstones import retention_ms
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import argument, call, setting
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.conform import nullable
 from txlog.core.writing.keys import key_columns
 from txlog.core.writing.write_intent import USUAL

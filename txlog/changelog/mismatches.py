@@ -21,11 +21,11 @@ from txlog.changelog.merge_engines.merge import wanted_rows
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.changes.tasks.operation import Touched
 from txlog.core.format.schema import Struct, fold_name, to_arrow
-from txlog.core.store.base import QUARANTINE
+from txlog.core.store import QUARANTINE
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.core.writing.conform import nullable
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy

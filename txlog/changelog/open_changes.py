@@ -27,8 +27,8 @@ from txlog.core.format.arrow.spill import held as held_rows
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import to_arrow
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.conform import nullable
 from txlog.core.writing.keys import KeyColumn

@@ -20,8 +20,8 @@ from txlog.changelog.staged_keys import StagedKeys
 from txlog.core.changes.tasks.file_rows import FileReader, FileRows
 from txlog.core.format.schema import to_arrow
 from txlog.core.util.lazy import cached_property
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.conform import nullable
 from txlog.core.writing.keys import key_text

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from txlog.changelog.merged_rows import MergedRows
     from txlog.core.changes.tasks.operations.upsert import UpsertOptions
     from txlog.core.format.schema import Struct
+    from txlog.core.versions import OpenTable
     from txlog.core.versions.decisions.state import TableState
-    from txlog.core.versions.open_table import OpenTable
     from txlog.core.writing.committable import Committable
     from txlog.core.writing.write_plan import WriteJob
     from txlog.result import WriteResult

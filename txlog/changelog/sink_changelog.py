@@ -14,7 +14,7 @@ from txlog.changelog.changelog_writer import ChangelogWriter
 from txlog.changelog.key_hash import task_of_rows
 from txlog.changelog.spec import ChangelogSpec
 from txlog.core.format.schema import Struct
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.writing.keys import key_columns
 from txlog.core.writing.row_changes import KeepKeys
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan

@@ -20,8 +20,7 @@ from txlog.changelog.open_changes import OpenChanges, OpenRowsFound, read_open_c
 from txlog.changelog.quarantine_reader import QuarantineReader
 from txlog.changelog.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.changelog.staged_merge import check_staged_rows, commit_staged_merge
-from txlog.core.changes.plan.options import RowOptions, check_changeable
-from txlog.core.changes.plan.run import run_prepared
+from txlog.core.changes.plan import RowOptions, check_changeable, run_prepared
 from txlog.core.changes.tasks.file_rows import FileReader, FileRows
 from txlog.core.changes.tasks.operation import Touched
 from txlog.core.changes.tasks.operations.known_keys import KnownKeys, cached_keys
@@ -29,10 +28,10 @@ from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.schema import to_arrow, type_to_arrow
-from txlog.core.reading.key_cache import new_key_numbers
+from txlog.core.reading import new_key_numbers
 from txlog.core.util import ambient
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.core.writing.input import DataStream
 from txlog.core.writing.keys import KeyColumn, key_columns

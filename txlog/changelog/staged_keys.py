@@ -23,9 +23,8 @@ from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY
 from txlog.core.changes.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
-from txlog.core.reading.key_cache import FileKeys
-from txlog.core.reading.key_values import KeyNumbers, KeyValues
-from txlog.core.store.base import FileStore
+from txlog.core.reading import FileKeys, KeyNumbers, KeyValues
+from txlog.core.store import FileStore
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import argument
 from txlog.core.writing.committable import Committable, KeyFile, PendingFile

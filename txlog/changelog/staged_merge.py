@@ -23,8 +23,7 @@ from txlog.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
 from txlog.changelog.staged_rows import FEED_PLACES
 from txlog.changelog.staged_rows_reader import read_staged_rows
 from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
-from txlog.core.changes.plan.options import RowOptions
-from txlog.core.changes.plan.run import run_prepared
+from txlog.core.changes.plan import RowOptions, run_prepared
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.changes.tasks.operations.upsert_source import MEMORY_MAX_BYTES
 from txlog.core.format.arrow.spill import SpillError, no_room
@@ -32,8 +31,8 @@ from txlog.core.format.arrow.spill import held as held_rows
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.conform import nullable
 from txlog.core.writing.keys import KeyColumn, key_text

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from txlog.changelog.staged_rows import KIND, PLACE, TOLD, are_staged_rows, staged_columns
 from txlog.core.format.schema import Struct, to_arrow
-from txlog.core.reading.parquet_columns import ParquetColumns
-from txlog.core.store.base import FileStore
+from txlog.core.reading import ParquetColumns
+from txlog.core.store import FileStore
 from txlog.core.writing.committable import KeyFile
 from txlog.core.writing.conform import nullable
 from txlog.core.writing.keys import KeyColumn

@@ -19,12 +19,12 @@ from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.schema import to_arrow
-from txlog.core.maintenance.tombstone_files import FindFiles, tombstones_of
+from txlog.core.maintenance import FindFiles, tombstones_of
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.input import DataStream
 from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles

@@ -194,8 +194,8 @@ def show_table(
 def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
     from txlog.audit.files_summary import summarize_files
     from txlog.cli.files_summary import summary_facts, summary_shown
-    from txlog.core.catalogs.open import open_place
-    from txlog.core.versions.files.delta_log import DeltaLog
+    from txlog.core.catalogs import open_place
+    from txlog.core.versions.files import DeltaLog
 
     log = DeltaLog(open_place(uri, options))
     with out.waiting("counting files"):
@@ -278,7 +278,7 @@ def verify(
     out = Output(as_json)
     with out.reporting():
         from txlog.audit.verify import verify_table
-        from txlog.core.catalogs.open import open_place
+        from txlog.core.catalogs import open_place
         from txlog.core.changes.tasks.task_table import TaskStore
 
         store = open_place(uri, options)

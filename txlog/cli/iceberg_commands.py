@@ -11,7 +11,7 @@ from rich.text import Text
 import txlog
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
-from txlog.core.operations.extension_operations import OPERATIONS
+from txlog.core.operations import OPERATIONS
 from txlog.errors import TxlogError
 from txlog.result import counted
 

@@ -22,7 +22,7 @@ from txlog.cli.write_commands import (
 )
 
 if TYPE_CHECKING:
-    from txlog.core.changes.plan.merge_builder import MergeBuilder
+    from txlog.core.changes.plan import MergeBuilder
     from txlog.result import WriteResult
 
 __all__ = ["merge"]

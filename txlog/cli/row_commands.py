@@ -69,7 +69,7 @@ def delete(
         if known is not None:
             _result(out, table, known)
         elif dry_run:
-            from txlog.core.changes.plan.preview import preview_delete
+            from txlog.core.changes.plan import preview_delete
 
             _preview(out, table, preview_delete(table._open_table, where))
         else:
@@ -101,7 +101,7 @@ def update(
         if known is not None:
             _result(out, table, known)
         elif dry_run:
-            from txlog.core.changes.plan.preview import preview_update
+            from txlog.core.changes.plan import preview_update
 
             _preview(out, table, preview_update(table._open_table, assigned, where))
         else:
@@ -177,7 +177,7 @@ def upsert(
 
 
 def _upsert_preview(table: txlog.Table, reader: Any, keys: list[str], how: dict[str, Any]) -> Any:
-    from txlog.core.changes.plan.preview import preview_upsert
+    from txlog.core.changes.plan import preview_upsert
     from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
     return preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))

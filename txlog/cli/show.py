@@ -22,13 +22,13 @@ from txlog.cli.tables import grid, table_of
 from txlog.cli.values import plain
 from txlog.core.format.paths import location_of, resolve_data_path
 from txlog.core.format.schema import type_name
-from txlog.core.operations.history import HISTORY_COLUMNS, history_row
+from txlog.core.operations import HISTORY_COLUMNS, history_row
 from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
 
 if TYPE_CHECKING:
-    from txlog.core.changes.plan.preview import RowPreview
-    from txlog.core.operations.overwrite_preview import OverwritePreview
-    from txlog.core.store.probe import ProbeReport
+    from txlog.core.changes.plan import RowPreview
+    from txlog.core.operations import OverwritePreview
+    from txlog.core.store import ProbeReport
     from txlog.result.audits import KeyCheck, RowsByFile, Verification
     from txlog.snapshot import Snapshot
 

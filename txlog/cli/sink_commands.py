@@ -17,9 +17,9 @@ from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.cli.tables import table_of
-from txlog.core.catalogs.open import open_place
-from txlog.core.sink.inspection import Application, StagedState, applications, clean_staging, staged_states
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.catalogs import open_place
+from txlog.core.sink import Application, StagedState, applications, clean_staging, staged_states
+from txlog.core.versions import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.result import counted, human_size
 

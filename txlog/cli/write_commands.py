@@ -90,7 +90,7 @@ def append(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        from txlog.core.catalogs.open import open_place
+        from txlog.core.catalogs import open_place
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = open_table(uri, options) if existing else None
@@ -149,8 +149,7 @@ def overwrite(
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
             if dry_run:
-                from txlog.core.operations.overwrite_preview import preview_overwrite
-                from txlog.core.operations.write_options import WriteOptions
+                from txlog.core.operations import WriteOptions, preview_overwrite
                 from txlog.core.writing.commit_options import CommitOptions
 
                 asked = CommitOptions(**commit)
@@ -178,8 +177,7 @@ def check_format(file_format: str | None) -> None:
 
 def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.WriteResult | None:
     """The answer of a write whose checkpoint is already in the table and which changes nothing; otherwise None."""
-    from txlog.core.changes.plan.options import RowOptions
-    from txlog.core.changes.plan.run import replayed
+    from txlog.core.changes.plan import RowOptions, replayed
     from txlog.core.writing.commit_options import CommitOptions
 
     options = RowOptions(commit=CommitOptions(**commit))

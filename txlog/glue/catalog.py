@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from txlog.core.catalogs.folder import delete_table_files
-from txlog.core.catalogs.names import name_parts, name_text
-from txlog.core.catalogs.open import require_no_token
-from txlog.core.catalogs.table_catalog import CatalogScheme, TablePlace, Token
-from txlog.core.store.open import open_store
-from txlog.core.store.options import environment_secrets, redact
+from txlog.core.catalogs import (
+    CatalogScheme,
+    TablePlace,
+    Token,
+    delete_table_files,
+    name_parts,
+    name_text,
+    require_no_token,
+)
+from txlog.core.store import environment_secrets, open_store, redact
 from txlog.core.util.extras import how_to_install
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 

@@ -14,7 +14,7 @@ from txlog.core.util.background import Background
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.iceberg.metadata.properties import catalog_entry, format_name
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from txlog.core.store.base import ObjectMeta
+from txlog.core.store import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from txlog.core.definition.change_definition import set_properties
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import set_properties
+from txlog.core.versions import OpenTable
 from txlog.iceberg.after_commit import IcebergUpkeep
 from txlog.iceberg.exporter import IcebergExporter, IcebergLag
 from txlog.iceberg.metadata.properties import ICEBERG, ICEBERG_CATALOG, catalog_entry

@@ -15,12 +15,12 @@ import msgspec
 from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.commit_file import Commit
-from txlog.core.reading.deletion_vectors import DeletionVectorReader
+from txlog.core.reading import DeletionVectorReader
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock, parallel_map
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import (
     CorruptLogError,
     IcebergExportError,

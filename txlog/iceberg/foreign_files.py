@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from txlog.core.format.paths import DataPath, is_location, stored_path
-from txlog.core.store.base import TableFiles
+from txlog.core.store import TableFiles
 from txlog.core.util.lazy import pattern
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError

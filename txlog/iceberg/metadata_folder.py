@@ -12,8 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from txlog.core.store.base import LogStore
-from txlog.core.store.write_once import write_once
+from txlog.core.store import LogStore, write_once
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map

@@ -10,10 +10,9 @@ from itertools import islice
 
 import msgspec
 
-from txlog.core.store.base import ICEBERG
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import ICEBERG, TableStore
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import IcebergExportError, TxlogError
 from txlog.iceberg.exporter import place_of
 from txlog.iceberg.live_files import SeenFile, live_files

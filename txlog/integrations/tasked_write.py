@@ -14,11 +14,8 @@ import msgspec
 from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.identity import without_counted
 from txlog.core.format.schema import to_arrow
-from txlog.core.operations.global_committer import GlobalCommitter
-from txlog.core.operations.write_options import WriteOptions, check_mode
-from txlog.core.operations.write_planning import plan_write
-from txlog.core.sink.sink import Sink
-from txlog.core.sink.sink_task import SinkTask
+from txlog.core.operations import GlobalCommitter, WriteOptions, check_mode, plan_write
+from txlog.core.sink import Sink, SinkTask
 from txlog.core.util.wording import argument
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.core.writing.committable import Committable

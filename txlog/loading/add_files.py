@@ -11,13 +11,11 @@ from txlog.core.changes.tasks.list_files import Folders, listed
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import is_mapped
 from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
-from txlog.core.store.base import ObjectMeta
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.arguments import invalid
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.workers.base import shares
-from txlog.core.workers.choose import GivenWorkers
+from txlog.core.workers import GivenWorkers, shares
 from txlog.core.writing.write_plan import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.loading.adopted_files import refuse_unread_rules

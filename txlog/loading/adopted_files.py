@@ -21,13 +21,11 @@ from txlog.core.format.partition_values import problem_of
 from txlog.core.format.paths import canonical_path, path_below, resolve_data_path
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.statistics_read import num_records
-from txlog.core.store.base import ObjectMeta
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.arguments import invalid, whole_number
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.files.listing import list_log
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.files import DeltaLog, list_log
 from txlog.core.writing.constraints import stored_constraints
 from txlog.core.writing.generated_columns import stored_generated
 from txlog.core.writing.text_limits import limits_of
@@ -183,7 +181,7 @@ def _vector_file(store: TableStore, state: TableState, add: AddFile, path: str) 
     if rows is None:
         message = f"{path} has a deletion vector, so its stats must have numRecords"
         raise InvalidInputError(message, table=store.uri, path=path)
-    from txlog.core.reading.deletion_vectors import DeletionVectorReader
+    from txlog.core.reading import DeletionVectorReader
 
     try:
         DeletionVectorReader(store, state.version).dead_rows(vector, rows)

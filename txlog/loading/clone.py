@@ -15,10 +15,8 @@ from typing import Any
 
 import msgspec
 
-from txlog.core.changes.plan.change_files import ChangeFiles
-from txlog.core.definition.create_table import probe_new_location
-from txlog.core.definition.row_tracking import give_row_ids
-from txlog.core.definition.table_definition import Definition, cloned, define
+from txlog.core.changes.plan import ChangeFiles
+from txlog.core.definition import Definition, cloned, define, give_row_ids, probe_new_location
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.features import check_can_read
@@ -28,12 +26,11 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.wording import setting
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.workers.base import Workers
-from txlog.core.workers.choose import GivenWorkers
+from txlog.core.workers import GivenWorkers, Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import (
     InvalidInputError,

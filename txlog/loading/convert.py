@@ -13,20 +13,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from txlog.core.definition.create_table import probe_new_location
-from txlog.core.definition.table_definition import Definition, definition_builder, new_table
+from txlog.core.definition import Definition, definition_builder, new_table, probe_new_location
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
 from txlog.core.format.paths import encode_path, is_hidden, readable_path
 from txlog.core.format.properties import validate
 from txlog.core.format.schema import Struct, leaf_paths
-from txlog.core.store.base import ObjectMeta
+from txlog.core.store import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.wording import argument
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.workers.base import Workers
-from txlog.core.workers.choose import GivenWorkers
+from txlog.core.workers import GivenWorkers, Workers
 from txlog.core.writing.constraints import check_same_conditions
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError

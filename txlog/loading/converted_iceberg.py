@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.core.definition.table_definition import Definition, new_table, random_name
+from txlog.core.definition import Definition, new_table, random_name
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import coded
 from txlog.core.format.bitmaps import bitmap_of, deserialized
@@ -30,9 +30,8 @@ from txlog.core.format.column_mapping import (
 from txlog.core.format.deletion_vector import bitmap_in_block, vector_files
 from txlog.core.format.paths import encode_path, is_location, readable_path, uri_of
 from txlog.core.format.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
-from txlog.core.store.base import ObjectMeta, TableFiles
-from txlog.core.store.table_store import TableStore
-from txlog.core.workers.base import Workers
+from txlog.core.store import ObjectMeta, TableFiles, TableStore
+from txlog.core.workers import Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError

@@ -28,19 +28,17 @@ from txlog.core.format.loaded_files import FEATURE, LoadedFiles
 from txlog.core.format.paths import encode_path, is_hidden
 from txlog.core.format.properties import FEATURE_PREFIX
 from txlog.core.format.schema import to_arrow
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.operations.write_planning import plan_write
-from txlog.core.store.base import ObjectMeta
-from txlog.core.store.table_store import TableStore
+from txlog.core.operations import WriteOptions, plan_write
+from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import setting
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.listing import list_log
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.files import list_log
 from txlog.core.writing.input import open_data
 from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles

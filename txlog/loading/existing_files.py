@@ -18,7 +18,7 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
-from txlog.core.store.base import ObjectMeta
+from txlog.core.store import ObjectMeta
 from txlog.core.writing.conform import Conformer
 from txlog.core.writing.convert import has_required
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError

@@ -26,7 +26,7 @@ from txlog.core.format.column_mapping import field_id, file_ids, physical_name
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import Struct, from_arrow
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
-from txlog.core.store.base import ObjectMeta
+from txlog.core.store import ObjectMeta
 from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 

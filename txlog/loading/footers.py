@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from txlog.core.store.base import ObjectMeta
-from txlog.core.workers.base import Workers, shares
+from txlog.core.store import ObjectMeta
+from txlog.core.workers import Workers, shares
 from txlog.loading.footer_facts import FooterFacts, ReadFooter, ReadFooters
 
 __all__ = ["footer_facts"]

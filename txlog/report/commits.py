@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from txlog.core.format.properties import DAY_MS
-from txlog.core.operations.history import history_row
+from txlog.core.operations import history_row
 
 __all__ = ["BINS_MAX", "KINDS", "Bin", "CommitFacts", "CommitLine", "Tally", "Timeline", "commit_facts", "timeline_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from txlog.core.format.upgrade_note import Verdict
-from txlog.core.sink.inspection import Application
+from txlog.core.sink import Application
 from txlog.iceberg.exporter import IcebergLag
 from txlog.report.clustering import KeyColumn
 from txlog.report.commits import Timeline

@@ -22,18 +22,13 @@ from txlog.core.format.features import features_of
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import type_name
 from txlog.core.format.upgrade_note import reader_verdicts, readers_note
-from txlog.core.maintenance.bins import CLUSTERED_BY
-from txlog.core.maintenance.last_vacuum import LAST_VACUUM
-from txlog.core.maintenance.named_versions import named_versions
-from txlog.core.maintenance.optimize import optimize
-from txlog.core.maintenance.vacuum import VacuumOptions, vacuum
-from txlog.core.operations.extension_operations import OPERATIONS
-from txlog.core.sink.inspection import applications, staged_states
+from txlog.core.maintenance import CLUSTERED_BY, LAST_VACUUM, VacuumOptions, named_versions, optimize, vacuum
+from txlog.core.operations import OPERATIONS
+from txlog.core.sink import applications, staged_states
 from txlog.core.util import ambient
+from txlog.core.versions import OpenTable, clean_up_log
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.listing import list_log
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.upkeep.log_clean_up import clean_up_log
+from txlog.core.versions.files import list_log
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.report.advice import advice_for
 from txlog.report.clustering import KeyColumn, key_columns, ordered_paths

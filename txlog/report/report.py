@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txlog.core.util.arguments import whole_number
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.report.gather import OnStep, gather
 from txlog.report.page import page_of
 from txlog.result.report import Report

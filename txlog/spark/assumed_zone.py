@@ -16,7 +16,7 @@ from txlog.core.format.schema import Struct
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.util import ambient
 from txlog.core.util.time_zones import FARTHEST
-from txlog.core.versions.files.times import milliseconds
+from txlog.core.versions.files import milliseconds
 from txlog.errors import InvalidInputError
 from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.settings import TIME_ZONE, SessionSettings, zone_of_machine

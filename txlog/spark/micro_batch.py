@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from txlog.core.changes.plan.merge_builder import MergeBuilder
-from txlog.core.changes.plan.options import RowMode, RowOptions
+from txlog.core.changes.plan import MergeBuilder, RowMode, RowOptions
 from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
 from txlog.core.changes.tasks.specs import MergeSpec, UpsertSpec
@@ -42,7 +41,7 @@ from txlog.spark.stream import batch_fingerprint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from txlog.core.versions.open_table import OpenTable
+    from txlog.core.versions import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
 

@@ -15,7 +15,7 @@ import msgspec
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import VOID, Array, DataType, Map, Struct, fold_name
 from txlog.core.format.type_widening import was_integer
-from txlog.core.reading.scan_task import ScanTask, Selection
+from txlog.core.reading import ScanTask, Selection
 
 __all__ = ["FEW_FILES", "FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
 

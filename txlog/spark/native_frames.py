@@ -18,8 +18,7 @@ from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import VOID, Field, backquoted, fold_name
 from txlog.core.predicates.values import ordered
-from txlog.core.reading.deletion_vectors import DeletionVectorReader
-from txlog.core.reading.scan_task import ScanTask, Selection
+from txlog.core.reading import DeletionVectorReader, ScanTask, Selection
 from txlog.core.util.parallel import parallel_map
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
 from txlog.spark.native_files import FEW_FILES, FileGroup

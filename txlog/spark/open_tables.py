@@ -10,11 +10,10 @@ import importlib
 from collections import OrderedDict
 from typing import Any
 
-from txlog.core.catalogs.open import place_at
+from txlog.core.catalogs import place_at
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import new_lock
-from txlog.core.versions.cached_tables import KEPT_MAX, KeptOpen
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import KEPT_MAX, KeptOpen, OpenTable
 from txlog.errors import InvalidInputError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions

@@ -25,7 +25,7 @@ from txlog.core.format.properties import (
     merge_options,
     validate,
 )
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store import RetryPolicy
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.values import repr_without
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict

@@ -15,19 +15,18 @@ from txlog.changelog.change_order import feed_columns, is_feed, orders_feed
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merged_rows import merge_engine_of
 from txlog.changelog.spec import ChangelogSpec
-from txlog.core.catalogs.open import named_table, resolved
+from txlog.core.catalogs import named_table, resolved
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
-from txlog.core.operations import write_planning
-from txlog.core.operations.global_committer import GlobalCommitter
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.probe import probe_store
+from txlog.core.operations import GlobalCommitter, WriteOptions
+from txlog.core.operations import _write_planning as write_planning
+from txlog.core.store import probe_store
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.conform import completer_for, nullable
 from txlog.core.writing.generated_columns import generated_of, without_generated

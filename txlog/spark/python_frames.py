@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 
-from txlog.core.reading.scan_task import ScanTask, Selection
+from txlog.core.reading import ScanTask, Selection
 from txlog.core.util.values import repr_without
 from txlog.spark.table_version import TableVersion
 from txlog.spark.task_reader import PickledTasks, task_partitions

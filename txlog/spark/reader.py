@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from txlog.core.format.change_data import FEED_FIELDS
-from txlog.core.reading.scan_task import ScanTask
+from txlog.core.reading import ScanTask
 from txlog.errors import InvalidInputError
 from txlog.spark.assumed_zone import AssumedZone, assumed_zone, zone_of_read
 from txlog.spark.errors import crossing

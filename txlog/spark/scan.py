@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from txlog.core.predicates.predicate import Predicate
-    from txlog.core.reading.scan_task import ScanTask
+    from txlog.core.reading import ScanTask
 
 __all__ = ["read"]
 

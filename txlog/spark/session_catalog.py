@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlog.catalog import Catalog
-from txlog.core.catalogs.names import name_parts, name_text
-from txlog.core.catalogs.table_catalog import TablePlace
+from txlog.core.catalogs import TablePlace, name_parts, name_text
 from txlog.core.format.schema import backquoted
 from txlog.errors import (
     InvalidInputError,

@@ -21,7 +21,7 @@ from txlog.spark.errors import crossing, typed_errors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from txlog.core.workers.shuffle import Piece
+    from txlog.core.workers import Piece
 
 __all__ = ["RESULT", "SparkWorkers", "packed", "unpacked"]
 

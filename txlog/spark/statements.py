@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
-from txlog.core.catalogs.table_catalog import TablePlace
-from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.catalogs import TablePlace
+from txlog.core.changes.plan import MergeBuilder
 from txlog.core.format.schema import Field, backquoted
 from txlog.core.util.api_hints import explains_call
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions

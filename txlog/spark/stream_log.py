@@ -1,7 +1,7 @@
 """Where a stream from a table begins: its options, bound to the table as it is when the query begins.
 
 In: the stream's options, and the columns that Spark wants. Out: a `StreamLog`, which lives on the driver as long as the
-query. What follows a position is decided by ``core.operations.follower``.
+query. What follows a position is decided by ``core.operations._follower``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.schema import Struct, fold_name
-from txlog.core.operations.follower import Feed, Follower, RowRule, bind_to_feed
+from txlog.core.operations import Feed, Follower, RowRule, bind_to_feed
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.stream_offsets import StreamOffset
-from txlog.core.versions.files.times import milliseconds
+from txlog.core.versions.files import milliseconds
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from txlog.spark.assumed_zone import assumed_zone, zone_of_read
 from txlog.spark.read_options import StreamReadOptions

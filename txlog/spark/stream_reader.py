@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from txlog.core.reading.change_rows import ChangeTask
-from txlog.core.reading.scan_task import ScanTask
+from txlog.core.reading import ChangeTask, ScanTask
 from txlog.core.versions.decisions.stream_offsets import (
     ReadLimits,
     StreamOffset,

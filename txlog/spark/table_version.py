@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.core.catalogs.open import open_place
+from txlog.core.catalogs import open_place
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import fold_name
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.reading.scan_plan import ScanPlan, select
-from txlog.core.reading.scan_task import Selection
+from txlog.core.reading import ScanPlan, Selection, select
 from txlog.core.util import ambient
 from txlog.core.util.arguments import whole_number
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.files.times import milliseconds
+from txlog.core.versions.files import DeltaLog, milliseconds
 from txlog.errors import InvalidInputError, TxlogError
 
 if TYPE_CHECKING:

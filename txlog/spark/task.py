@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.changelog.changelog_writer import ChangelogWriter
-from txlog.core.catalogs.open import open_place
+from txlog.core.catalogs import open_place
 from txlog.core.util.logs import logger
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.partition_writer import ENCODERS

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.core.catalogs.open import open_place
-from txlog.core.reading.scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
-from txlog.core.reading.scan_task import ScanTask, TaskReader
+from txlog.core.catalogs import open_place
+from txlog.core.reading import OPEN_BYTES, AnyTask, ScanTask, TaskReader, balanced, in_shares
 from txlog.spark.errors import crossing
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from txlog.core.reading.change_rows import ChangeTask
+    from txlog.core.reading import ChangeTask
 
 __all__ = ["PickledTasks", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
 
@@ -74,7 +73,7 @@ def read_change_tasks(
     Raises:
         TxlogErrorInSpark: What ``ChangeReader.batches`` raises, as `crossing` wraps it.
     """
-    from txlog.core.reading.change_rows import ChangeReader
+    from txlog.core.reading import ChangeReader
 
     with crossing():
         first = tasks[0]

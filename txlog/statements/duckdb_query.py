@@ -15,7 +15,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from txlog.core.reading.dataset import may_hold_nan
+from txlog.core.reading import may_hold_nan
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC
 from txlog.core.util.parallel import Threads

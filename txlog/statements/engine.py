@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import pyarrow as pa
 
-from txlog.core.catalogs.table_catalog import TablePlace
-from txlog.core.changes.plan.merge import merge_rows
-from txlog.core.changes.plan.merge_builder import MergeBuilder
-from txlog.core.changes.plan.options import RowOptions
+from txlog.core.catalogs import TablePlace
+from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
 from txlog.core.format.schema import Field, type_to_arrow
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations import WriteOptions, write_batch
 from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install
 from txlog.core.util.time_zones import zone_name
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
-    from txlog.core.workers.choose import GivenWorkers
+    from txlog.core.workers import GivenWorkers
     from txlog.core.writing.commit_options import CommitOptions
     from txlog.core.writing.write_intent import RowMode
     from txlog.result import WriteResult

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.core.catalogs.names import name_text
+from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
 from txlog.statements.cursor import Cursor
 

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from txlog.core.catalogs.names import name_text
+from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import type_name
-from txlog.core.operations.partitions import partitions_of
+from txlog.core.operations import partitions_of
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
-from txlog.core.catalogs.table_catalog import TablePlace
+from txlog.core.catalogs import TablePlace
 from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
@@ -26,7 +26,7 @@ from txlog.core.predicates.sql import parse
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
-from txlog.core.versions.cached_tables import KEPT_MAX, KeptOpen
+from txlog.core.versions import KEPT_MAX, KeptOpen
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.core.writing.generated_columns import without_computed
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError

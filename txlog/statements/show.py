@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.core.catalogs.names import name_text
+from txlog.core.catalogs import name_text
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 

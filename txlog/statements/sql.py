@@ -19,7 +19,7 @@ from txlog.statements.script import read_statements
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.core.workers.choose import GivenWorkers
+    from txlog.core.workers import GivenWorkers
     from txlog.statements.engine import Engine
 
 __all__ = ["results_of", "sql"]

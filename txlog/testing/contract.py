@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.core.format.paths import is_location
-from txlog.core.store.base import FileStore, LogStore, PutOutcome
-from txlog.core.store.versions import Attempt, FolderVersions, VersionLog
+from txlog.core.store import Attempt, FileStore, FolderVersions, LogStore, PutOutcome, VersionLog
 from txlog.errors import NotFoundError, StorageError
 
 __all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT", "VERSION_LOG_CONTRACT"]

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from txlog.core.definition.table_definition import commit_definition
+from txlog.core.definition import commit_definition
 from txlog.core.format.log_names import commit_version, parse_log_name
-from txlog.core.store.base import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError
 
@@ -372,7 +371,7 @@ def _slow(store: _Intercepted, fault: Fault, operation: str, real: Step, name: s
 
 def _torn_temporary(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """The process dies during a put. On a local disk without unnamed temporary files, half of the body is left."""
-    from txlog.core.store.local_store import LocalLogStore
+    from txlog.core.store import LocalLogStore
 
     assert isinstance(store, FaultyLogStore), "only a put of the log leaves a temporary file"
     if isinstance(store.inner, LocalLogStore):
@@ -394,7 +393,7 @@ def _crash_after(store: _Intercepted, fault: Fault, operation: str, real: Step, 
 
 def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call, another engine writes a checkpoint of the newest version and deletes all older commits."""
-    from txlog.core.versions.files.delta_log import DeltaLog
+    from txlog.core.versions.files import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be cleaned up"
     assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"
@@ -410,9 +409,9 @@ def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, n
 
 def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call, someone drops and recreates the table: version 0 has the same schema and a new id."""
-    from txlog.core.definition.table_definition import Definition
-    from txlog.core.versions.files.delta_log import DeltaLog
-    from txlog.core.versions.open_table import OpenTable
+    from txlog.core.definition import Definition
+    from txlog.core.versions import OpenTable
+    from txlog.core.versions.files import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be recreated"
     assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"

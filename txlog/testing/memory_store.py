@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.store.base import LogCapabilities, ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import LogCapabilities, ObjectMeta, OnLink, PutOutcome, SkipFolder, TableStore, folders_above
 from txlog.core.util import ambient
 from txlog.errors import NotFoundError, StorageError
 

@@ -11,9 +11,18 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from txlog.core.format.log_names import commit_version
-from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
+from txlog.core.store import (
+    Attempt,
+    FolderVersions,
+    Fork,
+    LogCapabilities,
+    LogStore,
+    Mended,
+    ObjectMeta,
+    PutOutcome,
+    RetryPolicy,
+    VersionFile,
+)
 from txlog.errors import NotFoundError, StorageError
 from txlog.testing.memory_store import MemoryLogStore
 

@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from txlog.core.store.versions import FolderVersions
+from txlog.core.store import FolderVersions
 from txlog.core.util import ambient
 
 __all__ = ["Cut", "Switches", "UnityServer"]

@@ -14,10 +14,9 @@ from typing import TypeVar
 
 import msgspec
 
-from txlog.core.catalogs.names import name_parts
-from txlog.core.catalogs.table_catalog import TablePlace
+from txlog.core.catalogs import TablePlace, name_parts
 from txlog.core.format.features import CATALOG_MANAGED
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,

@@ -22,9 +22,21 @@ import msgspec
 
 from txlog.core.format.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.core.format.log_names import STAGED, staged_name, staged_version
-from txlog.core.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip, last_answer, unanswered
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.versions import Attempt, FolderVersions, Fork, Mended, VersionFile
+from txlog.core.store import (
+    Attempt,
+    FolderVersions,
+    Fork,
+    LogCapabilities,
+    LogStore,
+    Mended,
+    ObjectMeta,
+    PutOutcome,
+    RetryPolicy,
+    RoundTrip,
+    VersionFile,
+    last_answer,
+    unanswered,
+)
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock

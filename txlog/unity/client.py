@@ -18,8 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from txlog.core.store.options import redact
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store import RetryPolicy, redact
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.logs import logger

@@ -13,8 +13,7 @@ import contextlib
 import msgspec
 
 from txlog.core.format.log_names import STAGED
-from txlog.core.store.base import LogStore, PutOutcome, last_answer, unanswered
-from txlog.core.store.versions import FolderVersions, Fork
+from txlog.core.store import FolderVersions, Fork, LogStore, PutOutcome, last_answer, unanswered
 from txlog.core.util.parallel import new_lock
 from txlog.errors import CorruptLogError, ForkedTableError, NotFoundError, StorageError
 from txlog.unity.messages import CommitRecord

@@ -9,8 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txlog.core.catalogs.open import open_catalog
-from txlog.core.catalogs.table_catalog import CatalogScheme, TableCatalog, Token
+from txlog.core.catalogs import CatalogScheme, TableCatalog, Token, open_catalog
 from txlog.errors import InvalidInputError
 from txlog.unity.catalog import UnityCatalog
 from txlog.unity.client import FileToken

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.catalogs.table_catalog import TablePlace
-from txlog.core.store.object_store import ObjectFileStore
-from txlog.core.store.open import open_store
+from txlog.core.catalogs._table_catalog import TablePlace
+from txlog.core.store import open_store
+from txlog.core.store._object_store import ObjectFileStore
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,

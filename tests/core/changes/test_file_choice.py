@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.changes.plan.file_choice import FileChoice, LiveFiles
+from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.core.format.file_columns import adds_to_batch
 

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

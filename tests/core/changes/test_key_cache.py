@@ -18,15 +18,15 @@ from msgspec.structs import replace
 import txlog
 from txlog.core.changes.tasks import rewrite, row_work
 from txlog.core.changes.tasks.operations import upsert as upserts
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format import bitmaps
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
-from txlog.core.reading.key_cache import FileKeys, KeyCache
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.reading import FileKeys, KeyCache
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import FaultyFileStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.definition.create_table import create_table
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.definition import create_table
+from txlog.core.versions import OpenTable
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.table import Table
 from txlog.testing.memory_store import memory_table_store

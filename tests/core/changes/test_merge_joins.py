@@ -20,7 +20,7 @@ import txlog.core.changes.tasks.operations.merge as merge_operation
 import txlog.core.changes.tasks.operations.merge_ranges as merge_ranges
 import txlog.core.changes.tasks.operations.merge_source as merge_source
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan.merge_builder import MergeBuilder
+from txlog.core.changes.plan import MergeBuilder
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.changes.plan.change import RowChange
+from txlog.core.changes.plan._change import RowChange
 
 
 def made(tmp_path: Path) -> tuple[txlog.Table, dict[str, Any], dict[str, Any]]:

@@ -21,20 +21,18 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan.file_choice import FileChoice
+from txlog.core.changes.plan._file_choice import FileChoice
 from txlog.core.changes.tasks.rewrite import FileRewriter
 from txlog.core.changes.tasks.row_work import RowWork
-from txlog.core.definition.create_table import create_table
-from txlog.core.maintenance import compaction
-from txlog.core.maintenance.compaction import Compaction
-from txlog.core.maintenance.rewriting.rewrite_bin import Source
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.definition import create_table
+from txlog.core.maintenance import _compaction as compaction
+from txlog.core.maintenance._compaction import Compaction
+from txlog.core.maintenance.rewriting._rewrite_bin import Source
+from txlog.core.store import PutOutcome, RetryPolicy, TableStore
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.core.versions.open_table import OpenTable
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -25,10 +25,9 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan import distributed_tasks as parts
-from txlog.core.changes.plan.distributed_tasks import TasksInParts, change_in_parts
-from txlog.core.changes.plan.options import RowOptions, uses_vectors
-from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.plan import Extent, RowOptions, uses_vectors
+from txlog.core.changes.plan import _distributed_tasks as parts
+from txlog.core.changes.plan._distributed_tasks import TasksInParts, change_in_parts
 from txlog.core.changes.tasks.operations.delete import DeleteSpec
 from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.core.changes.tasks.operations.update import UpdateSpec
@@ -45,18 +44,16 @@ from txlog.core.changes.tasks.part import (
 )
 from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
 from txlog.core.changes.tasks.task_table import TaskTable
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import pack, unpack
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import from_arrow
-from txlog.core.reading.deletion_vectors import DeletionVectorReader
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.reading import DeletionVectorReader
+from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_plan import TaskIdentity
 from txlog.table import Table

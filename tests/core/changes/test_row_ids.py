@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from txlog.audit.verify import verify_table
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
-from txlog.core.reading.deletion_vectors import DeletionVectorReader
+from txlog.core.reading import DeletionVectorReader
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.table import Table
 

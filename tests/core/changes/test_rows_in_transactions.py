@@ -111,7 +111,7 @@ def test_a_change_that_fails_before_its_commit_leaves_no_file(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError("the machine is on fire")
 
-    monkeypatch.setattr("txlog.core.changes.plan.change.ProposalBuilder.build", broken)
+    monkeypatch.setattr("txlog.core.changes.plan._change.ProposalBuilder.build", broken)
     with pytest.raises(OSError, match="on fire"):
         call(table)
     assert (table.snapshot().version, files_of(table)) == (1, before)

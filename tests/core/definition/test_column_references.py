@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import txlog
-from txlog.core.definition.column_references import references_to, with_new_name
+from txlog.core.definition._column_references import references_to, with_new_name
 from txlog.core.format.properties import column_paths
 from txlog.core.versions.decisions.state import TableState
 from txlog.table import Table

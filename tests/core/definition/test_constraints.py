@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.definition import checked_definition
-from txlog.core.operations.overwrite_preview import preview_overwrite
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.reading.scan_plan import ScanPlan
+from txlog.core.definition import _checked_definition as checked_definition
+from txlog.core.operations import WriteOptions, preview_overwrite
+from txlog.core.reading import ScanPlan
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("amount", pa.float64())])

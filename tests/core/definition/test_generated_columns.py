@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.operations.overwrite_preview import preview_overwrite
-from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations import WriteOptions, preview_overwrite
 from txlog.table import Table
 
 PLAIN = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("amount", pa.int64())])

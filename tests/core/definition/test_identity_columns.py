@@ -19,13 +19,11 @@ from msgspec.structs import replace
 import txlog
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan.distributed_tasks import table_of_tasks
-from txlog.core.changes.plan.preview import preview_upsert
+from txlog.core.changes.plan import preview_upsert, table_of_tasks
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.format.identity import identity_columns
-from txlog.core.operations.overwrite_preview import preview_overwrite
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.versions.identity_ranges import numbers_of
+from txlog.core.operations import WriteOptions, preview_overwrite
+from txlog.core.versions import numbers_of
 from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError, UnsupportedFeatureError
 from txlog.table import Table
 from txlog.testing.faulty_s3 import FaultyS3

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
-from txlog.core.definition import row_tracking
+from txlog.core.definition import _row_tracking as row_tracking
 from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError
 from txlog.table import Table

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.maintenance import auto_compaction, optimize
-from txlog.core.maintenance.auto_compaction import AutoCompaction
+from txlog.core.maintenance import _auto_compaction as auto_compaction
+from txlog.core.maintenance import _optimize as optimize
+from txlog.core.maintenance._auto_compaction import AutoCompaction
 from txlog.errors import InvalidInputError
 
 AUTO = {"delta.autoOptimize.autoCompact": "true"}

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.file_columns import FILES_SCHEMA, adds_to_batch
 from txlog.core.format.schema import STRING, TIMESTAMP, Field
-from txlog.core.maintenance import bins as bins_module
-from txlog.core.maintenance.bins import (
+from txlog.core.maintenance import _bins as bins_module
+from txlog.core.maintenance._bins import (
     PlannedBin,
     bins_not_yet_clustered,
     bins_of,

@@ -12,10 +12,10 @@ import pytest
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.maintenance import clustering
-from txlog.core.maintenance.compaction import Compaction
-from txlog.core.maintenance.rewriting.curve import ClusterColumns, Curve
-from txlog.core.maintenance.rewriting.hilbert import Ranks
+from txlog.core.maintenance import _clustering as clustering
+from txlog.core.maintenance._compaction import Compaction
+from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
+from txlog.core.maintenance.rewriting._hilbert import Ranks
 from txlog.errors import InvalidInputError
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

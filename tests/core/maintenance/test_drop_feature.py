@@ -19,7 +19,7 @@ from pyiceberg.table import StaticTable
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
 from txlog.core.format.features import features_of
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, UnsupportedFeatureError
 from txlog.table import Table
 from txlog.testing.faults import Fault, StoreCall, faulty_table_store

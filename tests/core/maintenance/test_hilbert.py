@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.core.maintenance.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_distance
+from txlog.core.maintenance.rewriting._hilbert import Ranks, bits_for, can_rank, hilbert_distance
 
 
 @pytest.mark.parametrize(("dimensions", "bits"), [(1, 5), (2, 4), (3, 3), (4, 2), (2, 1)])

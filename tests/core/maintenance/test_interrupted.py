@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

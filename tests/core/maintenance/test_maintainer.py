@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.definition.create_table import create_table
-from txlog.core.store.table_store import TableStore
+from txlog.core.definition import create_table
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TableNotFoundError
 from txlog.result.maintenance import MaintenanceResult
 from txlog.testing.faults import Fault, FaultyFileStore, FaultyLogStore, StoreCall

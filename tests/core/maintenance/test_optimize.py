@@ -16,11 +16,11 @@ import pytest
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.maintenance import optimize as module
-from txlog.core.maintenance.compaction import Compaction, Done
-from txlog.core.maintenance.rewriting import rewrite_bin as rewrite
-from txlog.core.maintenance.rewriting.rewrite_bin import BinRewriter
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.maintenance import _optimize as module
+from txlog.core.maintenance._compaction import Compaction, Done
+from txlog.core.maintenance.rewriting import _rewrite_bin as rewrite
+from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -10,9 +10,9 @@ from txlog.core.changes.tasks.list_files import ranges_of
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.file_columns import FILES_SCHEMA, adds_to_batch
 from txlog.core.format.paths import canonical_paths
-from txlog.core.maintenance import path_set
-from txlog.core.maintenance.path_set import PathSet
-from txlog.core.maintenance.version_files import difference
+from txlog.core.maintenance import _path_set as path_set
+from txlog.core.maintenance._path_set import PathSet
+from txlog.core.maintenance._version_files import difference
 
 MIB = 1 << 20
 LONG = ["part-0/" + "x" * MIB, "part-1/" + "x" * MIB]

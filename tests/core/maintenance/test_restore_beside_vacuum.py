@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.definition.create_table import create_table
-from txlog.core.store.table_store import TableStore
+from txlog.core.definition import create_table
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.errors import ConflictError, InvalidInputError
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store

@@ -21,14 +21,14 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.core.changes.tasks.list_files import Folders
-from txlog.core.maintenance import vacuum as vacuum_module
-from txlog.core.maintenance import vacuum_candidates
-from txlog.core.maintenance.last_vacuum import read_last_vacuum
-from txlog.core.maintenance.path_set import PathSet
-from txlog.core.maintenance.vacuum_candidates import in_inventory
-from txlog.core.store.open import open_store
+from txlog.core.maintenance import _vacuum as vacuum_module
+from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
+from txlog.core.maintenance._last_vacuum import read_last_vacuum
+from txlog.core.maintenance._path_set import PathSet
+from txlog.core.maintenance._vacuum_candidates import in_inventory
+from txlog.core.store import open_store
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.result.maintenance import VacuumResult
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
@@ -66,7 +66,7 @@ def make(tmp_path: Path, **properties: str) -> txlog.Table:
 
 def in_memory(**properties: str) -> tuple[txlog.Table, Any]:
     """A table on a store in memory, whose files have the times of the ambient clock."""
-    from txlog.core.definition.create_table import create_table
+    from txlog.core.definition import create_table
 
     store = memory_table_store()
     named = {key.replace("_", "."): value for key, value in properties.items()}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.definition.table_definition import Definition, commit_definition
+from txlog.core.definition import Definition, commit_definition
 from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError, NotFoundError
 

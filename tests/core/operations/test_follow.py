@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.core.operations.follower import Follower
-from txlog.core.reading.scan_plan import select
+from txlog.core.operations._follower import Follower
+from txlog.core.reading import select
 from txlog.core.versions.decisions.stream_offsets import FileRange
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files import DeltaLog
 
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string()})
 

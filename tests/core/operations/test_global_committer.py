@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.schema import from_arrow
-from txlog.core.operations.global_committer import GlobalCommitter
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.operations.write_planning import plan_write
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations._global_committer import GlobalCommitter
+from txlog.core.operations._write_options import WriteOptions
+from txlog.core.operations._write_planning import plan_write
+from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.input import open_data

@@ -12,10 +12,10 @@ from msgspec.structs import force_setattr
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan.file_choice import FileChoice
+from txlog.core.changes.plan._file_choice import FileChoice
 from txlog.core.changes.tasks.operations.delete import DeleteRows
 from txlog.core.changes.tasks.operations.upsert import UpsertRows
-from txlog.core.store.commit_queue import OPEN
+from txlog.core.store._commit_queue import OPEN
 
 
 def losing_to(table: txlog.Table, rival: Callable[[txlog.Table], object]) -> txlog.Table:

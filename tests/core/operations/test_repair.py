@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
-from txlog.core.operations import repair as command
-from txlog.core.store.local_store import LocalFileStore
+from txlog.core.operations import _repair as command
+from txlog.core.store._local_store import LocalFileStore
 from txlog.errors import ConcurrentDeleteDeleteError, InvalidInputError, NotFoundError, StorageError
 from txlog.table import Table
 

@@ -26,9 +26,9 @@ from maintained_tables import random_table
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.reading.dataset import SnapshotDataset
-from txlog.core.store.open import open_store
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.reading._dataset import SnapshotDataset
+from txlog.core.store import open_store
+from txlog.core.versions.files import DeltaLog
 from txlog.snapshot import Snapshot
 from txlog.testing.memory_store import memory_table_store
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from txlog.core.format.actions import FileId
-from txlog.core.reading.key_cache import CachedKeys, FileKeys, KeyCache
-from txlog.core.reading.key_values import KeyValues
+from txlog.core.reading._key_cache import CachedKeys, FileKeys, KeyCache
+from txlog.core.reading._key_values import KeyValues
 
 Content = dict[FileId, list[Any]]
 

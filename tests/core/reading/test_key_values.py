@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.core.reading.key_values import KeyNumbers
+from txlog.core.reading._key_values import KeyNumbers
 
 SECRET = b"0123456789abcdef"
 LONG = "x" * 600

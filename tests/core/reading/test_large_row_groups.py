@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import Table
-from txlog.core.versions.files.bounded_batches import beside
+from txlog.core.versions.files._bounded_batches import beside
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def test_several_threads_find_the_same_files_as_one(
         return Table.open(str(table)).snapshot().files(where).to_pylist()
 
     alone = found()
-    monkeypatch.setattr("txlog.core.versions.files.checkpoint_parquet._PIECE_ROWS", 0)
-    monkeypatch.setattr("txlog.core.versions.files.checkpoint_parquet._FILTERED_ROWS", 3)
-    monkeypatch.setattr("txlog.core.versions.files.checkpoint_filter._JOINED_ROWS", 4)
+    monkeypatch.setattr("txlog.core.versions.files._checkpoint_parquet._PIECE_ROWS", 0)
+    monkeypatch.setattr("txlog.core.versions.files._checkpoint_parquet._FILTERED_ROWS", 3)
+    monkeypatch.setattr("txlog.core.versions.files._checkpoint_filter._JOINED_ROWS", 4)
     assert found() == alone
     assert 0 < len(alone) <= 30
     if where is None:

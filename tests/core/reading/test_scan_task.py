@@ -26,12 +26,11 @@ from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates import sql
 from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.reading.scan_plan import ScanPlan, select
-from txlog.core.reading.scan_task import ScanTask, Selection, TaskReader
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.reading._scan_plan import ScanPlan, select
+from txlog.core.reading._scan_task import ScanTask, Selection, TaskReader
+from txlog.core.store import TableStore, open_store
+from txlog.core.versions import OpenTable
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.testing.faults import FaultyFileStore
 from txlog.testing.memory_store import memory_table_store
@@ -183,7 +182,7 @@ def test_a_task_sent_to_another_process_reads_what_the_snapshot_reads(tmp_path: 
     (tmp_path / "tasks").write_bytes(pickle.dumps([*plan.tasks()]))
     worker = (
         "import pickle, sys\n"
-        "from txlog.core.store.open import open_store\n"
+        "from txlog.core.store._open import open_store\n"
         "tasks = pickle.load(open(sys.argv[1], 'rb'))\n"
         "store = open_store(sys.argv[2])\n"
         "print([row for task in tasks for batch in task.batches(store) for row in batch.to_pylist()])\n"
@@ -223,7 +222,7 @@ def test_positions_number_the_rows_of_the_file_before_any_is_deleted(
     vector = inline_vector(dead) if dead else None
     task = ScanTask("p=x/f.parquet", "p=x/f%2Eparquet", len(body.getvalue()), selection, {"p": "x"}, vector)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txlog.core.reading.scan_task.BATCH_ROWS", batch_rows)
+        patch.setattr("txlog.core.reading._scan_task.BATCH_ROWS", batch_rows)
         found = pa.Table.from_batches(task.batches(store), schema=selection.arrow_schema())
     keep = {
         None: lambda n: True,

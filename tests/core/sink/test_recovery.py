@@ -10,7 +10,7 @@ from staging_contract import committable, sealed
 
 import txlog
 from txlog.core.format.properties import TableProperties
-from txlog.core.sink.recovery import (
+from txlog.core.sink._recovery import (
     Recovery,
     attempts_to_seal,
     files_must_be_since_ms,
@@ -18,7 +18,7 @@ from txlog.core.sink.recovery import (
     sealed_before,
     stale,
 )
-from txlog.core.sink.staging import StagedCheckpoint
+from txlog.core.sink._staging import StagedCheckpoint
 from txlog.core.writing.write_intent import OVERWRITE
 from txlog.result import WriteResult
 

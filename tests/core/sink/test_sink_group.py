@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 
 import txlog
 from txlog.cli.app import app
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.sink.checkpoint_commits import GivenUp
-from txlog.core.sink.inspection import applications
-from txlog.core.sink.recovery import Recovery
-from txlog.core.sink.staging import StagedCheckpoint
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.sink._checkpoint_commits import GivenUp
+from txlog.core.sink._inspection import applications
+from txlog.core.sink._recovery import Recovery
+from txlog.core.sink._staging import StagedCheckpoint
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import Crashed, Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.sink.inspection import applications, clean_staging, staged_states
-from txlog.core.store.open import open_store
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.sink._inspection import applications, clean_staging, staged_states
+from txlog.core.store import open_store
+from txlog.core.versions import OpenTable
 
 SCHEMA = pa.schema([("id", pa.int64())])
 HOUR_MS = 3_600_000

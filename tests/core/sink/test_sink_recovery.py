@@ -17,14 +17,12 @@ import pytest
 from staging_contract import AWKWARD_APP_IDS
 
 import txlog
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
-from txlog.core.sink.recovery import Recovery
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.sink._inspection import AGE_MIN_MS, clean_staging, staged_states
+from txlog.core.sink._recovery import Recovery
+from txlog.core.store import PutOutcome, TableStore, open_store
+from txlog.core.versions import OpenTable
 from txlog.testing.faults import Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

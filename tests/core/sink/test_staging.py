@@ -11,11 +11,9 @@ from msgspec.structs import replace
 from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sealed, staging_of
 
 import txlog
-from txlog.core.sink.staging import Manifest, Staging, checkpoints_of, key_of
-from txlog.core.store.base import LOCAL_DISK, ObjectMeta, PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.sink._staging import Manifest, Staging, checkpoints_of, key_of
+from txlog.core.store import ObjectMeta, PutOutcome, RetryPolicy, TableStore, open_store
+from txlog.core.store._base import LOCAL_DISK
 from txlog.core.writing.write_intent import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.store import handover_folder as hand_over
-from txlog.core.store.handover_folder import HandOver, OfferState
+from txlog.core.store import _handover_folder as hand_over
+from txlog.core.store._handover_folder import HandOver, OfferState
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store import local_disk as disk
-from txlog.core.store.base import ICEBERG, PutOutcome
-from txlog.core.store.local_store import LocalFileStore, LocalLogStore, local_table_store
-from txlog.core.store.open import open_store
+from txlog.core.store import _local_disk as disk
+from txlog.core.store._base import ICEBERG, PutOutcome
+from txlog.core.store._local_store import LocalFileStore, LocalLogStore, local_table_store
+from txlog.core.store._open import open_store
 from txlog.errors import NotFoundError, StorageError
 
 COMMIT = f"{0:020}.json"
@@ -288,8 +288,8 @@ def test_an_interrupt_before_the_name_is_taken_leaves_nothing(
 
 CRASH = """
 import os, signal, sys
-from txlog.core.store import local_disk as disk
-from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store import _local_disk as disk
+from txlog.core.store._local_store import LocalLogStore
 disk.keeps_names = lambda _: sys.argv[4] == "nameless"
 log = LocalLogStore(sys.argv[1])
 real = getattr(os, sys.argv[2])

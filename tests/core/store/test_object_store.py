@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.store.base import FileStore, LogStore, PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
-from txlog.core.store.versions import VersionLog
+from txlog.core.store._base import FileStore, LogStore, PutOutcome
+from txlog.core.store._open import open_store
+from txlog.core.store._table_store import TableStore
+from txlog.core.store._versions import VersionLog
 from txlog.errors import AccessError, InvalidInputError, StorageError
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
@@ -201,7 +201,7 @@ def test_a_pickled_store_works_with_the_credentials_of_the_process_it_arrives_in
 FORKED = """
 import multiprocessing, sys
 from txlog.errors import StorageError
-from txlog.core.store.open import open_store
+from txlog.core.store._open import open_store
 from txlog.testing.faulty_s3 import FaultyS3
 
 def child(store, answers):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.store.base import PutOutcome, last_answer
-from txlog.core.store.open import open_store
-from txlog.core.store.probe import probe_newest_commit, probe_store
-from txlog.core.store.table_store import TableStore
-from txlog.core.store.versions import Attempt
+from txlog.core.store._base import PutOutcome, last_answer
+from txlog.core.store._open import open_store
+from txlog.core.store._probe import probe_newest_commit, probe_store
+from txlog.core.store._table_store import TableStore
+from txlog.core.store._versions import Attempt
 from txlog.errors import StorageError, UnsupportedFeatureError
 from txlog.testing.faulty_s3 import Fault, FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store

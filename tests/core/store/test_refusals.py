@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
+from txlog.core.store._base import PutOutcome
+from txlog.core.store._open import open_store
+from txlog.core.store._table_store import TableStore
 from txlog.errors import AccessError, CommitStateUnknownError, StorageError, TxlogError
 from txlog.testing.faulty_s3 import Fault, FaultyS3, Request
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from txlog.core.store.retry import RetryPolicy, read_again
+from txlog.core.store._retry import RetryPolicy, read_again
 from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError
 

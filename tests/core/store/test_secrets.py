@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store._retry import RetryPolicy
 from txlog.errors import TxlogError
 
 ROWS = pa.table({"id": [1]})

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.store import options
-from txlog.core.store.object_client import ObjectClient
-from txlog.core.store.open import open_store
-from txlog.core.store.options import Cloud, parse_options, redact
+from txlog.core.store import _options as options
+from txlog.core.store._object_client import ObjectClient
+from txlog.core.store._open import open_store
+from txlog.core.store._options import Cloud, parse_options, redact
 from txlog.errors import InvalidInputError
 
 ROOT = Path(__file__).parents[3]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.store.base import FileStore, LogStore
-from txlog.core.store.open import open_store
-from txlog.core.store.table_store import TableStore
-from txlog.core.store.versions import VersionLog
+from txlog.core.store._base import FileStore, LogStore
+from txlog.core.store._open import open_store
+from txlog.core.store._table_store import TableStore
+from txlog.core.store._versions import VersionLog
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 from txlog.testing.memory_store import memory_table_store
 

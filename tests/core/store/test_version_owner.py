@@ -10,7 +10,7 @@ from tests.library import modules, tree
 
 NAMES = "core/format/log_names.py"
 """The names of the Delta protocol: how each is written and recognized."""
-FOLDER = "core/store/versions.py"
+FOLDER = "core/store/_versions.py"
 """The folder as owner of the versions."""
 
 
@@ -48,4 +48,4 @@ def puts_a_version(module: ast.Module) -> bool:
 def test_only_commits_and_the_probe_of_the_newest_one_put_a_version() -> None:
     library = {name: path for name, path in modules().items() if not name.startswith("testing/")}
     found = {name for name, path in library.items() if ".put(" in path.read_text() and puts_a_version(tree(path))}
-    assert found == {"core/versions/commit_loop.py", "core/versions/resolve_unknown.py", "core/store/probe.py"}
+    assert found == {"core/versions/_commit_loop.py", "core/versions/_resolve_unknown.py", "core/store/_probe.py"}

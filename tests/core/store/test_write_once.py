@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from txlog.core.store.base import LogStore, PutOutcome
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.write_once import write_once
+from txlog.core.store._base import LogStore, PutOutcome
+from txlog.core.store._retry import RetryPolicy
+from txlog.core.store._write_once import write_once
 from txlog.errors import NotFoundError, StorageError
 from txlog.testing.faults import FaultyLogStore
 

@@ -37,7 +37,7 @@ def calls(path):
             transaction.append(rows)
 
     def an_object_store():
-        from txlog.core.store.open import open_store
+        from txlog.core.store._open import open_store
 
         return open_store("s3://bucket/table", {"aws_region": "a", "access_key_id": "b", "secret_access_key": "c"})
 

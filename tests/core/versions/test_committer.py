@@ -15,11 +15,11 @@ import pytest
 
 import txlog
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities, PutOutcome
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import LogCapabilities, PutOutcome
+from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import (
     CommitRetriesExhaustedError,

@@ -17,19 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import Action, DomainMetadata, Protocol
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import PutOutcome, TableStore
 from txlog.core.util import ambient
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, decide
 from txlog.core.versions.decisions.proposal import Proposal, ReadSet
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import ConflictError, ConflictReason
 from txlog.result import WriteResult

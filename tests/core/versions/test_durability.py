@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.base import PutOutcome
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import PutOutcome
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.errors import CommitStateUnknownError, MetadataChangedError, StorageError
 from txlog.result import WriteResult

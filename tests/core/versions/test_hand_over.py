@@ -15,18 +15,17 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.core.format.log_names import commit_name
-from txlog.core.store import commit_queue
-from txlog.core.store.base import OBJECT_STORE, PutOutcome
-from txlog.core.store.commit_queue import MachineCommitQueue
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, RetryPolicy, TableStore
+from txlog.core.store import _commit_queue as commit_queue
+from txlog.core.store._base import OBJECT_STORE
+from txlog.core.store._commit_queue import MachineCommitQueue
 from txlog.core.util import ambient
+from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._process_group import JoiningCommitter, _Append, _Joined
 from txlog.core.versions.decisions import handover_messages as handed_over
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.process_group import JoiningCommitter, _Append, _Joined
 from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
 from txlog.result import WriteResult
 from txlog.table import Table
@@ -105,7 +104,7 @@ class Machine:
 
 
 def _create(open_table: OpenTable) -> None:
-    from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+    from txlog.core.definition import Definition, commit_definition, new_table
 
     commit_definition(open_table, None, Definition(*new_table(ROWS, (), {})), "CREATE TABLE", {})
 

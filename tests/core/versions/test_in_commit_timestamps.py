@@ -11,11 +11,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.resolve_unknown import resolve
+from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._resolve_unknown import resolve
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 

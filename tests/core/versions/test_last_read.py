@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txlog.core.versions import open_table
-from txlog.core.versions.open_table import LastRead
+from txlog.core.versions import _open_table as open_table
+from txlog.core.versions._open_table import LastRead
 
 
 def test_before_the_first_read_nothing_is_known() -> None:

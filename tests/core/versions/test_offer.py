@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
-from txlog.core.sink.sink import Sink
-from txlog.core.store.base import OBJECT_STORE, PutOutcome
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.definition import Definition, commit_definition, new_table
+from txlog.core.sink import Sink
+from txlog.core.store import PutOutcome, RetryPolicy, TableStore
+from txlog.core.store._base import OBJECT_STORE
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.intents import named_intent
-from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, MetadataChangedError, StorageError
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore

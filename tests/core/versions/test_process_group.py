@@ -18,14 +18,13 @@ import pytest
 
 from txlog.core.format.actions import AddFile
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, RetryPolicy, TableStore
+from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.util import ambient
+from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._process_group import JoiningCommitter
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.process_group import JoiningCommitter
 from txlog.errors import (
     CommitStateUnknownError,
     ConcurrentTransactionError,
@@ -131,7 +130,7 @@ def rows(number: int) -> pa.Table:
 
 
 def _create(open_table: OpenTable, properties: dict[str, str]) -> None:
-    from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+    from txlog.core.definition import Definition, commit_definition, new_table
 
     definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), properties))
     commit_definition(open_table, None, definition, "CREATE TABLE", {})

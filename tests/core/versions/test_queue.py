@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from txlog.core.util import ambient
-from txlog.core.versions.queue import Place, WaitingLine
+from txlog.core.versions._queue import Place, WaitingLine
 from txlog.errors import StorageError
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore

@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile, CommitInfo, SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.read_versions import _KEPT, _READ_BACK_MAX, ReadVersions
+from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._read_versions import _KEPT, _READ_BACK_MAX, ReadVersions
+from txlog.core.versions.files import DeltaLog
 from txlog.table import Table
 from txlog.testing.memory_store import memory_table_store
 

@@ -9,7 +9,7 @@ import pytest
 
 import txlog
 from txlog.core.format.log_names import LogFileKind, commit_name, parse_log_name
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions._open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 

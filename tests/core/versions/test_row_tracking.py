@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
-from txlog.core.store.base import PutOutcome
+from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.store import PutOutcome
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError
 
 TRACKED = {"delta.enableRowTracking": "true"}

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from txlog.core.format.log_names import commit_name, parse_log_name
 from txlog.core.format.properties import DAY_MS, TableProperties
-from txlog.core.store.base import OBJECT_STORE, PutOutcome
+from txlog.core.store import PutOutcome
+from txlog.core.store._base import OBJECT_STORE
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.retention import trusted_s
-from txlog.core.versions.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.table import Table
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.base import PutOutcome, refused
-from txlog.core.store.local_store import LocalFileStore, LocalLogStore
-from txlog.core.store.versions import Attempt
+from txlog.core.store import Attempt, LocalLogStore, PutOutcome
+from txlog.core.store._base import refused
+from txlog.core.store._local_store import LocalFileStore
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock

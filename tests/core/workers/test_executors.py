@@ -17,11 +17,11 @@ from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 import txlog
 from tests.worker_processes import Speculating, kill_the_process_that_rewrites
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan import distributed_tasks as parts_module
-from txlog.core.maintenance import optimize as optimize_module
-from txlog.core.store.open import open_store
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.workers.executor import ExecutorWorkers
+from txlog.core.changes.plan import _distributed_tasks as parts_module
+from txlog.core.maintenance import _optimize as optimize_module
+from txlog.core.store import open_store
+from txlog.core.versions import OpenTable
+from txlog.core.workers._executor import ExecutorWorkers
 from txlog.testing.memory_store import memory_table_store
 
 
@@ -29,7 +29,7 @@ def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:
     """Forks of a process that has imported what tasks need, and nothing else."""
     context = get_context("forkserver")
     context.set_forkserver_preload(
-        ["txlog.table", "txlog.core.maintenance.rewriting.rewrite_bin", "txlog.core.changes.tasks.specs"]
+        ["txlog.table", "txlog.core.maintenance.rewriting._rewrite_bin", "txlog.core.changes.tasks.specs"]
     )
     return ProcessPoolExecutor(number, mp_context=context, **options)
 
@@ -205,7 +205,7 @@ def test_anything_but_an_executor_is_refused(workers: Any, tmp_path: Path) -> No
 
 
 def test_a_table_that_other_processes_could_not_open_is_refused_before_the_first_task(processes: Executor) -> None:
-    from txlog.core.definition.create_table import create_table
+    from txlog.core.definition import create_table
 
     open_table = OpenTable(memory_table_store())
     create_table(open_table, SCHEMA, None, None)
@@ -312,7 +312,7 @@ def test_a_driver_that_dies_before_its_commit_leaves_one_groups_files(
         raise Dies
 
     monkeypatch.setattr("txlog.core.writing.unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
-    monkeypatch.setattr("txlog.core.maintenance.compaction.Compaction.execute", die)
+    monkeypatch.setattr("txlog.core.maintenance._compaction.Compaction.execute", die)
     with pytest.raises(Dies):
         table.optimize(target_file_size=target, workers=processes)
     monkeypatch.undo()

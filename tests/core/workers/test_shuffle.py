@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.core.workers.executor import ExecutorWorkers
-from txlog.core.workers.shuffle import spilled_shuffle
-from txlog.core.workers.threads import ThreadWorkers
+from txlog.core.workers._executor import ExecutorWorkers
+from txlog.core.workers._shuffle import spilled_shuffle
+from txlog.core.workers._threads import ThreadWorkers
 
 Piece = tuple[int, int, bytes]
 

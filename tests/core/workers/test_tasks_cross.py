@@ -19,11 +19,10 @@ from txlog.core.changes.tasks.operations.delete import DeleteSpec
 from txlog.core.changes.tasks.part import ChangePart, RowJob
 from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.maintenance.rewriting.bin import Bin
-from txlog.core.maintenance.rewriting.rewrite_bin import RewriteBins
+from txlog.core.maintenance.rewriting._bin import Bin
+from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins
 from txlog.core.predicates.sql import parse_predicate
-from txlog.core.reading.key_values import KeyNumbers
-from txlog.core.reading.scan_plan import ScanPlan, select
+from txlog.core.reading import KeyNumbers, ScanPlan, select
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import Constraint
 from txlog.core.writing.keys import key_columns

@@ -12,7 +12,7 @@ import pytest
 import txlog
 from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.util import ambient
-from txlog.core.workers.threads import ThreadWorkers
+from txlog.core.workers._threads import ThreadWorkers
 
 
 @pytest.mark.parametrize("slots", [1, 3])

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import Table
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.store import TableStore
+from txlog.core.versions import OpenTable
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("day", pa.date32
 
 
 def created(format_version: str, partition_by: list[str], **properties: str) -> Table:
-    from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+    from txlog.core.definition import Definition, commit_definition, new_table
 
     open_table = OpenTable(memory_table_store())
     definition = Definition(

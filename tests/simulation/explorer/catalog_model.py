@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from explorer.versions import InvariantBroken
-from txlog.core.store.base import LogStore, PutOutcome
-from txlog.core.store.object_client import ObjectClient
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.versions import FolderVersions, VersionLog
+from txlog.core.store._base import LogStore, PutOutcome
+from txlog.core.store._object_client import ObjectClient
+from txlog.core.store._retry import RetryPolicy
+from txlog.core.store._versions import FolderVersions, VersionLog
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner

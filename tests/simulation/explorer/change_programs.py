@@ -15,8 +15,8 @@ from explorer.effects import HoldsBack, InSequence
 from explorer.rows import Makes, Row
 from explorer.session import Session
 from explorer.world import CHANGES, SEALED, SEALED_CHANGES
-from txlog.core.sink.recovery import Recovery
-from txlog.core.sink.sink import Sink
+from txlog.core.sink._recovery import Recovery
+from txlog.core.sink._sink import Sink
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.write_intent import MismatchAction
 from txlog.errors import CommitStateUnknownError, TxlogError

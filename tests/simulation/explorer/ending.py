@@ -14,8 +14,8 @@ from explorer.session import Actor, Clock, Session, see_others
 from explorer.versions import InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, GROUP, opened
 from txlog.core.format.actions import AddFile
-from txlog.core.sink.sink import Sink
-from txlog.core.store.table_store import TableStore
+from txlog.core.sink._sink import Sink
+from txlog.core.store._table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
 from txlog.iceberg.verify import check_iceberg

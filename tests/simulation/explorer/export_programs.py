@@ -12,7 +12,7 @@ from explorer.other_engines import append_unsynced
 from explorer.programs import append
 from explorer.row_programs import delete_where
 from explorer.session import Session
-from txlog.core.store.base import PutOutcome
+from txlog.core.store._base import PutOutcome
 from txlog.errors import IcebergExportError
 from txlog.iceberg.after_commit import IcebergUpkeep
 from txlog.iceberg.clean_up import clean_up_metadata

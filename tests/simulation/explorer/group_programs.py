@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from explorer.session import Session
 from explorer.world import GROUP
-from txlog.core.sink.sink import Sink
-from txlog.core.sink.sink_group import SinkGroup
+from txlog.core.sink._sink import Sink
+from txlog.core.sink._sink_group import SinkGroup
 from txlog.core.writing.committable import Committable, PendingFile
 
 __all__ = [

@@ -18,7 +18,7 @@ from explorer.versions import Attempt, InvariantBroken, State, Version, parsed_c
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.log_names import LogFileKind, parse_log_name
-from txlog.core.store.versions import FolderVersions
+from txlog.core.store._versions import FolderVersions
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 __all__ = ["Ledger"]

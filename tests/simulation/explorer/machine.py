@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from txlog.core.store.commit_queue import Turn
-from txlog.core.store.handover_folder import Offer, OfferState
+from txlog.core.store._commit_queue import Turn
+from txlog.core.store._handover_folder import Offer, OfferState
 
 if TYPE_CHECKING:
     from explorer.session import Session

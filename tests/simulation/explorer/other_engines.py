@@ -10,7 +10,7 @@ import orjson
 
 from explorer.session import Session
 from txlog.core.format.log_names import LogFileKind, parse_log_name
-from txlog.core.store.versions import FolderVersions
+from txlog.core.store._versions import FolderVersions
 from txlog.testing.faults import StoreCall
 
 __all__ = ["append_unsynced", "clean_up_in_time", "clean_up_now", "link_unsynced", "move_on_and_clean_up"]

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from txlog.core.versions.decisions import state
-from txlog.core.versions.files import commits
+from txlog.core.versions.files import _commits as commits
 
 __all__ = ["reading_once"]
 

@@ -22,8 +22,8 @@ from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
 from txlog.core.format.actions import AddFile
-from txlog.core.store.base import FileStore, LogStore
-from txlog.core.store.table_store import TableStore
+from txlog.core.store._base import FileStore, LogStore
+from txlog.core.store._table_store import TableStore
 from txlog.core.util import ambient
 from txlog.errors import AccessError, CommitStateUnknownError, TxlogError
 from txlog.result import WriteResult

@@ -9,9 +9,9 @@ from __future__ import annotations
 from explorer.programs import ROW
 from explorer.session import Session
 from explorer.versions import Attempt
-from txlog.core.sink.inspection import AGE_MIN_MS, clean_staging
-from txlog.core.sink.recovery import Recovery
-from txlog.core.sink.sink import Sink, SinkMode
+from txlog.core.sink._inspection import AGE_MIN_MS, clean_staging
+from txlog.core.sink._recovery import Recovery
+from txlog.core.sink._sink import Sink, SinkMode
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.errors import TxlogError
 

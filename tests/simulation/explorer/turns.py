@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from explorer.session import Actor
 from explorer.world import World
 from txlog.core.format.log_names import LAST_CHECKPOINT
-from txlog.core.maintenance.last_vacuum import LAST_VACUUM
+from txlog.core.maintenance._last_vacuum import LAST_VACUUM
 from txlog.iceberg.metadata.names import content_version, metadata_number
 from txlog.testing.faults import StoreCall
 from txlog.testing.memory_store import MemoryLogStore

@@ -19,21 +19,21 @@ from explorer.catalog_model import CatalogBook, versions_of
 from explorer.invariants import Ledger
 from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
-from txlog.core.definition.table_definition import Definition, commit_definition, new_table
+from txlog.core.definition._table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.format.log_names import LAST_CHECKPOINT, commit_version
-from txlog.core.sink.sink import Sink
-from txlog.core.sink.sink_group import SinkGroup
-from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE
-from txlog.core.store.retry import RetryPolicy
-from txlog.core.store.table_store import TableStore
+from txlog.core.sink._sink import Sink
+from txlog.core.sink._sink_group import SinkGroup
+from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
+from txlog.core.store._retry import RetryPolicy
+from txlog.core.store._table_store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.background import Background
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions.files._delta_log import DeltaLog
 from txlog.errors import TxlogError
 from txlog.hooks import CommitHooks
 from txlog.table import Table

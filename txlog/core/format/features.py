@@ -340,7 +340,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("vacuumProtocolCheck", _YES, _never, is_reader_feature=True),
     _Feature(
         CATALOG_MANAGED, _YES, _never, is_reader_feature=True
-    ),  # only through the catalog: `core.versions.files.state_loader`
+    ),  # only through the catalog: `core.versions.files._state_loader`
     _Feature("domainMetadata", _YES, _never),
     _Feature("inCommitTimestamp", _YES, _property("delta.enableInCommitTimestamps")),
     _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),

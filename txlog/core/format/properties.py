@@ -141,7 +141,7 @@ _NAMES: Final = frozenset(("merge-engine", "sequence.field", DEFAULT_FUNCTION, *
 CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
-"""If true, each commit updates the manifests of `core.versions.upkeep.symlink_manifests`."""
+"""If true, each commit updates the manifests of `core.versions.upkeep._symlink_manifests`."""
 OTHER_FORMATS = "delta.universalFormat.enabledFormats"
 """Formats whose metadata each commit of Spark's Delta updates: iceberg, hudi."""
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"

@@ -1,1 +1,86 @@
 """Maintenance that keeps a table fast and small (compaction, purge, vacuum), restore, and named versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txlog.core.maintenance._auto_compaction import AutoCompaction
+    from txlog.core.maintenance._bins import CLUSTERED_BY, DEAD_FRACTION_MAX
+    from txlog.core.maintenance._drop_feature import drop_feature
+    from txlog.core.maintenance._former_partitions import former_partition_columns
+    from txlog.core.maintenance._last_vacuum import LAST_VACUUM
+    from txlog.core.maintenance._maintainer import Maintainer, MaintenanceOptions, watch
+    from txlog.core.maintenance._named_versions import (
+        UNNAMED_STAY_MS,
+        NamedVersion,
+        files_of_named,
+        named_versions,
+        snapshot_named,
+        tag,
+        unnamed_checkpoints,
+        untag,
+    )
+    from txlog.core.maintenance._optimize import optimize, purge
+    from txlog.core.maintenance._outdated_files import files_with_dropped_columns
+    from txlog.core.maintenance._path_set import PathSet, store_names
+    from txlog.core.maintenance._restore import RestoreOptions, restore
+    from txlog.core.maintenance._tombstone_files import FindFiles, TombstoneUpkeep, tombstones_of
+    from txlog.core.maintenance._vacuum import VacuumOptions, vacuum
+    from txlog.core.maintenance._version_files import difference
+else:
+    from txlog.core.util.lazy import face
+
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        _auto_compaction: AutoCompaction
+        _bins: CLUSTERED_BY DEAD_FRACTION_MAX
+        _drop_feature: drop_feature
+        _former_partitions: former_partition_columns
+        _last_vacuum: LAST_VACUUM
+        _maintainer: Maintainer MaintenanceOptions watch
+        _named_versions: NamedVersion UNNAMED_STAY_MS files_of_named named_versions snapshot_named tag
+            unnamed_checkpoints untag
+        _optimize: optimize purge
+        _outdated_files: files_with_dropped_columns
+        _path_set: PathSet store_names
+        _restore: RestoreOptions restore
+        _tombstone_files: FindFiles TombstoneUpkeep tombstones_of
+        _vacuum: VacuumOptions vacuum
+        _version_files: difference
+        """,
+    )
+
+__all__ = [
+    "CLUSTERED_BY",
+    "DEAD_FRACTION_MAX",
+    "LAST_VACUUM",
+    "UNNAMED_STAY_MS",
+    "AutoCompaction",
+    "FindFiles",
+    "Maintainer",
+    "MaintenanceOptions",
+    "NamedVersion",
+    "PathSet",
+    "RestoreOptions",
+    "TombstoneUpkeep",
+    "VacuumOptions",
+    "difference",
+    "drop_feature",
+    "files_of_named",
+    "files_with_dropped_columns",
+    "former_partition_columns",
+    "named_versions",
+    "optimize",
+    "purge",
+    "restore",
+    "snapshot_named",
+    "store_names",
+    "tag",
+    "tombstones_of",
+    "unnamed_checkpoints",
+    "untag",
+    "vacuum",
+    "watch",
+]

@@ -1,1 +1,77 @@
 """The operations that users call on a table, one file each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txlog.core.operations._batch_write import OnProgress, write_batch
+    from txlog.core.operations._changes import Span, read_changes
+    from txlog.core.operations._extension_operations import OPERATIONS, operation
+    from txlog.core.operations._follow import CommittedBatch, OnChange, follow_table
+    from txlog.core.operations._follower import Feed, Follower, RowRule, bind_to_feed
+    from txlog.core.operations._global_committer import GlobalCommitter
+    from txlog.core.operations._history import HISTORY_COLUMNS, History, history_row
+    from txlog.core.operations._overwrite_preview import OverwritePreview, preview_overwrite
+    from txlog.core.operations._partitions import partitions_of
+    from txlog.core.operations._repair import repair
+    from txlog.core.operations._replaced_files import RegionReplacement, decided_by_partitions
+    from txlog.core.operations._transaction_history import history_metrics, history_operation, history_parameters
+    from txlog.core.operations._write_options import WriteOptions, check_mode
+    from txlog.core.operations._write_planning import check_removable, plan_for_rows, plan_write
+else:
+    from txlog.core.util.lazy import face
+
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        _batch_write: OnProgress write_batch
+        _changes: Span read_changes
+        _extension_operations: OPERATIONS operation
+        _follow: CommittedBatch OnChange follow_table
+        _follower: Feed Follower RowRule bind_to_feed
+        _global_committer: GlobalCommitter
+        _history: HISTORY_COLUMNS History history_row
+        _overwrite_preview: OverwritePreview preview_overwrite
+        _partitions: partitions_of
+        _repair: repair
+        _replaced_files: RegionReplacement decided_by_partitions
+        _transaction_history: history_metrics history_operation history_parameters
+        _write_options: WriteOptions check_mode
+        _write_planning: check_removable plan_for_rows plan_write
+        """,
+    )
+
+__all__ = [
+    "HISTORY_COLUMNS",
+    "OPERATIONS",
+    "CommittedBatch",
+    "Feed",
+    "Follower",
+    "GlobalCommitter",
+    "History",
+    "OnChange",
+    "OnProgress",
+    "OverwritePreview",
+    "RegionReplacement",
+    "RowRule",
+    "Span",
+    "WriteOptions",
+    "bind_to_feed",
+    "check_mode",
+    "check_removable",
+    "decided_by_partitions",
+    "follow_table",
+    "history_metrics",
+    "history_operation",
+    "history_parameters",
+    "history_row",
+    "operation",
+    "partitions_of",
+    "plan_for_rows",
+    "plan_write",
+    "preview_overwrite",
+    "read_changes",
+    "repair",
+    "write_batch",
+]

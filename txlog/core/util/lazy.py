@@ -1,8 +1,8 @@
 """Regular expressions, properties and the names of a room that are computed on first use.
 
 In: a pattern's text, at the top of a module; a method; the names that a room shows. Out: an object with the methods of
-a compiled pattern; the method's result as an attribute; a module's ``__getattr__`` (PEP 562). An append imports modules with thirty patterns and uses seven, and compiling one costs
-a hundred times more than matching it.
+a compiled pattern; the method's result as an attribute; a module's ``__getattr__`` (PEP 562). An append imports modules
+with thirty patterns and uses seven, and compiling one costs a hundred times more than matching it.
 
 Before Python 3.12, ``functools.cached_property`` holds one lock for all objects of a class while it computes. Threads
 that work on different tables would wait for each other, and a process forked meanwhile would wait forever. From Python

@@ -1,1 +1,50 @@
 """The commit loop: the only room that puts a version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txlog.core.versions._cached_tables import KEPT_MAX, KeptOpen
+    from txlog.core.versions._identity_ranges import numbers_of
+    from txlog.core.versions._open_table import OpenTable
+    from txlog.core.versions._outcome import READ_AGAIN, WRITE_AGAIN, raise_conflict
+    from txlog.core.versions._resolve_unknown import resolve, resolve_creation
+    from txlog.core.versions.upkeep._log_clean_up import clean_up_log
+    from txlog.core.versions.upkeep._log_compaction import compact_log
+    from txlog.core.versions.upkeep._post_commit import FollowsCommits, MakesFollower
+    from txlog.core.versions.upkeep._version_checksum import write_checkpoint_and_checksum
+else:
+    from txlog.core.util.lazy import face
+
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        _cached_tables: KEPT_MAX KeptOpen
+        _identity_ranges: numbers_of
+        _open_table: OpenTable
+        _outcome: READ_AGAIN WRITE_AGAIN raise_conflict
+        _resolve_unknown: resolve resolve_creation
+        upkeep._log_clean_up: clean_up_log
+        upkeep._log_compaction: compact_log
+        upkeep._post_commit: FollowsCommits MakesFollower
+        upkeep._version_checksum: write_checkpoint_and_checksum
+        """,
+    )
+
+__all__ = [
+    "KEPT_MAX",
+    "READ_AGAIN",
+    "WRITE_AGAIN",
+    "FollowsCommits",
+    "KeptOpen",
+    "MakesFollower",
+    "OpenTable",
+    "clean_up_log",
+    "compact_log",
+    "numbers_of",
+    "raise_conflict",
+    "resolve",
+    "resolve_creation",
+    "write_checkpoint_and_checksum",
+]

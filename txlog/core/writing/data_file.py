@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import as_list_of_entries
 from txlog.core.format.statistics import FileLeaf, FileStatistics, StatisticsPolicy
-from txlog.core.store.base import FileStore, OutputFile
+from txlog.core.store import FileStore, OutputFile
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.committable import FileTail, PendingFile
 from txlog.errors import StorageError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import Threads
 from txlog.core.writing.committable import PendingFile

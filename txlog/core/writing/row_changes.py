@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from txlog.core.format.schema import Struct
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.util.points import Point
 from txlog.core.util.wording import argument
 from txlog.core.writing.committable import Committable

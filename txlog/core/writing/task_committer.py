@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.util.parallel import parallel_map
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.core.writing.partition_writer import ENCODERS

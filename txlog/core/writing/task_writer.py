@@ -32,7 +32,7 @@ from txlog.core.format.paths import partition_directory
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import VOID, Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.statistics import StatisticsPolicy
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.conform import Completer, Conformer, completer_for, fitting_stream, idle_as_null
 from txlog.core.writing.data_file import SAMPLE_ROWS_MIN, FileFormat, ParquetSettings, WriterOptions, dictionary_columns

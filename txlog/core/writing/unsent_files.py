@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.errors import NotFoundError, TxlogError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.deletion_vector_bytes import pack_vectors, vector_file_name
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.util import ambient
 
 if TYPE_CHECKING:

@@ -15,30 +15,35 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.catalogs.open import place_at
-from txlog.core.changes.plan.distributed_tasks import run_in_parts, table_of_tasks
-from txlog.core.changes.plan.merge import columns_of_merge
-from txlog.core.changes.plan.merge_builder import MergeBuilder
-from txlog.core.changes.plan.options import OnFiles, RowMode, RowOptions
-from txlog.core.changes.plan.target import Extent
-from txlog.core.changes.plan.upsert import added_columns
+from txlog.core.catalogs import place_at
+from txlog.core.changes.plan import (
+    Extent,
+    MergeBuilder,
+    OnFiles,
+    RowMode,
+    RowOptions,
+    added_columns,
+    columns_of_merge,
+    run_in_parts,
+    table_of_tasks,
+)
 from txlog.core.changes.tasks.operations.delete import DeleteSpec
 from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 from txlog.core.changes.tasks.operations.update import UpdateSpec
 from txlog.core.changes.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
 from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
-from txlog.core.definition.table_definition import Definition
+from txlog.core.definition import Definition
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.store.retry import RetryPolicy
+from txlog.core.store import RetryPolicy
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
 from txlog.core.util.arguments import described, names_in
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import argument, setting
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import InvalidInputError, StorageError, TxlogError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.plan import Extent
 from txlog.core.changes.tasks.part import PartSource
 from txlog.core.changes.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.core.changes.tasks.task_table import TaskTable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from txlog.core.changes.plan.target import Extent
+from txlog.core.changes.plan import Extent
 from txlog.core.changes.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import unpack

@@ -10,7 +10,7 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from txlog.core.versions.files.small_pages import small_pages
+from txlog.core.versions.files._small_pages import small_pages
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or "mimalloc" not in pa.supported_memory_backends(),

@@ -16,7 +16,7 @@ from txlog.core.format.log_names import (
     v2_checkpoint_name,
 )
 from txlog.core.format.properties import TableProperties
-from txlog.core.store.base import ObjectMeta
+from txlog.core.store import ObjectMeta
 from txlog.core.versions.decisions.clean_up import (
     cutoff_ms,
     kept_checkpoints,

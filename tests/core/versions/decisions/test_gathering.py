@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.offered import FILE, METADATA, append
 from txlog.core.format.actions import CommitInfo, Protocol, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.store.base import ObjectMeta
+from txlog.core.store import ObjectMeta
 from txlog.core.versions.decisions.gathering import DEAD_MS, Known, Standing, joined_with, may_be_taken, standing
 from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, intent_name
 from txlog.core.versions.decisions.joined_appends import BYTES_MAX, MEMBERS_MAX

@@ -10,7 +10,7 @@ import pytest
 
 from txlog.core.format.commit_file import DEFAULT_LIMITS
 from txlog.core.versions.decisions.files import FILES_SCHEMA
-from txlog.core.versions.files.checkpoint_parquet import CheckpointParquet
+from txlog.core.versions.files._checkpoint_parquet import CheckpointParquet
 
 ADD = pa.struct([FILES_SCHEMA.field(name) for name in ("path", "size", "stats")])
 

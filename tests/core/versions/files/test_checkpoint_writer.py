@@ -19,16 +19,15 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format.actions import action_to_json
 from txlog.core.format.log_names import checkpoint_name, commit_name
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, TableStore
 from txlog.core.util import ambient
+from txlog.core.versions import clean_up_log
 from txlog.core.versions.decisions.checkpoint import columns as checkpoint_columns
 from txlog.core.versions.decisions.checkpoint import v2 as checkpoint_v2
 from txlog.core.versions.decisions.checkpoint.hint import json_checksum
 from txlog.core.versions.decisions.state import Totals
-from txlog.core.versions.files import checkpoint_parquet
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.upkeep.log_clean_up import clean_up_log
+from txlog.core.versions.files import _checkpoint_parquet as checkpoint_parquet
+from txlog.core.versions.files._delta_log import DeltaLog
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.testing.faults import FaultyLogStore, StoreCall
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

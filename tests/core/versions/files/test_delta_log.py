@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
 from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import ObjectMeta, PutOutcome, TableStore
+from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.util import ambient
 from txlog.core.versions.decisions.checkpoint.hint import last_checkpoint_bytes
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files import checkpoint_parquet, delta_log, file_loader
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.files.small_pages import small_pages
+from txlog.core.versions.files import _checkpoint_parquet as checkpoint_parquet
+from txlog.core.versions.files import _delta_log as delta_log
+from txlog.core.versions.files import _file_loader as file_loader
+from txlog.core.versions.files._delta_log import DeltaLog
+from txlog.core.versions.files._small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

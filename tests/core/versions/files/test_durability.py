@@ -15,10 +15,10 @@ import pytest
 import txlog
 from txlog.core.format.actions import AddFile
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.local_store import local_table_store
+from txlog.core.store._local_store import local_table_store
 from txlog.core.util import ambient
-from txlog.core.versions.files.commits import unsynced_versions
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.versions.files._commits import unsynced_versions
+from txlog.core.versions.files._delta_log import DeltaLog
 
 PARTITIONED = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
 ROW = pa.table({"id": pa.array([1], pa.int64())})

@@ -9,8 +9,8 @@ import pytest
 
 from txlog.core.format.commit_file import Limits
 from txlog.core.format.log_names import commit_name
-from txlog.core.store.table_store import TableStore
-from txlog.core.versions.files.delta_log import DeltaLog
+from txlog.core.store import TableStore
+from txlog.core.versions.files._delta_log import DeltaLog
 from txlog.errors import CorruptLogError
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

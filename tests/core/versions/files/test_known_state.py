@@ -9,11 +9,10 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations.batch_write import write_batch
-from txlog.core.operations.write_options import WriteOptions
+from txlog.core.operations import WriteOptions, write_batch
 from txlog.core.util import ambient
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import Totals
-from txlog.core.versions.open_table import OpenTable
 from txlog.result import WriteResult
 from txlog.table import Table
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.definition.create_table import create_table
+from txlog.core.definition import create_table
 from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, parse_log_name
-from txlog.core.store.base import LOCAL_DISK, OBJECT_STORE, LogCapabilities
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import LogCapabilities, TableStore
+from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.util import ambient
-from txlog.core.versions.open_table import OpenTable
+from txlog.core.versions import OpenTable
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -11,10 +11,10 @@ import pytest
 
 import txlog
 from txlog.core.format.commit_file import Limits
-from txlog.core.store.open import open_store
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.upkeep.log_clean_up import clean_up_log
-from txlog.core.versions.upkeep.log_compaction import compact_log
+from txlog.core.store import open_store
+from txlog.core.versions.files import DeltaLog
+from txlog.core.versions.upkeep._log_clean_up import clean_up_log
+from txlog.core.versions.upkeep._log_compaction import compact_log
 from txlog.errors import CorruptLogError
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import TableStore
 from txlog.core.util import ambient
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.upkeep.log_clean_up import clean_up_log
+from txlog.core.versions.files import DeltaLog
+from txlog.core.versions.upkeep._log_clean_up import clean_up_log
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.result.maintenance import LogCleanUp
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

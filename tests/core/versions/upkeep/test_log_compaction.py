@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.log_names import commit_name, compacted_name
-from txlog.core.store.base import PutOutcome
-from txlog.core.store.table_store import TableStore
+from txlog.core.store import PutOutcome, TableStore
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.compaction import compacted_bytes
-from txlog.core.versions.files.delta_log import DeltaLog
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.upkeep.log_compaction import compact_log
+from txlog.core.versions.files import DeltaLog
+from txlog.core.versions.upkeep._log_compaction import compact_log
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.result.maintenance import LogCompaction
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

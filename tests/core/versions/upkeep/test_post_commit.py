@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.store.base import PutOutcome
+from txlog.core.store import PutOutcome
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.retention import checkpoint_is_due
-from txlog.core.versions.open_table import OpenTable
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 EVERY_TEN = {"delta.checkpointInterval": "10"}
@@ -56,7 +56,7 @@ KILLED_AT_ONCE = """
 import os, sys, time
 import pyarrow as pa
 import txlog
-from txlog.core.versions.files.checkpoint_writer import CheckpointWriter
+from txlog.core.versions.files._checkpoint_writer import CheckpointWriter
 
 write = CheckpointWriter.write
 CheckpointWriter.write = lambda self, state: time.sleep(1) or write(self, state)  # as of a large table

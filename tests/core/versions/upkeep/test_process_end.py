@@ -29,7 +29,7 @@ table = txlog.Table.open(uri)
 # As on an object store: many commits are read by a pool of threads.
 SLOW = """
 from msgspec.structs import replace
-from txlog.core.store.local_store import LocalLogStore
+from txlog.core.store._local_store import LocalLogStore
 LocalLogStore.capabilities = replace(LocalLogStore.capabilities, has_cheap_calls=False)
 """
 APPEND = "table.append(ROW)\n"

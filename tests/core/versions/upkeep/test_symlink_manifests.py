@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
-from txlog.core.store.open import open_store
-from txlog.core.versions.upkeep.symlink_manifests import SymlinkManifests
+from txlog.core.store import open_store
+from txlog.core.versions.upkeep._symlink_manifests import SymlinkManifests
 from txlog.testing.faulty_s3 import FaultyS3, Request
 
 KEY = "delta.compatibility.symlinkFormatManifest.enabled"

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 import txlog
 from txlog.core.format.actions import AddFile, SetTransaction
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name
-from txlog.core.store.local_store import local_table_store
+from txlog.core.store._local_store import local_table_store
 from txlog.core.util import ambient
+from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.checksum import checksum_bytes, parse_checksum
 from txlog.core.versions.decisions.state import Totals
-from txlog.core.versions.open_table import OpenTable
-from txlog.core.versions.upkeep.version_checksum import write_checksum
+from txlog.core.versions.upkeep._version_checksum import write_checksum
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

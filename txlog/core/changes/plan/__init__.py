@@ -1,1 +1,70 @@
 """Row changes: deletes, updates, upserts and merges as one program, by deletion vectors or copies, run as a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txlog.core.changes.plan._change_files import ChangeFiles
+    from txlog.core.changes.plan._change_where import change_where
+    from txlog.core.changes.plan._dead_rows import warn_of_dead_rows
+    from txlog.core.changes.plan._distributed_tasks import parts_of, run_in_parts, table_of_tasks
+    from txlog.core.changes.plan._local_tasks import change_here, would_do
+    from txlog.core.changes.plan._merge import bound_merge, columns_of_merge, merge_rows
+    from txlog.core.changes.plan._merge_builder import MergeBuilder
+    from txlog.core.changes.plan._options import OnFiles, RowMode, RowOptions, check_changeable, uses_vectors
+    from txlog.core.changes.plan._preview import RowPreview, preview_delete, preview_update, preview_upsert
+    from txlog.core.changes.plan._run import apply_in_transaction, replayed, run_prepared
+    from txlog.core.changes.plan._target import Extent
+    from txlog.core.changes.plan._upsert import added_columns, bound_upsert, upsert_rows
+else:
+    from txlog.core.util.lazy import face
+
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        _change_files: ChangeFiles
+        _change_where: change_where
+        _dead_rows: warn_of_dead_rows
+        _distributed_tasks: parts_of run_in_parts table_of_tasks
+        _local_tasks: change_here would_do
+        _merge: bound_merge columns_of_merge merge_rows
+        _merge_builder: MergeBuilder
+        _options: OnFiles RowMode RowOptions check_changeable uses_vectors
+        _preview: RowPreview preview_delete preview_update preview_upsert
+        _run: apply_in_transaction replayed run_prepared
+        _target: Extent
+        _upsert: added_columns bound_upsert upsert_rows
+        """,
+    )
+
+__all__ = [
+    "ChangeFiles",
+    "Extent",
+    "MergeBuilder",
+    "OnFiles",
+    "RowMode",
+    "RowOptions",
+    "RowPreview",
+    "added_columns",
+    "apply_in_transaction",
+    "bound_merge",
+    "bound_upsert",
+    "change_here",
+    "change_where",
+    "check_changeable",
+    "columns_of_merge",
+    "merge_rows",
+    "parts_of",
+    "preview_delete",
+    "preview_update",
+    "preview_upsert",
+    "replayed",
+    "run_in_parts",
+    "run_prepared",
+    "table_of_tasks",
+    "upsert_rows",
+    "uses_vectors",
+    "warn_of_dead_rows",
+    "would_do",
+]

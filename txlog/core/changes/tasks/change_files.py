@@ -30,9 +30,8 @@ from txlog.core.format.change_data import (
 from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Struct, to_arrow
-from txlog.core.reading.change_rows import ChangeReader, VersionChanges
-from txlog.core.reading.scan_plan import select
-from txlog.core.store.base import TableFiles
+from txlog.core.reading import ChangeReader, VersionChanges, select
+from txlog.core.store import TableFiles
 from txlog.core.util import ambient
 from txlog.core.writing.committable import ChangeFile, PendingFile
 from txlog.core.writing.input import DataStream

@@ -15,8 +15,7 @@ from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.arrow.parquet_rows import row_count
 from txlog.core.format.paths import is_location
 from txlog.core.format.statistics_read import num_records
-from txlog.core.reading.deletion_vectors import DeletionVectorReader
-from txlog.core.reading.footers import checked_footer, path_in_store, why_missing
+from txlog.core.reading import DeletionVectorReader, checked_footer, path_in_store, why_missing
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 
 __all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from txlog.core.changes.tasks.task_table import TaskTable
-from txlog.core.reading.scan_plan import ScanPlan
+from txlog.core.reading import ScanPlan
 from txlog.core.writing.constraints import Constraint, violation
 from txlog.errors import TxlogError
 

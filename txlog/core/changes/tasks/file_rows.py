@@ -21,9 +21,8 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field, to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.reading.footers import path_in_store, read_footer
-from txlog.core.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
-from txlog.core.store.base import TableFiles
+from txlog.core.reading import BATCH_ROWS, ScanTask, Selection, TaskReader, path_in_store, read_footer
+from txlog.core.store import TableFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

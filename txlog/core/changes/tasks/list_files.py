@@ -19,7 +19,7 @@ from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags
 from txlog.core.format.arrow.take_rows import taken_column
 from txlog.core.format.paths import hidden_columns, is_folder_marker, is_hidden, is_in_progress
-from txlog.core.store.base import FileStore, ObjectMeta, OnLink
+from txlog.core.store import FileStore, ObjectMeta, OnLink
 
 __all__ = [
     "LISTED",

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 import pyarrow as pa
 
-from txlog.core.store.base import FileStore, TableFiles
+from txlog.core.store import FileStore, TableFiles
 from txlog.core.util.parallel import new_lock
 
 __all__ = ["opened_once"]

@@ -28,7 +28,7 @@ from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.store.base import TableFiles
+from txlog.core.store import TableFiles
 from txlog.core.writing.committable import ChangeFile
 from txlog.core.writing.input import DataStream
 from txlog.core.writing.task_committer import write_task

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.changes.tasks.task_table import TaskStore
-from txlog.core.reading.scan_task import ScanTask, Selection, TaskReader
+from txlog.core.reading import ScanTask, Selection, TaskReader
 
 __all__ = ["ReadTask"]
 

@@ -27,7 +27,7 @@ from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.wide_statistics import wide_statistics
-from txlog.core.store.base import TableFiles
+from txlog.core.store import TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.apply import Apply
 from txlog.core.util.parallel import Threads, begin, parallel_map

@@ -33,8 +33,8 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import live_rows
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.tombstones import is_tombstones
-from txlog.core.reading.deletion_vectors import DeletionVectorReader
-from txlog.core.store.base import TableFiles
+from txlog.core.reading import DeletionVectorReader
+from txlog.core.store import TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.writing.unsent_files import UnsentFiles

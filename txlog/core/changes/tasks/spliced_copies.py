@@ -34,9 +34,8 @@ from txlog.core.format.paths import partition_directory
 from txlog.core.format.schema import Field, Struct, type_to_arrow
 from txlog.core.format.statistics import FileStatistics, leaf_count, with_bounds
 from txlog.core.format.statistics_read import num_records
-from txlog.core.reading.footers import path_in_store
-from txlog.core.reading.scan_task import partition_scalar
-from txlog.core.store.base import TableFiles
+from txlog.core.reading import partition_scalar, path_in_store
+from txlog.core.store import TableFiles
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.committable import FileTail, PendingFile
 from txlog.core.writing.conform import conformer_for

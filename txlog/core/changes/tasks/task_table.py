@@ -17,8 +17,7 @@ from txlog.core.format import actions
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.features import table_schema
 from txlog.core.format.properties import TableProperties, with_parquet_settings
-from txlog.core.store.base import FileStore, TableFiles
-from txlog.core.store.open import open_store
+from txlog.core.store import FileStore, TableFiles, open_store
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without

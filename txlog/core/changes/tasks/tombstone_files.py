@@ -15,7 +15,7 @@ from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.tombstones import TOMBSTONES_TAG
 from txlog.core.format.wide_statistics import wide_statistics
-from txlog.core.store.base import FileStore
+from txlog.core.store import FileStore
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors

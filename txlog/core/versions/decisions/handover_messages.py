@@ -2,7 +2,7 @@
 
 In: the joined or single append of a writer, and the state of the table on which it is valid; or the bytes that another
 process of this user left. Out: the bytes; or the appends, if they are valid on a newer state. Pure. The bytes live for
-seconds, in a folder of this user (`core.store.handover_folder`); a process of another release ignores a format that it
+seconds, in a folder of this user (`core.store._handover_folder`); a process of another release ignores a format that it
 does not know.
 
 They must never have been sent, or have been found in no version up to the one that they were planned on, and nobody may

@@ -1,7 +1,7 @@
 """Intents: what a writer on an object store offers to others, so that one commit carries the appends of many writers.
 
 In: proposals of one writer, or the untrusted bytes of another writer's intent. Out: the bytes, or the proposals again.
-A table with the property ``txlog.groupCommit`` has them in `core.store.base.WAITING`;
+A table with the property ``txlog.groupCommit`` has them in `core.store._base.WAITING`;
 `core.versions.decisions.gathering` decides who takes which. docs/several-writers.md explains them to users.
 
 The format, which is a number in the first line (``core.format.sealed_json``):

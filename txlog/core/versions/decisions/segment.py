@@ -19,7 +19,7 @@ __all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_
 
 
 class ListedFile(Protocol):
-    """What this module needs to know about a listed object. `core.store.base.ObjectMeta` has these fields."""
+    """What this module needs to know about a listed object. `core.store._base.ObjectMeta` has these fields."""
 
     @property
     def name(self) -> str: ...

@@ -21,8 +21,7 @@ from txlog.core.format.file_columns import file_ids
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import type_name, type_to_arrow
 from txlog.core.format.statistics_read import num_records
-from txlog.core.reading.key_cache import CachedKeys, FileKeys, KeyCache, Places
-from txlog.core.reading.key_values import KeyValues
+from txlog.core.reading import CachedKeys, FileKeys, KeyCache, KeyValues, Places
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.keys import KeyColumn, KeyIndex
 

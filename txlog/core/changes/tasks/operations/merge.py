@@ -29,7 +29,7 @@ from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.key_pruning import KeyPruner
 from txlog.core.predicates.skipping.many_files import prune_files
 from txlog.core.predicates.tree import columns_of
-from txlog.core.reading.key_cache import Places
+from txlog.core.reading import Places
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 

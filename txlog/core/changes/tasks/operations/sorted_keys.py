@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.predicates.skipping.key_pruning import KeyRanges
-from txlog.core.reading.key_values import KeyNumbers, KeyValues
+from txlog.core.reading import KeyNumbers, KeyValues
 from txlog.core.writing.keys import KeyColumn
 
 if TYPE_CHECKING:

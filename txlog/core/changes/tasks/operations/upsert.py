@@ -30,7 +30,7 @@ from txlog.core.format.identity import identity_columns
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.key_pruning import KeyPruner, KeyRanges, key_range
-from txlog.core.reading.key_cache import KeyCache
+from txlog.core.reading import KeyCache
 from txlog.core.util import ambient
 from txlog.core.util.arguments import described, invalid, names_in, one_of
 from txlog.core.util.lazy import cached_property

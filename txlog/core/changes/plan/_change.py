@@ -1,0 +1,245 @@
+"""`RowChange`: a row change as a plan. It decides which files still need work, has it done, and proposes the result.
+
+In: what a change means to rows, how its tasks run, and the newest version. Out: a proposal for it. Each execution
+starts from the version's own files and vectors, and runs only tasks that no earlier execution did: for new files, and
+for files whose earlier result no longer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from txlog.core.changes.plan._change_files import ChangeFiles
+from txlog.core.changes.plan._file_choice import FileChoice, Judge, LiveFiles, LookedInto
+from txlog.core.changes.plan._options import RowOptions
+from txlog.core.changes.tasks.change_files import RowChanges
+from txlog.core.definition import Definition, require_definition
+from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
+from txlog.core.format.commit_file import Commit
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.util import ambient
+from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.result import WriteMetrics
+
+__all__ = ["ChangeFacts", "RowChange", "RowTasks", "RowsReplaced"]
+
+_CLOSE_S = 0.005  # fixed time of every execution
+
+
+class RowsReplaced(msgspec.Struct, frozen=True):
+    """What a change does to the files of one version. Everything it names is durable.
+
+    Attributes:
+        removed: The removed live files, including files copied in part.
+        marked: The files that stay, with their new vectors and matching statistics.
+        added: The new files.
+        metrics: The numbers.
+        dead_fractions: The fraction of dead rows in each marked file.
+        change_data: Change files that tasks wrote.
+        row_changes: What was done to rows, if the driver writes the change files; None if tasks did.
+        tombstones: Files of deleted keys; None if the change leaves none.
+    """
+
+    removed: Sequence[AddFile]
+    marked: Sequence[tuple[AddFile, DeletionVectorDescriptor, str]]
+    added: Sequence[AddFile]
+    metrics: WriteMetrics
+    dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
+    change_data: Sequence[AddCDCFile] = ()
+    row_changes: RowChanges | None = None
+    tombstones: Sequence[AddFile] | None = None
+
+
+class ChangeFacts(Judge, Protocol):
+    """What the commit must know about a row change. A ``RowOperation`` provides it, or a ``Target`` if only workers
+    hold the source."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reads(self) -> Predicate | None:
+        """The rows that the change depends on unless it reruns; None: every row of the table."""
+
+    @property
+    def keeps_row_ids(self) -> bool:
+        """Whether updated and copied rows keep their ids."""
+
+    def parameters(self) -> dict[str, str]: ...
+
+    def metrics(self, done: WriteMetrics) -> dict[str, str]: ...
+
+
+class RowTasks(LookedInto, Protocol):
+    """Does the work of a row change, and keeps results while they hold. For one thread."""
+
+    def follow(self, state: TableState, live: LiveFiles) -> None:
+        """Adapt results to the vectors that ``live`` files have on this version, and forget results that no longer
+        hold, so `knows` is false for these files."""
+
+    def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
+        """Look into the ``new`` files, and do the remaining work for this version.
+
+        ``choice`` has the files to remove as a whole, and learns which ``new`` files hold no match.
+        """
+
+    def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
+        """The estimated seconds that `replaced` would take."""
+
+
+class _Live(msgspec.Struct, frozen=True):
+    """Files of a version, and when they were asked for."""
+
+    state: TableState
+    asked: ambient.Instant
+    files: LiveFiles
+
+
+class RowChange:
+    """A ``core.versions._plan.Plan``.
+
+    Args:
+        open_table: The table.
+        state: The version that the change was bound to.
+        what: What the change is.
+        options: How to execute and commit it.
+        tasks: Does the work.
+        definition: The new definition (with more columns) that the change commits too.
+        change_files: Writes the change files, if tasks do not and the table's change data feed is on.
+    """
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        what: ChangeFacts,
+        options: RowOptions,
+        tasks: RowTasks,
+        *,
+        definition: Definition | None = None,
+        change_files: ChangeFiles | None = None,
+    ) -> None:
+        self._open_table = open_table
+        self._planned_on = state.metadata
+        self._what = what
+        self._options = options
+        self._tasks = tasks
+        self._definition = definition
+        self._change_files = change_files
+        self._txn_id = ambient.uuid4()
+        self._choice = FileChoice(what)
+        self._listed: pa.Table | None = None
+        self._commits: list[Commit] = []  # after the list
+        self._live: _Live | None = None
+        self.done = RowsReplaced((), (), (), WriteMetrics())
+        """What the last execution does."""
+        self._metrics = WriteMetrics()
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        return self._metrics
+
+    def live(self) -> pa.Table | None:
+        """The live files of the last executed version; None before that."""
+        if self._live is None or self._listed is None:
+            return None
+        return self._open_table.log.files_after(self._listed, self._commits, self._live.state, self._live.asked)
+
+    def execute(self, state: TableState) -> Proposal:
+        options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
+        if commit.transaction is not None:
+            builder.set_transaction(*commit.transaction)
+        if commit.void_from is not None:
+            builder.read_application(commit.void_from[0])
+        live = self._live_at(state)
+        if self._definition is not None:  # then the change is only valid for its version
+            require_definition(self._open_table, state, self._planned_on)
+            builder.define(self._definition.metadata, self._definition.protocol)
+        if self._change_files is not None:
+            self._change_files.begin()
+        metrics = self._apply(state, builder, live)
+        if self._change_files is not None:
+            metrics = replace(metrics, change_files=self._change_files.finish(builder))
+        self._metrics = metrics
+        is_serial = options.is_reexecuted or commit.read_version is not None
+        if options.is_reexecuted:
+            builder.read_table()
+        else:
+            self._declare_reads(builder, live)
+        if commit.reads_table:
+            builder.read_source(self._open_table.isolation(state, commit.isolation))
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state, commit.isolation),
+            operation=self._what.name,
+            parameters=self._what.parameters(),
+            metrics=self._what.metrics(metrics),
+            user_metadata=commit.user_metadata,
+            fingerprint=commit.fingerprint,
+            is_reexecutable=options.is_reexecuted,
+            is_tied_to_version=commit.read_version is not None,
+            keeps_row_ids=self._what.keeps_row_ids,
+        )
+
+    def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
+        """Put the change of these live files into ``builder``, which then depends on them by Delta's rules: the change
+        does not rerun. Returns what it does."""
+        live = LiveFiles.of(files)
+        metrics = self._apply(state, builder, live)
+        self._declare_reads(builder, live)
+        return metrics
+
+    def _apply(self, state: TableState, builder: ProposalBuilder, live: LiveFiles) -> WriteMetrics:
+        self._open_table.log.check_zones(state)
+        self._tasks.follow(state, live)
+        self._choice.forget({*live.keys})
+        done = self.done = self._tasks.replaced(state, live, self._choice.new(live, self._tasks), self._choice)
+        if self._change_files is not None and done.row_changes is not None:
+            self._change_files.collect(done.row_changes, builder)
+            if done.tombstones is not None:
+                self._change_files.require()
+        builder.remove(*done.removed)
+        for add, vector, stats in done.marked:
+            builder.replace_vector(add, vector, stats=stats)
+        builder.add(*done.added, *(done.tombstones or ()))
+        builder.change_data(*done.change_data)
+        return done.metrics
+
+    def _declare_reads(self, builder: ProposalBuilder, live: LiveFiles) -> None:
+        reads = self._what.reads
+        if reads is None:
+            builder.read_table()
+        else:
+            builder.read_where(reads, [key[0][0] for key in live.keys if key not in self._choice.excluded])
+
+    def remaining_work_s(self, state: TableState) -> float:
+        live = self._live_at(state)
+        new = self._choice.new(live, self._tasks)
+        repeated_s = self._change_files.seconds if self._change_files is not None else 0.0
+        return _CLOSE_S + repeated_s + self._tasks.cost_s(live, new, self._choice)
+
+    def _live_at(self, state: TableState) -> LiveFiles:
+        """The live files of ``state``; after the first execution only those that matter to the change, and those that
+        commits since then added, so that a lost race costs in proportion to what the winners changed."""
+        log, known = self._open_table.log, self._live
+        if known is not None and known.state.version == state.version:
+            return known.files
+        asked = ambient.instant()
+        commits = None if known is None else log.commits_since(known.state, known.asked, state)
+        if known is None or commits is None:
+            self._listed, self._commits = log.files(state), []
+            files = LiveFiles.of(self._listed)
+        else:
+            files = self._choice.mattering(known.files, self._tasks).after(commits)
+            self._commits += commits
+        self._live = _Live(state, asked, files)
+        return files

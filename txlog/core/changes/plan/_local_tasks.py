@@ -1,0 +1,163 @@
+"""`TasksHere`: does the work of a row change in this process, on all files together.
+
+In: a bound operation. Out: what it does to a version. Each file's matching rows are looked up once, and files written
+for exactly the same rows are reused, so a rerun costs only what is new. An operation sees all files together, so this
+also runs operations that decide by rows from several files, such as upserts with a merge engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+
+from txlog.core.changes.plan._change import RowChange, RowsReplaced
+from txlog.core.changes.plan._change_files import ChangeFiles
+from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
+from txlog.core.changes.plan._options import RowOptions
+from txlog.core.changes.tasks.operation import RowOperation, Touched
+from txlog.core.changes.tasks.row_work import RowWork
+from txlog.core.definition import Definition
+from txlog.core.format.actions import AddFile, FileId, LiveKey
+from txlog.core.format.file_columns import live_keys
+from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import TxlogError
+from txlog.result import WriteMetrics
+
+__all__ = ["TasksHere", "change_here", "would_do"]
+
+
+class TasksHere:
+    """Implements ``RowTasks``. With ``with_vectors``, deletion vectors remove rows; otherwise their files are
+    rewritten.
+
+    ``definition`` is what ``operation`` is bound to, if it differs from ``state``'s.
+    """
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        operation: RowOperation,
+        options: RowOptions,
+        unsent: UnsentFiles,
+        *,
+        with_vectors: bool,
+        definition: Definition | None = None,
+    ) -> None:
+        self._open_table = open_table
+        self._operation = operation
+        self._options = options
+        self._is_redefined = definition is not None
+        self._bound_to = state.metadata
+        if definition is not None:
+            state = state.defined_as(definition.metadata, definition.protocol)
+        self._work = RowWork(
+            open_table.store,
+            state,
+            operation,
+            unsent,
+            with_vectors=with_vectors,
+            parquet=options.parquet,
+            vectors=lambda: open_table.key_cache.vectors,
+        )
+
+    def knows(self, key: LiveKey) -> bool:
+        return self._work.knows(key[0])
+
+    def matches(self, key: LiveKey) -> bool:
+        return self._work.matches(key[0])
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+        return self._work.recall(files, are_all_live=are_all_live and self._options.commit.read_version is None)
+
+    def follow(self, state: TableState, live: LiveFiles) -> None:
+        self._work.forget({*live.keys})
+
+    def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
+        if not self._is_redefined and state.metadata is not self._bound_to:
+            self._work.rewriter.bind(state)
+            self._bound_to = state.metadata
+        with TxlogError.located(self._open_table.uri, state.version), self._work.writing_source():
+            whole, touched = self._matches(state, live, new, choice)
+            done = self._work.write(touched)
+        changed = done.changed
+        return RowsReplaced(
+            [*whole, *changed.removed],
+            changed.marked,
+            [file.to_add() for file in changed.new_files],
+            done.metrics(whole),
+            changed.dead_fractions,
+            row_changes=done.row_changes,
+            tombstones=done.tombstones,
+        )
+
+    def would_do(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> WriteMetrics:
+        """What `replaced` would do, without writing anything."""
+        whole, touched = self._matches(state, live, new, choice)
+        return self._work.would_do(touched, whole)
+
+    def _matches(
+        self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice
+    ) -> tuple[list[AddFile], list[Touched]]:
+        """The live files to remove as a whole, and the files with matching live rows."""
+        self._work.look_into(new, self._options.on_progress)
+        found = [
+            row
+            for row, key in enumerate(live.keys)
+            if key in choice.whole or (key not in choice.excluded and self._work.matches(key[0]))
+        ]
+        adds = live.adds(found)
+        whole = [add for add in adds if add.live_key in choice.whole]
+        return whole, self._work.touched([add for add in adds if add.live_key not in choice.whole], state.version)
+
+    def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
+        return self._work.cost_s(live.keys, new)
+
+    def remember(self, change: RowChange) -> None:
+        """After the commit: let later changes of the handle know what was found and written."""
+        if not self._operation.uses_key_cache or (live := change.live()) is None:
+            return
+        self._work.keep_written()
+        self._open_table.key_cache.hold(live, self._work.live_vectors({*live_keys(live)}))
+
+
+def change_here(
+    open_table: OpenTable,
+    state: TableState,
+    operation: RowOperation,
+    options: RowOptions,
+    unsent: UnsentFiles,
+    *,
+    with_vectors: bool,
+    definition: Definition | None = None,
+    change_files: ChangeFiles | None = None,
+) -> tuple[RowChange, TasksHere]:
+    """A change that this process executes, and its tasks."""
+    tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
+    change = RowChange(open_table, state, operation, options, tasks, definition=definition, change_files=change_files)
+    return change, tasks
+
+
+def would_do(
+    open_table: OpenTable,
+    state: TableState,
+    operation: RowOperation,
+    files: pa.Table,
+    *,
+    with_vectors: bool,
+    definition: Definition | None = None,
+) -> WriteMetrics:
+    """What a change would do to a version's rows and files, without writing anything.
+
+    ``files`` are all live files that may hold a match. Raises what looking into files raises.
+    """
+    unsent = UnsentFiles(open_table.store.files)
+    tasks = TasksHere(
+        open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, definition=definition
+    )
+    live, choice = LiveFiles.of(files), FileChoice(operation)
+    tasks.follow(state, live)
+    return tasks.would_do(state, live, choice.new(live, tasks), choice)

@@ -1,0 +1,156 @@
+"""One row change from its arguments to its acknowledgement.
+
+In: an open table, `RowOptions` and a function that makes the operation for a version. Out: a ``WriteResult``. If an
+application's checkpoint is already in the table, it answers before it reads a row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from txlog.core.changes.plan._change import RowChange
+from txlog.core.changes.plan._change_files import ChangeFiles
+from txlog.core.changes.plan._dead_rows import warn_of_dead_rows
+from txlog.core.changes.plan._local_tasks import change_here
+from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
+from txlog.core.changes.tasks.operation import RowOperation
+from txlog.core.definition import Definition
+from txlog.core.util import ambient
+from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import TxlogError
+from txlog.result import WriteMetrics, WriteResult
+
+__all__ = ["apply_in_transaction", "commit_row_change", "replayed", "run_prepared", "run_row_change", "state_to_change"]
+
+
+def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
+    """The version that a change is based on: the newest, or ``read_version``. Refuses append-only tables.
+
+    Raises ``InvalidInputError``, ``UnsupportedFeatureError``, ``NotFoundError`` for a version that cannot be read.
+    """
+    state = open_table.writable_state()
+    read_version = options.commit.read_version
+    if read_version is not None and read_version != state.version:
+        state = open_table.log.state_at(read_version)
+        open_table.check_writable(state)
+    with TxlogError.located(open_table.uri, state.version):
+        check_changeable(state, what)
+    return state
+
+
+def replayed(open_table: OpenTable, state: TableState, options: RowOptions) -> WriteResult | None:
+    """The answer for a checkpoint that is already in the table; None if it is new, or without an application."""
+    if options.commit.transaction is None:
+        return None
+    found = open_table.replay_of(state, *options.commit.transaction, options.commit.fingerprint)
+    return WriteResult(found.version, "already_committed", 0, ambient.uuid4()) if found else None
+
+
+def run_row_change(
+    open_table: OpenTable,
+    options: RowOptions,
+    what: str,
+    operation_for: Callable[[TableState], RowOperation],
+) -> WriteResult:
+    """Make the change and commit it. ``what`` names it in error messages. A change without effect commits nothing.
+
+    Its files are deleted if nothing was sent, and kept after the first put, whatever it raises. Raises what
+    ``OpenTable.commit_plan`` raises, and what the operation raises for arguments that do not fit the table.
+    """
+    with open_table.log.files_ahead():
+        state = state_to_change(open_table, options, what)
+        found = replayed(open_table, state, options)
+        if found is not None:
+            return found
+        with TxlogError.located(open_table.uri, state.version):
+            operation = operation_for(state)
+        return run_prepared(open_table, state, options, operation)
+
+
+def run_prepared(
+    open_table: OpenTable,
+    state: TableState,
+    options: RowOptions,
+    operation: RowOperation,
+    definition: Definition | None = None,
+    unsent: UnsentFiles | None = None,
+) -> WriteResult:
+    """`run_row_change` for an operation that is already bound: to ``state``, or to ``definition`` if given.
+
+    The change then commits the definition too. ``unsent`` owns other files. Raises what `run_row_change` raises.
+    """
+    with TxlogError.located(open_table.uri, state.version):
+        with_vectors = uses_vectors(state, options.mode)
+    with contextlib.ExitStack() as stack:
+        if unsent is None:
+            unsent = stack.enter_context(UnsentFiles(open_table.store.files))
+        new_metadata = None if definition is None else definition.metadata
+        change, tasks = change_here(
+            open_table,
+            state,
+            operation,
+            options,
+            unsent,
+            with_vectors=with_vectors,
+            definition=definition,
+            change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
+        )
+        result = commit_row_change(open_table, state, options, change, unsent)
+        tasks.remember(change)
+        operation.report()
+        return result
+
+
+def commit_row_change(
+    open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
+) -> WriteResult:
+    """Execute a row change on ``state`` and commit it. Raises what `run_row_change` raises.
+
+    The first result of a handle whose change copied many rows says so.
+    """
+    if options.is_reexecuted:
+        result = open_table.commit_plan(change, state, unsent=unsent)
+    else:
+        # Delta's rules: a commit that touches what was read, or the same files, is a conflict.
+        proposal = change.execute(state)
+        if not proposal.actions:
+            return WriteResult(state.version, "committed", 0, "")
+        result = open_table.commit(proposal, state, change.metrics, unsent=unsent)
+    warn_of_dead_rows(open_table, result.version, change.done.dead_fractions)
+    note = None if open_table.has_noted_copies else note_of_copies(state, options.mode, result.metrics)
+    if note is None:
+        return result
+    open_table.has_noted_copies = True
+    return replace(result, notes=(*result.notes, note))
+
+
+def apply_in_transaction(
+    open_table: OpenTable,
+    state: TableState,
+    builder: ProposalBuilder,
+    unsent: UnsentFiles,
+    what: str,
+    operation: RowOperation,
+    options: RowOptions,
+    change_files: ChangeFiles | None,
+) -> WriteMetrics:
+    """Add the change to the transaction that ``builder`` collects, whose own files count as part of the table.
+
+    Delta's rules judge it with the rest of the transaction, and it does not rerun. ``change_files`` are the
+    transaction's, if its table has a change data feed.
+    """
+    with TxlogError.located(open_table.uri, state.version):
+        check_changeable(state, what)
+        with_vectors = uses_vectors(state, options.mode)
+    change, _ = change_here(
+        open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
+    )
+    done = change.apply(state, builder, builder.live(open_table.log.files(state)))
+    operation.report()
+    return done

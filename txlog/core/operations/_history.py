@@ -1,0 +1,69 @@
+"""`History`: the commits of a table as a list of dicts, with a readable ``repr``.
+
+In: history entries as txlog, Spark or deltalake wrote them. Out: the same, as text for ``repr`` and HTML for notebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from txlog.core.operations._operation_text import bytes_written, described, files_changed, rows_changed
+from txlog.core.util.html import html_table
+from txlog.result import counted, utc_text
+
+__all__ = ["HISTORY_COLUMNS", "History", "history_row"]
+
+HISTORY_COLUMNS = ("version", "time (UTC)", "operation", "rows", "files", "size", "by", "note")
+_NUMBERS = ("version", "rows", "files", "size")
+_SHOWN_MAX = 50
+_TEXT_MAX = 60  # characters of an operation, a writer or a note
+
+
+class History(list[dict[str, Any]]):
+    """The retained commits, newest first: a list of dicts. `Table.history` describes their keys."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "no commits"
+        rows = self._rows()
+        shown = [at for at in range(len(HISTORY_COLUMNS)) if any(row[at] for row in rows)]
+        widths = [max(len(HISTORY_COLUMNS[at]), *(len(row[at]) for row in rows)) for at in shown]
+        lines = [_line([HISTORY_COLUMNS[at] for at in shown], shown, widths)]
+        lines += [_line([row[at] for at in shown], shown, widths) for row in rows]
+        if len(self) > _SHOWN_MAX:
+            lines.append(f"... and {counted(len(self) - _SHOWN_MAX, 'older commit')}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_table(HISTORY_COLUMNS, self._rows())
+
+    def _rows(self) -> list[list[str]]:
+        return [[_shortened(text) for text in history_row(entry)] for entry in self[:_SHOWN_MAX]]
+
+
+def history_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """One commit in `HISTORY_COLUMNS`; an empty string if the commit does not record the value."""
+    return (
+        str(entry["version"]),
+        utc_text(entry["timestamp"]),
+        described(entry),
+        rows_changed(entry),
+        files_changed(entry),
+        bytes_written(entry),
+        str(entry.get("engineInfo") or ""),
+        str(entry.get("userMetadata") or ""),
+    )
+
+
+def _shortened(text: str) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= _TEXT_MAX else f"{one_line[: _TEXT_MAX - 3]}..."
+
+
+def _line(texts: Iterable[str], shown: Iterable[int], widths: Iterable[int]) -> str:
+    padded = (
+        text.rjust(width) if HISTORY_COLUMNS[at] in _NUMBERS else text.ljust(width)
+        for text, at, width in zip(texts, shown, widths, strict=True)
+    )
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,413 @@
+"""A scan task: what to read from one data file, as plain data that can run in any process.
+
+In: a `ScanTask` (made by ``scan_plan``) and a table's store. Out: Arrow batches in the selection's schema, a bounded
+piece of the file at a time. It skips row groups that cannot match, leaves out deleted rows, and uses the table's column
+names and types. Partition values come from the log, never from directory names. On request, each row carries its file
+and position. PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, without_views
+from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.partition_values import decode
+from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.reading._deletion_vectors import DeletionVectorReader
+from txlog.core.reading._footers import why_missing
+from txlog.core.reading._parquet_columns import ParquetColumns
+from txlog.core.store import TableFiles
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from txlog.core.predicates.skipping.row_groups import RowGroupPruner
+
+__all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
+
+BATCH_ROWS = 131_072
+
+_SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
+
+_REPAIR = (
+    "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
+    " rows again; `txlog verify` lists all files that are missing or have another size"
+)
+
+_GONE = (
+    "If only an old version has it, read a newer version; table.tag(name), or a longer"
+    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version has it: restore it from a"
+    " copy, or take all missing files out of the table with table.repair(remove=True), and write their rows again"
+)
+
+# Equal values take almost no space in a file, so only a bound far beyond real files reveals a false row count.
+_ROWS_MIN = 1_000_000_000
+_ROWS_PER_BYTE = 1_000
+
+_FILE_TYPE = pa.dictionary(pa.int32(), pa.string())
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which columns and rows to read from every file of one table version. All tasks of a scan share it.
+
+    Attributes:
+        uri: The table, for errors.
+        version: The table version, for errors.
+        fields: The requested columns, in this order, with the table's names and types.
+        predicate: Which rows to return, bound to the table's schema; None means all.
+        schema: All columns of the table.
+        partition_columns: The names of the table's partition columns.
+        column_mapping_mode: The table's ``delta.columnMapping.mode``.
+        file_column: The name of an extra column: the path of the row's file, as ``add.path`` writes it.
+        position_column: The name of an extra column: the row's physical number in its file, from 0, deleted rows
+            included (int64).
+    """
+
+    uri: str
+    version: int
+    fields: tuple[Field, ...]
+    predicate: Predicate | None
+    schema: Struct
+    partition_columns: tuple[str, ...] = ()
+    column_mapping_mode: str = "none"
+    file_column: str | None = None
+    position_column: str | None = None
+
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of every batch: the requested columns, then the file column, then the position column."""
+        schema = to_arrow(Struct(self.fields))
+        if self.file_column is not None:
+            schema = schema.append(pa.field(self.file_column, _FILE_TYPE, nullable=False))
+        if self.position_column is not None:
+            schema = schema.append(pa.field(self.position_column, pa.int64(), nullable=False))
+        return schema
+
+    def needed(self) -> list[Field]:
+        """The requested columns, then those that only the predicate needs."""
+        names = {each.name for each in self.fields}
+        extra = sorted(self.predicate.columns() - names) if self.predicate is not None else []
+        return [*self.fields, *(each for each in self.schema.fields if each.name in extra)]
+
+
+class ScanTask(msgspec.Struct, frozen=True):
+    """What to read from one data file. Plain data: it pickles to any worker, without credentials.
+
+    Attributes:
+        path: The file, relative to the table's root, decoded; or the location of another table's file.
+        log_path: The same file as ``add.path`` names it.
+        size_bytes: The size of the file, or of its share, according to the log.
+        selection: The columns and rows to return.
+        partition_values: ``add.partitionValues``.
+        deletion_vector: Which rows of the file are deleted; None if none are.
+        row_groups: The numbers of the row groups to read, ascending; None means every one that may match.
+        share: (number, of): with the file's rows divided into ``of`` equal shares, read only the row groups whose
+            middle row is in share ``number``, so several tasks read one file, each row group once; None means the whole
+            file.
+        num_records: How many rows the file has according to the log, dead ones included; None if the log does not say.
+    """
+
+    path: str
+    log_path: str
+    size_bytes: int
+    selection: Selection
+    partition_values: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    deletion_vector: DeletionVectorDescriptor | None = None
+    row_groups: tuple[int, ...] | None = None
+    share: tuple[int, int] | None = None
+    num_records: int | None = None
+
+    def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
+        """The live rows of the selection, as ``selection.arrow_schema()``, in file order.
+
+        Raises:
+            NotFoundError: The file is missing.
+            CorruptLogError: It is not a readable Parquet file, or its deletion vector is missing or damaged.
+            UnsupportedFeatureError: It has a value that this release cannot read.
+            StorageError: The store failed, or memory ran out.
+        """
+        return TaskReader(store, self.selection).batches(self)
+
+
+class TaskReader:
+    """Reads tasks of one selection; computes what they share once. Thread-safe.
+
+    A batch has at most ``batch_rows`` rows. With ``keeps_dictionaries``, string columns stay dictionary-encoded if a
+    large file holds them so, which takes a fraction of the time and memory. Without ``filters_rows``, the predicate
+    only leaves out row groups.
+    """
+
+    def __init__(
+        self,
+        store: TableFiles,
+        selection: Selection,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        keeps_dictionaries: bool = False,
+        filters_rows: bool = True,
+    ) -> None:
+        self._store = store
+        self._selection = selection
+        self._schema = selection.arrow_schema()
+        self._needed = selection.needed()
+        self._vectors = DeletionVectorReader(store, selection.version)
+        partition_columns = selection.schema.own_names(selection.partition_columns)
+        self._constants = [each for each in self._needed if each.name in partition_columns]
+        self._pruner = _row_group_pruner(selection)
+        self._batch_rows = batch_rows
+        self._filter = selection.predicate if filters_rows else None
+        is_encoded = keeps_dictionaries and selection.predicate is None
+        texts = [each for each in self._needed if is_encoded and each.type in (STRING, BINARY)]
+        self._texts = frozenset(map(physical_name, texts))
+        self._columns: tuple[pa.Schema, ParquetColumns] | None = None  # of the previous file: most files are alike
+
+    def batches(self, task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of one task; see `ScanTask.batches`."""
+        for positions, batch in self._matching(task, is_numbered=self._selection.position_column is not None):
+            columns = batch.columns if positions is None else [*batch.columns, from_numbers(positions)]
+            # Only a selection without columns keeps the number of rows.
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch
+
+    def numbered_batches(
+        self, task: ScanTask, at: NDArray[np.int64] | None = None
+    ) -> Generator[tuple[NDArray[np.int64], pa.RecordBatch], None, None]:
+        """The requested columns of one task's rows, and each row's position; see `ScanTask.batches`.
+
+        ``at`` are the positions of the wanted rows, ascending; None means all.
+        """
+        for positions, batch in self._matching(task, at, is_numbered=True):
+            assert positions is not None
+            yield positions, batch
+
+    def _matching(
+        self, task: ScanTask, at: NDArray[np.int64] | None = None, *, is_numbered: bool
+    ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
+        """The live rows that the predicate keeps: the requested columns, then the file column."""
+        predicate = self._filter
+        wanted = [*range(len(self._selection.fields))]
+        if self._selection.file_column is not None:
+            wanted.append(len(self._needed))
+        for rows, batch in self._opened(task, at):
+            kept = None
+            if predicate is not None:
+                kept = self._kept(predicate, batch)
+                batch = batch.filter(kept)
+            if batch.num_rows:
+                positions = rows.positions(None if kept is None else flags_of(kept)) if is_numbered else None
+                yield positions, batch if len(wanted) == batch.num_columns else batch.select(wanted)
+
+    def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+        from txlog.core.predicates.evaluate import evaluate
+
+        with TxlogError.located(self._selection.uri, self._selection.version):
+            return evaluate(predicate, batch)
+
+    def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
+        """The live rows of the row groups that may match, as the columns that the selection needs."""
+        from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
+
+        where: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
+        try:
+            with self._store.files.open(task.path) as source:
+                looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > _SMALL_BYTES)
+                footer = read_footer(source) if looks_ahead else None
+                metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
+                texts = []
+                if self._texts and footer is not None and task.size_bytes > _SMALL_BYTES:
+                    check_footer(footer, metadata)
+                    texts = indexed_columns(metadata, self._texts)
+                options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
+                with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
+                    _check_rows(parquet.metadata, source.size(), task.num_records)
+                    yield from self._read(task, parquet, footer, at)
+        except MemoryError as error:
+            message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
+            raise StorageError(message, **where) from error
+        except (FileNotFoundError, NotFoundError) as error:
+            raise NotFoundError(
+                f"the log names {task.path}, which is missing: {why_missing(task.path)}. {_GONE}", **where
+            ) from error
+        except CorruptLogError as error:
+            if error.table is None:
+                raise CorruptLogError(error.message, repair=_REPAIR, **where) from error
+            raise
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(f"{task.path}: {error.message}", features=error.features, **where) from error
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StorageError(f"a data file could not be read: {error}", **where) from error
+            # For a damaged header or page Arrow raises an OSError without a number; its text may not be UTF-8.
+            why = " ".join(str(error).split()).rstrip(".")
+            if "crypt" in why:
+                raise UnsupportedFeatureError(
+                    f"{task.path} is encrypted, and txlog reads no encrypted files: read the table with an engine that"
+                    f" has the keys ({why})",
+                    **where,
+                ) from error
+            raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **where) from error
+
+    def _read(
+        self, task: ScanTask, parquet: Any, footer: bytes | None, at: NDArray[np.int64] | None
+    ) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
+        selection = self._selection
+        constants = {each.name: partition_scalar(each, task.partition_values) for each in self._constants}
+        columns = self._columns_of(parquet.schema_arrow)
+        vector = task.deletion_vector
+        dead = None if vector is None else self._vectors.dead_rows(vector, row_count(parquet.metadata))
+        names = [each.name for each in self._needed]
+        if selection.file_column is not None:
+            names.append(selection.file_column)
+        groups = self._row_groups(task, parquet, None if columns.has_old_calendar else footer)
+        uses_threads = task.size_bytes > _SMALL_BYTES
+        raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
+        for first_row, batch in raw:
+            rows = _Rows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))
+            if rows.chosen is not None:  # before columns are converted: few rows may be wanted
+                batch = batch.take(from_numbers(rows.chosen))
+            arrays = [
+                pa.repeat(constants[each.name], batch.num_rows)
+                if each.name in constants
+                else columns.array(batch, each, keeps_dictionary=bool(self._texts))
+                for each in self._needed
+            ]
+            if selection.file_column is not None:
+                indices = pa.repeat(array_of([0], pa.int32())[0], batch.num_rows)
+                arrays.append(pa.DictionaryArray.from_arrays(indices, array_of([task.log_path], pa.string())))
+            yield rows, pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
+
+    def _columns_of(self, schema: pa.Schema) -> ParquetColumns:
+        found = self._columns
+        if found is None or not schema.equals(found[0], check_metadata=True):
+            constants = {each.name for each in self._constants}
+            stored = [each for each in self._needed if each.name not in constants]
+            found = self._columns = (
+                schema,
+                ParquetColumns(schema, stored, self._selection.column_mapping_mode, self._selection.schema.fields),
+            )
+        return found[1]
+
+    def _row_groups(self, task: ScanTask, parquet: Any, footer: bytes | None) -> list[int] | None:
+        kept = [] if task.row_groups is None else [set(task.row_groups)]
+        if task.share is not None:
+            kept.append(_groups_in(parquet.metadata, *task.share))
+        if self._pruner is not None and footer is not None:
+            kept.append(set(self._pruner.matching(parquet.metadata, footer, task.partition_values)))
+        return sorted(set.intersection(*kept)) if kept else None
+
+
+def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
+    """Selects the row groups that may hold a row that the predicate keeps; None if the names cannot be trusted.
+
+    If a table finds columns by id, a file may have them under any names, even each other's.
+    """
+    if selection.predicate is None or selection.column_mapping_mode == "id":
+        return None
+    from txlog.core.predicates.skipping.row_groups import RowGroupPruner
+
+    return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
+
+
+def _check_rows(metadata: Any, size_bytes: int, num_records: int | None) -> None:
+    """Raise if the footer claims an impossible number of rows and no column is read that would disprove it, or another
+    one than the log."""
+    rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
+    for rows in (metadata.num_rows, row_count(metadata)):
+        if not 0 <= rows <= rows_max:
+            raise CorruptLogError(
+                f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}"
+            )
+    if num_records is not None and num_records != rows:
+        raise CorruptLogError(f"a data file has {rows} rows, and its statistics in the log say {num_records}")
+
+
+def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
+    """A partition column's value for all rows of a file, from ``add.partitionValues``. Raises CorruptLogError."""
+    name = physical_name(column)
+    if name not in partition_values:
+        name = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
+    return array_of([decode(partition_values.get(name), column.type)], type_to_arrow(column.type))[0]
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _raw_batches(
+    parquet: Any, names: list[str], groups: list[int] | None, batch_rows: int, *, uses_threads: bool
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
+    plain, has_views = None, False
+    if not names:
+        yield from _uncolumned(parquet.metadata, groups)
+        return
+    for row, batch in counted_batches(parquet, names, batch_rows, groups, use_threads=uses_threads):
+        if plain is None:
+            plain = without_views(batch.schema)
+            has_views = plain != batch.schema
+        yield row, batch.cast(plain) if has_views else batch
+
+
+def _uncolumned(metadata: Any, groups: list[int] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """For when no column of the file is needed (only partition columns, or columns added later), just its row count."""
+    first = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        for start in range(0, rows, BATCH_ROWS) if groups is None or group in groups else ():
+            yield first + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
+        first += rows
+
+
+def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
+    """The row groups whose middle row is in one of several equal shares of the rows."""
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    total, first, found = max(sum(sizes), 1), 0, set()
+    for group, rows in enumerate(sizes):
+        if min((2 * first + rows) * shares // (2 * total), shares - 1) == number:
+            found.add(group)
+        first += rows
+    return found
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The ``chosen`` rows of a batch that begins at ``first`` of its file, ascending from 0; None means all."""
+
+    first: int
+    count: int
+    chosen: NDArray[np.int64] | None
+
+    def positions(self, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """The position in the file of each of these rows, or of the ``kept`` ones."""
+        found = self.chosen if kept is None else np.flatnonzero(kept)
+        if found is None:
+            return np.arange(self.first, self.first + self.count)
+        if kept is not None and self.chosen is not None:
+            found = self.chosen[found]
+        return self.first + found
+
+
+def _chosen(
+    rows: int, dead: NDArray[np.uint64] | None, first_row: int, at: NDArray[np.int64] | None
+) -> NDArray[np.int64] | None:
+    """Which rows of a batch that begins at ``first_row`` of its file are live and at one of these positions; None if
+    all are."""
+    chosen = None
+    if at is not None:
+        start, end = np.searchsorted(at, np.array([first_row, first_row + rows]))
+        chosen = at[start:end] - first_row
+    if dead is None:
+        return chosen
+    start, end = np.searchsorted(dead, np.array([first_row, first_row + rows], dtype=np.uint64))
+    if start == end:
+        return chosen
+    live = np.ones(rows, dtype=bool)
+    live[dead[start:end] - np.uint64(first_row)] = False
+    return np.flatnonzero(live) if chosen is None else chosen[live[chosen]]

@@ -1,0 +1,202 @@
+"""`Offer`: one append in the line of writers, as an intent that whoever is first in line commits.
+
+In: a proposal that has lost its races, and the folder `core.store._base.WAITING`. Out: whether it is this writer's
+turn, and the proposal that then carries its own append and all others that wait. `core.versions.decisions.gathering`
+decides; here are the requests.
+
+How it works. After two lost races, or at once if its handle has just seen others wait, a writer puts its append into
+the folder and reads version after version. Mostly it finds its append in one that another writer made. If it is first
+in line, it commits all appends that it sees as one version. If those ahead of it do not land in the time that they
+would need, it does the same, since they may have crashed. Several writers may do that at once: put-if-absent decides
+who wins, and the others find their appends in the winner's version, or go on.
+
+Once the intent is there, only a version can tell what became of the append: that it landed, or that it never will.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from txlog.core.store import WAITING, ObjectMeta
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import begin, parallel_map
+from txlog.core.versions._queue import STALL_S, WaitingLine, txn_id_of
+from txlog.core.versions._read_versions import ReadVersions
+from txlog.core.versions.decisions.gathering import Standing, joined_with, standing
+from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
+from txlog.core.versions.decisions.proposal import Proposal
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import NotFoundError, StorageError, TxlogError
+
+__all__ = ["Offer"]
+
+Listing: TypeAlias = Callable[[], Sequence[ObjectMeta]]
+"""Waits for a list of the folder that was begun before."""
+
+_LOOKS_PER_LIST = 6  # looks for the next version until the folder is listed again, while others are ahead
+_LOOKS_PER_TURN = 3  # while others are ahead, in the time that the last version took
+_LOOK_MIN_S = 0.01
+_TAKE_OVER_MIN_S = 0.05
+_ROUND_TRIPS_OF_A_TURN = 8  # an append at the front that has not landed after so many has crashed, or is too slow
+_REQUESTS_AT_ONCE = 32
+
+
+class Offer:
+    """An append that others may commit. Used by one commit run."""
+
+    def __init__(self, line: WaitingLine, read: ReadVersions, table: str) -> None:
+        self.is_open = False
+        """Whether the intent may be in the folder, so that others may commit it."""
+        self.took_others = False
+        """Whether the last proposal of `gathered` has appends of others."""
+        self._line = line
+        self._read = read
+        self._table = table
+        self._name = ""
+        self._left_s = self._moved_s = 0.0
+        self._version = -1  # the newest that it has seen, since when, and how long that took
+        self._version_s = self._turn_s = 0.0
+        self._looks = 0  # since the folder was listed
+        self._standing = Standing()
+        self._ahead: tuple[str, ...] = ()
+        self._intents: dict[str, Intent | None] = {}
+
+    def leave(self, proposal: Proposal, state: TableState, unsent: UnsentFiles | None) -> bool:
+        """Put the intent into the folder. False if it cannot be offered: the commit goes on without. Further calls do
+        nothing."""
+        if self.is_open:
+            return True
+        if not can_be_offered(proposal):
+            return False
+        intent = Intent(state.metadata.id, state.version, members_of(proposal))
+        body = intent.to_bytes()
+        if len(body) > INTENT_BYTES_MAX:
+            return False
+        if unsent is not None:
+            unsent.mark_sent()
+        try:
+            self._name, self.is_open = intent.name, True
+            self._line.marks.put_if_absent(self._name, body)
+        except StorageError:  # certainly not there
+            self.is_open = False
+            self._line.is_out_of_order()
+            return False
+        self._left_s = self._moved_s = ambient.monotonic_s()
+        return True
+
+    def begin_look(self) -> Listing | None:
+        """List the folder alongside what the caller does next, if nobody is ahead, or if it was not listed for some
+        time."""
+        self._looks += 1
+        return self._begin_listing() if not self._ahead or self._looks > _LOOKS_PER_LIST else None
+
+    def is_turn(self, version: int, listing: Listing | None) -> bool:
+        """Whether to commit all that wait, now that this handle has read up to ``version``: it is first in line, those
+        ahead are late, or the folder does not tell."""
+        self._note(version)
+        if listing is None and self._ahead:
+            return self._is_late()
+        listing = listing or self._begin_listing()
+        try:
+            found = self._stand(version, listing())
+        except TxlogError:
+            self._line.is_out_of_order()
+            found = None
+        if found is None:  # nobody knows of this append, or how old the others are
+            self._standing = Standing()
+            return True
+        if not {*self._ahead} <= {*found.ahead}:
+            self._moved_s = ambient.monotonic_s()
+        self._standing, self._ahead = found, found.ahead
+        self._line.saw((*found.ahead, *found.others))
+        return not found.ahead or self._is_late()
+
+    def _begin_listing(self) -> Listing:
+        self._looks = 1
+        return begin(lambda: self._line.marks.list_from(""))
+
+    def _note(self, version: int) -> None:
+        """Those whose appends are in a version that landed are no longer ahead."""
+        now_s = ambient.monotonic_s()
+        if version == self._version:
+            return
+        self._turn_s = now_s - self._version_s if self._version >= 0 else 0.0
+        self._version, self._version_s = version, now_s
+        settled = self._read.known(version).settled
+        ahead = tuple(name for name in self._ahead if txn_id_of(name) not in settled)
+        if len(ahead) < len(self._ahead):
+            self._moved_s = now_s
+        self._ahead = ahead
+        self._line.saw(ahead)
+
+    def gathered(self, own: Proposal, state: TableState) -> Proposal:
+        """The own proposal, with every append that waits and may be in the next version."""
+        intents = [each for each in self._others(state) if each is not None]
+        joining = joined_with(
+            own,
+            intents,
+            self._read.since(self._read.known(state.version)) if intents else (),
+            table_id=state.metadata.id,
+            append_only=state.properties.append_only,
+        )
+        self.took_others = len(joining.members) > len(members_of(own))
+        return joining.proposal(ambient.uuid4(), state.version) if self.took_others else own
+
+    def pause(self) -> None:
+        """Wait before the next look at the log: where many wait, a version takes several round trips."""
+        round_trip_s = self._line.round_trip_s()
+        turn_s = min(self._turn_s, _ROUND_TRIPS_OF_A_TURN * round_trip_s) if self._ahead else 0.0
+        pause_s = max(round_trip_s / 2, turn_s / _LOOKS_PER_TURN)
+        ambient.sleep(max(_LOOK_MIN_S, ambient.uniform(0.5, 1.5) * pause_s))
+
+    def landed_alone(self) -> None:
+        """Nobody else waited: the next commits of this handle need no line."""
+        if self.is_open and not self.took_others and not self._standing.others:
+            self._line.crowded_until_s = -math.inf
+
+    def close(self) -> None:
+        """What became of the append is settled, or unknown for good: delete its intent, without a wait for it."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        names = (self._name, *self._standing.left_behind)
+        self._line.beside(lambda: self._line.delete(*names))
+
+    # --- the folder ---------------------------------------------------------------------------------------------
+
+    def _stand(self, version: int, listed: Sequence[ObjectMeta]) -> Standing | None:
+        bases = [found[0] for each in listed if (found := named_intent(each.name)) is not None]
+        known = self._read.known(version, bases)
+        waited_ms = int(1000 * (ambient.monotonic_s() - self._left_s))
+        return standing(listed, self._name, known, waited_ms=waited_ms)
+
+    def _others(self, state: TableState) -> Sequence[Intent | None]:
+        wanted = self._standing.others
+        unread = [name for name in wanted if name not in self._intents]
+        self._intents = {name: self._intents[name] for name in wanted if name in self._intents}
+        read = parallel_map(partial(self._intent, state), unread, threads=_REQUESTS_AT_ONCE)
+        self._intents.update(zip(unread, read, strict=True))
+        return [self._intents[name] for name in wanted]
+
+    def _intent(self, state: TableState, name: str) -> Intent | None:
+        """The intent of this name; None if it is gone, or is none."""
+        try:
+            return Intent.from_bytes(name, self._line.marks.read(name), state)
+        except NotFoundError:
+            return None
+        except TxlogError as error:
+            logger.debug("%s: %s/%s is left to its writer: %s", self._table, WAITING, name, error)
+            return None
+
+    def _is_late(self) -> bool:
+        """Whether those ahead have not landed for longer than they need."""
+        round_trips_s = _ROUND_TRIPS_OF_A_TURN * self._line.round_trip_s()
+        patience_s = max(_TAKE_OVER_MIN_S, round_trips_s)
+        for name in self._ahead:
+            patience_s += max(_TAKE_OVER_MIN_S, round_trips_s) if named_intent(name) is not None else STALL_S
+        return bool(self._ahead) and ambient.monotonic_s() - self._moved_s > patience_s

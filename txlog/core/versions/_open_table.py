@@ -1,0 +1,491 @@
+"""The working parts of one open table, wired once: store, log, committer, post-commit work.
+
+In: a ``TableStore`` and a ``RetryPolicy``. Out: `OpenTable.commit`, the only way to commit a proposal: it checks,
+commits, logs, and runs hooks and upkeep.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Reversible
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from txlog import __version__
+from txlog.core.format.actions import SetTransaction
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.features import check_can_tend, check_can_write, check_owner
+from txlog.core.format.properties import unknown_keys
+from txlog.core.store import RetryPolicy, TableStore
+from txlog.core.util.arguments import UTC, invalid, whole_number
+from txlog.core.util.lazy import cached_property
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import begin, new_lock
+from txlog.core.versions._commit_loop import LoneCommitter
+from txlog.core.versions._plan import Plan
+from txlog.core.versions._process_group import JoiningCommitter
+from txlog.core.versions.decisions.definition_changes import keeps_write_rules
+from txlog.core.versions.decisions.proposal import Isolation, Proposal, validate_proposal
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files import DeltaLog
+from txlog.core.versions.upkeep._post_commit import PostCommit
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.hooks import CommitHooks, call, timed
+from txlog.result import WriteMetrics, WriteResult, counted
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from txlog.core.changes.tasks.task_table import TaskStore, TaskTable
+    from txlog.core.reading import KeyCache
+    from txlog.core.versions._committer import Committer
+    from txlog.core.versions._number_ranges import NumberRanges
+    from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
+    from txlog.core.workers import GivenWorkers, Workers
+    from txlog.core.writing.generated_columns import Numbers
+
+__all__ = ["LastRead", "OpenTable"]
+
+KEY_CACHE_BYTES = 256 << 20
+"""The default memory, in bytes, for a handle's cache of keys of data files."""
+_OWN_MAX = 10_000
+
+
+class OpenTable:
+    """Everything that acts on one table. Thread-safe."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        retry: RetryPolicy | None = None,
+        hooks: CommitHooks | None = None,
+        key_cache_size_bytes: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        workers: GivenWorkers | None = None,
+        time_zone: str | ZoneInfo = UTC,
+    ) -> None:
+        self.store = store
+        self.storage_options = storage_options
+        self.credential_provider = credential_provider
+        if not isinstance(retry, RetryPolicy | None):
+            raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
+        if not isinstance(hooks, CommitHooks | None):
+            raise invalid("hooks", hooks, "an instance of a subclass of txlog.CommitHooks", table=store.uri)
+        self.retry = retry or RetryPolicy()
+        store.versions.wait_by(self.retry)
+        self._hooks = hooks
+        size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
+        self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
+        self._workers = self._given(workers)
+        self.log = DeltaLog(store, time_zone=UTC if time_zone == UTC else _checked(time_zone))
+        self.post_commit = PostCommit(self.log, hooks)
+        self.last_read = LastRead()
+        self.after_commit: Callable[[OpenTable, TableState], None] | None = None
+        """Called with this table and the state after each commit; must not raise. For background work that commits."""
+        self.warned_of_dead_rows_ms: int | None = None
+        """When this handle last warned of files of mostly dead rows."""
+        self._warned_of_properties: set[str] = set()
+        self.has_noted_copies = False
+        """Whether a result of this handle said that a change copied many rows."""
+        engine_info = f"txlog/{__version__}"
+        lone = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)
+        self._committer: Committer = JoiningCommitter(lone)
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of times without one."""
+        return self.log.time_zone
+
+    def task_table(self, state: TableState, numbers: Numbers | None = None) -> TaskTable:
+        """A version of the table as tasks get it, which open it by the same storage options in any process.
+
+        ``numbers`` are for identity columns, if the tasks make new rows.
+        """
+        from txlog.core.changes.tasks.task_table import TaskTable
+
+        return TaskTable.of(self.store, state, self.storage_options, self.credential_provider, numbers)
+
+    def task_store(self) -> TaskStore:
+        """The table's data files as tasks get them."""
+        from txlog.core.changes.tasks.task_table import TaskStore
+
+        return TaskStore.at(self.store, self.storage_options, self.credential_provider)
+
+    def workers(self, given: GivenWorkers | None, slots: int) -> Workers:
+        """Where a command's tasks run: on the given workers, else on this handle's, else in ``slots`` threads.
+
+        Raises ``InvalidInputError`` for anything else than workers, and for workers that could not open the table.
+        """
+        from txlog.core.workers import ThreadWorkers
+
+        return self.given_workers(given) or ThreadWorkers(slots)
+
+    def given_workers(self, given: GivenWorkers | None) -> Workers | None:
+        """The given workers, else this handle's; None if there are none. Raises what `workers` raises."""
+        found = self._given(given) or self._workers
+        if found is not None:
+            from txlog.core.workers import require_openable
+
+            require_openable(found, self.task_store())
+        return found
+
+    def _given(self, workers: GivenWorkers | None) -> Workers | None:
+        if workers is None:
+            return None
+        from txlog.core.workers import given_workers
+
+        return given_workers(workers, self.uri)
+
+    @cached_property
+    def number_ranges(self) -> NumberRanges:
+        """The numbers of identity columns that are reserved for this handle."""
+        from txlog.core.versions._number_ranges import NumberRanges
+
+        return NumberRanges()
+
+    @cached_property
+    def key_cache(self) -> KeyCache:
+        """The keys of data files that upserts of this handle have read."""
+        from txlog.core.reading import KeyCache
+
+        return KeyCache(self.key_cache_size_bytes)
+
+    def state_if_exists(self, *, refresh: bool = True) -> TableState | None:
+        """The newest version, or None if there is no table; with ``refresh=False`` the newest known one."""
+        try:
+            return self.log.newest_state(refresh=refresh)
+        except TableNotFoundError:
+            if self.store.owner is not None and self.log.known_state is not None:
+                raise  # it says what became of the table
+            return None
+
+    def writable_state(self) -> TableState:
+        """The newest version of a table that this release can write.
+
+        Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
+        """
+        state = self.log.newest_state()
+        self.check_writable(state)
+        return state
+
+    def check_writable(self, state: TableState) -> None:
+        """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
+        with TxlogError.located(self.uri, state.version):
+            state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
+            _check_clustering(state)
+            self._warn_of_unknown_properties(state)
+
+    def check_maintainable(self, state: TableState) -> None:
+        """The same for a commit without new data files, which needs fewer writer features."""
+        with TxlogError.located(self.uri, state.version):
+            check_can_tend(state.protocol, state.metadata)
+            self._warn_of_unknown_properties(state)
+
+    def _warn_of_unknown_properties(self, state: TableState) -> None:
+        """Say once for this handle which properties its commits do not heed."""
+        found = state.derived("unknown properties", lambda: unknown_keys(state.metadata.configuration))
+        unknown = [key for key in found if key not in self._warned_of_properties]
+        if unknown:
+            self._warned_of_properties.update(unknown)
+            logger.warning(
+                "%s: neither txlog nor an installed package knows %s of the table: commits from here do not do what it"
+                " may promise. Install the package that it is of, or unset it",
+                self.uri,
+                f"the property {unknown[0]!r}"
+                if len(unknown) == 1
+                else f"the properties {', '.join(map(repr, unknown))}",
+            )
+
+    def look_ahead(self, known: TableState) -> TableState:
+        """The newest version, and what a commit checks first: requests that can run while data files are written.
+
+        Raises the errors of `DeltaLog.newest_state`, and ``StorageError`` for a store that does not refuse names that
+        are taken.
+        """
+        refuses = begin(lambda: self._committer.require_refusals(known))
+        newest = self.log.newest_state()
+        refuses()
+        return newest
+
+    def isolation(self, state: TableState, asked: Isolation | str | None = None) -> Isolation:
+        """The level to commit at: the requested one, else the table's ``delta.isolationLevel``."""
+        return Isolation(asked or state.properties.isolation_level)
+
+    def replay_of(
+        self,
+        state: TableState,
+        app_id: str,
+        checkpoint_id: int,
+        fingerprint: str | None = None,
+        *,
+        quietly: bool = False,
+        is_sealed: bool = False,
+    ) -> AlreadyCommitted | None:
+        """The commit of this checkpoint if the table already contains it, else None.
+
+        Logs a warning for a dropped replay unless ``quietly``. ``is_sealed``: the caller holds the checkpoint's seal,
+        which could be made only while the table did not have the checkpoint, and is all that a sink commits as it.
+        Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
+        proves, for one that was committed with another fingerprint, and for the last one if a fingerprint is given that
+        neither a retained commit nor a seal can confirm.
+        """
+        from txlog.core.versions.decisions.exactly_once import (
+            AlreadyCommitted,
+            FingerprintMismatch,
+            Rewound,
+            Unproven,
+            check_replay,
+        )
+
+        last = state.transactions.get(app_id)
+        if last is None or checkpoint_id > last.version:
+            return None
+        found = check_replay(app_id, checkpoint_id, fingerprint, last, self._proofs(state, checkpoint_id, last))
+        if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
+            found = Rewound(app_id, checkpoint_id, last.version)
+        if is_sealed and isinstance(found, Unproven):
+            found = AlreadyCommitted(None)
+        if isinstance(found, Rewound | FingerprintMismatch | Unproven):
+            error = InvalidInputError(found.message, table=self.uri, version=state.version)
+            error.is_unproven = not isinstance(found, FingerprintMismatch)
+            raise error
+        assert isinstance(found, AlreadyCommitted)
+        if found.version is not None:
+            self.log.versions.make_durable(found.version)
+        if not quietly:
+            where = (self.uri, checkpoint_id, app_id, found.version)
+            logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
+        return found
+
+    def replay_of_renamed(
+        self, state: TableState, app_id: str, checkpoint_id: int, fingerprint: str, former: str | None = None
+    ) -> AlreadyCommitted | None:
+        """The commit of this checkpoint under another name, if its application got the name ``app_id`` afterwards: the
+        last commit of that name has the same number and the same fingerprint. None if there is none. ``former`` is the
+        only other name that counts; by default, any does.
+
+        Reads the last commits of the applications that are at a checkpoint of this number.
+        """
+        from txlog.core.versions._replay_check import commit_of_last
+        from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
+        from txlog.core.versions.decisions.joined_appends import fingerprint_of
+
+        for other, last in state.transactions.items():
+            if last.version != checkpoint_id or other == app_id or former not in (None, other):
+                continue
+            commit = commit_of_last(self.log, state.version, last)
+            if commit is not None and fingerprint_of(commit, other, checkpoint_id) == fingerprint:
+                self.log.versions.make_durable(commit.version)
+                where = (self.uri, checkpoint_id, app_id, other, commit.version)
+                logger.warning("%s: replay dropped: checkpoint %d of %r is that of %r, in v%s already", *where)
+                return AlreadyCommitted(commit.version)
+        return None
+
+    def _proofs(self, state: TableState, checkpoint_id: int, last: SetTransaction) -> Reversible[Commit]:
+        """The retained commits that can prove that ``checkpoint_id`` was committed."""
+        from txlog.core.versions._replay_check import RetainedCommits, commit_of_last
+
+        if checkpoint_id != last.version:
+            return RetainedCommits(self.log, state.version)
+        found = commit_of_last(self.log, state.version, last)
+        return () if found is None else (found,)
+
+    def _can_read(self, version: int | None) -> bool:
+        """Whether the commit is part of the log. A put that arrives late, after a cleanup, is not."""
+        try:
+            return version is not None and self.log.state_at(version) is not None
+        except NotFoundError:
+            return False
+
+    def commit(
+        self,
+        proposal: Proposal,
+        state: TableState | None,
+        metrics: WriteMetrics | None = None,
+        *,
+        plan: Plan | None = None,
+        unsent: UnsentFiles | None = None,
+    ) -> WriteResult:
+        """Commit ``proposal``, planned on ``state`` (None: it creates the table); ``metrics`` are what it wrote.
+
+        ``unsent`` is notified before anything is sent. Nothing that follows the commit raises: log handlers, upkeep,
+        hooks.
+
+        Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.submit`` raises.
+        """
+        with TxlogError.located(self.uri, state.version if state else None):
+            validate_proposal(proposal, append_only=state.properties.append_only if state else False)
+            if proposal.protocol is not None:
+                is_owned = self.store.versions.capabilities.publishes
+                check_owner(proposal.protocol, is_owned=is_owned, before=state.protocol if state else None)
+        try:
+            with TxlogError.located(self.uri), self.timed("commit"):
+                if unsent is not None and state is not None:
+                    unsent.require_kept(state.properties.deleted_file_retention_ms)
+                outcome = self._committer.submit(proposal, state, plan=plan, unsent=unsent)
+        except ConflictError as error:
+            self.report_conflict(error)
+            raise
+        result = outcome.to_result(proposal.txn_id, metrics if plan is None else plan.metrics)
+        if result.version is not None and result.outcome == "committed":
+            if outcome.holds_others:
+                self.last_read.committed_among_others(result.txn_id)
+            else:
+                self.last_read.committed(result.version)
+        if state is not None and outcome.state is not None and outcome.state.protocol != state.protocol:
+            result = self._noted(result, state, outcome.state)
+        self._log(proposal, result)
+        if outcome.state is not None:
+            self.post_commit.after(outcome.state, outcome.txn_id)
+            if self.after_commit is not None:
+                self.after_commit(self, outcome.state)
+        elif state is not None and outcome.version is not None:
+            self.post_commit.after_unread(state)
+        if self._hooks is not None:
+            call(self._hooks.on_commit, self.uri, result)
+        return result
+
+    def commit_plan(
+        self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False
+    ) -> WriteResult:
+        """Execute ``plan`` on ``state`` and commit it. It reruns whenever others change files first.
+
+        A plan that finds nothing to do at first commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
+        the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.
+        """
+        try:
+            with self.timed("plan"):
+                proposal = plan.execute(state)
+        except NotFoundError:  # vacuumed, or cleaned up: an error only if the newest version still needs it
+            newest = self.log.reload()
+            is_other = newest.protocol != state.protocol or not keeps_write_rules(state.metadata, newest.metadata)
+            if newest.version == state.version or is_other:
+                raise
+            state, proposal = newest, plan.execute(newest)
+        if not proposal.actions and not is_empty_too:  # nothing to do, so no commit could make it wrong or right
+            return WriteResult(state.version, "committed", 0, "")
+        return self.commit(proposal, state, plan=plan, unsent=unsent)
+
+    def make_version_durable(self, version: int) -> None:
+        """As ``Committer.make_version_durable``."""
+        self._committer.make_version_durable(version)
+
+    def is_on_disk(self, version: int) -> bool:
+        """Whether this handle has made the version and all below it durable."""
+        return version <= self._committer.durable_version
+
+    def timed(self, name: str) -> AbstractContextManager[None]:
+        """Report the block to the hooks, as the step of this name."""
+        return timed(self._hooks, self.uri, name)
+
+    def report_conflict(self, error: ConflictError) -> None:
+        """Call the hooks with a conflict that is about to be raised."""
+        if self._hooks is not None:
+            call(self._hooks.on_conflict, self.uri, error)
+
+    def _noted(self, result: WriteResult, before: TableState, after: TableState) -> WriteResult:
+        """Say which programs an upgrade of the protocol concerns. It is ours: another's would have been a conflict."""
+        from txlog.core.format.upgrade_note import concerns_readers, upgrade_note
+
+        note = upgrade_note(before.protocol, after.protocol, after.metadata)
+        if note is None:
+            return result
+        level = logging.WARNING if concerns_readers(before.protocol, after.protocol) else logging.INFO
+        logger.log(level, "%s: v%s: %s", self.uri, result.version, note)
+        return replace(result, notes=(*result.notes, note))
+
+    def _log(self, proposal: Proposal, result: WriteResult) -> None:
+        """Log one line per commit. The record has the result's fields as ``txlog``, for structured logging."""
+        if result.outcome == "already_committed":
+            logger.warning(
+                "%s: replay dropped: %s is in %s already",
+                self.uri,
+                ", ".join(f"checkpoint {txn.version} of {txn.app_id!r}" for txn in proposal.set_transactions),
+                "a cleaned-up version" if result.version is None else f"v{result.version}",
+            )
+        elif logger.isEnabledFor(logging.INFO):
+            did = result.metrics
+            lost = ", ".join(f"{count} to {operation}" for operation, count in did.lost_to.items())
+            logger.info(
+                "%s: committed v%s %s: %s, %s, %d bytes; %s, %s lost%s, %.2f s waited, %s",
+                *(self.uri, result.version, proposal.operation, counted(did.rows, "row"), counted(did.files, "file")),
+                *(did.bytes, counted(result.attempts, "attempt"), counted(did.lost_races, "race")),
+                *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
+                extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
+            )
+
+
+class LastRead:
+    """What a handle knows of its user's reads: the version it last returned, and the versions it committed itself.
+
+    A selective overwrite brings rows that were computed from what the handle read, so changes in versions of others
+    that the user has not seen must not be lost. Before the first read nothing is unseen: the user's rows come from
+    elsewhere. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._table_id: str | None = None
+        self._version: int | None = None
+        self._own: set[int] = set()
+        self._own_appends: set[str] = set()
+
+    def read(self, table_id: str, version: int) -> None:
+        """Record that the user was given the rows of this version as the newest ones."""
+        with self._lock:
+            self._table_id, self._version = table_id, version
+            self._own.clear()
+            self._own_appends.clear()
+
+    def committed(self, version: int) -> None:
+        """Record that the user committed this version."""
+        with self._lock:
+            if self._version is None:
+                return
+            if version == self._version + 1:
+                self._version = version
+            elif len(self._own) < _OWN_MAX:  # further versions count as made by others
+                self._own.add(version)
+
+    def committed_among_others(self, txn_id: str) -> None:
+        """Record that the user made this append, in a version that also has appends of others."""
+        with self._lock:
+            if self._version is not None and len(self._own_appends) < _OWN_MAX:
+                self._own_appends.add(txn_id)
+
+    @property
+    def own_appends(self) -> frozenset[str]:
+        """The ids of the user's appends in versions that are not only the user's."""
+        with self._lock:
+            return frozenset(self._own_appends)
+
+    def version_of(self, table_id: str) -> int | None:
+        """The version last read; None if there was none, or only of an earlier table at this location."""
+        with self._lock:
+            return self._version if self._table_id == table_id else None
+
+    def is_own(self, version: int) -> bool:
+        """Whether the user committed this version after the one last read."""
+        with self._lock:
+            return version in self._own
+
+
+def _checked(time_zone: str | ZoneInfo) -> str:
+    from txlog.core.util.time_zones import zone_name
+
+    return zone_name(time_zone)
+
+
+def _check_clustering(state: TableState) -> None:
+    if state.domains:
+        from txlog.core.format.clustering import check_clustering
+
+        check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
