@@ -20,8 +20,7 @@ from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.definition import create_table
 from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
-from txlog.core.operations import GlobalCommitter, WriteOptions
-from txlog.core.operations import _write_planning as write_planning
+from txlog.core.operations import GlobalCommitter, WriteOptions, check_counted_columns, plan_write
 from txlog.core.store import probe_store
 from txlog.core.util.logs import logger
 from txlog.core.util.wording import spelled
@@ -317,7 +316,7 @@ def _planned(
         parquet=options.parquet,
         row_mode=options.row_mode,
     )
-    return write_planning.plan_write(open_table, to_arrow(columns), requested, state)
+    return plan_write(open_table, to_arrow(columns), requested, state)
 
 
 def _planned_changes(
@@ -355,7 +354,7 @@ def _planned_changes(
     if state is None:
         state = _created(open_table, columns, changelog, options)
     with TxlogError.located(open_table.uri, state.version):
-        write_planning.check_counted_columns(state)
+        check_counted_columns(state)
         engine, asked_engine = _merge_engine(state, changelog, options.merge_engine)
         _require_columns(state, columns, changelog, engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
@@ -373,7 +372,7 @@ def _planned_changes(
         max_records_per_file=options.max_records_per_file,
         parquet=options.parquet,
     )
-    job = write_planning.plan_write(open_table, to_arrow(state.schema), requested, state)
+    job = plan_write(open_table, to_arrow(state.schema), requested, state)
     return replace(
         job,
         plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}),

@@ -18,8 +18,7 @@ from typing import TypeVar
 from txlog.core.catalogs._names import name_parts, name_text
 from txlog.core.catalogs._table_catalog import TablePlace
 from txlog.core.format.schema import backquoted
-from txlog.core.store import TableStore, open_store
-from txlog.core.store import _local_disk as disk
+from txlog.core.store import TableStore, fsync_directory, make_directories, open_store
 from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
@@ -88,7 +87,7 @@ class FolderCatalog:
             return make(self._place(parts))
         path = self._path(parts)
         with _failing("create", path):
-            disk.make_directories(path)  # a name that a link has is not taken again
+            make_directories(path)  # a name that a link has is not taken again
         if self._is_link(parts):
             raise _taken(name_text(parts), self.uri)
         try:
@@ -122,12 +121,12 @@ class FolderCatalog:
                 raise _absent(name_text(parts), self.uri)
             if os.path.islink(path):
                 os.unlink(path)
-                disk.fsync_directory(os.path.dirname(path))
+                fsync_directory(os.path.dirname(path))
                 return
             schema = os.path.dirname(path)
             gone = f"{_DROPPED}{ambient.uuid4()}"
             os.rename(path, f"{schema}/{gone}")
-            disk.fsync_directory(schema)
+            fsync_directory(schema)
             with suppress(FileNotFoundError):  # another drop deletes it, too
                 shutil.rmtree(f"{schema}/{gone}")
             for left in os.listdir(schema):  # by a drop that crashed, or is under way
@@ -151,7 +150,7 @@ class FolderCatalog:
                 self._link(new, linked)
                 os.unlink(path)
             else:
-                disk.make_directories(os.path.dirname(target))
+                make_directories(os.path.dirname(target))
                 try:
                     os.rename(path, target)
                 except OSError as error:
@@ -159,7 +158,7 @@ class FolderCatalog:
                         raise _taken(name_text(new), self.uri) from None
                     raise
             for folder in {os.path.dirname(path), os.path.dirname(target)}:
-                disk.fsync_directory(folder)
+                fsync_directory(folder)
 
     # --- places ---------------------------------------------------------------------------------------------------
 
@@ -201,14 +200,14 @@ class FolderCatalog:
     def _link(self, parts: tuple[str, ...], location: str) -> None:
         path = self._path(parts)
         with _failing("register", path):
-            disk.make_directories(os.path.dirname(path))
+            make_directories(os.path.dirname(path))
             with suppress(OSError):
                 os.rmdir(path)  # what a creation that failed left
             try:
                 os.symlink(location, path)
             except FileExistsError:
                 raise _taken(name_text(parts), self.uri) from None
-            disk.fsync_directory(os.path.dirname(path))
+            fsync_directory(os.path.dirname(path))
 
     # --- lists ----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txlog.core.operations._replaced_files import RegionReplacement, decided_by_partitions
     from txlog.core.operations._transaction_history import history_metrics, history_operation, history_parameters
     from txlog.core.operations._write_options import WriteOptions, check_mode
-    from txlog.core.operations._write_planning import check_removable, plan_for_rows, plan_write
+    from txlog.core.operations._write_planning import check_counted_columns, check_removable, plan_for_rows, plan_write
 else:
     from txlog.core.util.lazy import face
 
@@ -38,7 +38,7 @@ else:
         _replaced_files: RegionReplacement decided_by_partitions
         _transaction_history: history_metrics history_operation history_parameters
         _write_options: WriteOptions check_mode
-        _write_planning: check_removable plan_for_rows plan_write
+        _write_planning: check_counted_columns check_removable plan_for_rows plan_write
         """,
     )
 
@@ -58,6 +58,7 @@ __all__ = [
     "Span",
     "WriteOptions",
     "bind_to_feed",
+    "check_counted_columns",
     "check_mode",
     "check_removable",
     "decided_by_partitions",

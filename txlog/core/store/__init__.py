@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from txlog.core.store._commit_queue import Turn
     from txlog.core.store._handover_folder import HandOver, Offer, OfferState
+    from txlog.core.store._local_disk import fsync_directory, make_directories
     from txlog.core.store._local_store import LocalLogStore
     from txlog.core.store._open import foreign_scheme, is_of_store, open_store
     from txlog.core.store._options import environment_secrets, redact
@@ -45,6 +46,7 @@ else:
             RoundTrip STAGING SkipFolder TableFiles VERSIONS WAITING folders_above last_answer unanswered
         _commit_queue: Turn
         _handover_folder: HandOver Offer OfferState
+        _local_disk: fsync_directory make_directories
         _local_store: LocalLogStore
         _open: foreign_scheme is_of_store open_store
         _options: environment_secrets redact
@@ -89,8 +91,10 @@ __all__ = [
     "environment_secrets",
     "folders_above",
     "foreign_scheme",
+    "fsync_directory",
     "is_of_store",
     "last_answer",
+    "make_directories",
     "open_store",
     "probe_newest_commit",
     "probe_store",

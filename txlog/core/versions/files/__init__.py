@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from txlog.core.versions.files._checkpoint_writer import CheckpointWriter
     from txlog.core.versions.files._commits import CommitReader, unsynced_versions
     from txlog.core.versions.files._delta_log import FRESH_MAX_S, DeltaLog
+    from txlog.core.versions.files._file_loader import FileLoader
     from txlog.core.versions.files._listing import drop_hint_below, list_log
     from txlog.core.versions.files._times import CommitSummary, milliseconds
 else:
@@ -21,6 +22,7 @@ else:
         _checkpoint_writer: CheckpointWriter
         _commits: CommitReader unsynced_versions
         _delta_log: DeltaLog FRESH_MAX_S
+        _file_loader: FileLoader
         _listing: drop_hint_below list_log
         _times: CommitSummary milliseconds
         """,
@@ -34,6 +36,7 @@ __all__ = [
     "CommitReader",
     "CommitSummary",
     "DeltaLog",
+    "FileLoader",
     "drop_hint_below",
     "list_log",
     "milliseconds",

@@ -159,7 +159,7 @@ class PostCommit:
         self._last_version = state.version
         if not checkpoint and not checksum:
             return
-        from txlog.core.versions.files import _file_loader as file_loader  # noqa: F401  the thread finds it imported
+        from txlog.core.versions.files import FileLoader  # noqa: F401  the thread finds its module imported
         from txlog.core.versions.upkeep import _version_checksum as version_checksum  # noqa: F401
 
         if checkpoint:

@@ -1,0 +1,144 @@
+"""The faces of the core's rooms: what others may use of a room stands in its `__init__`, and all else is its own."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.library import modules, tree
+
+ROOT = Path(__file__).parents[1]
+NAMES_MAX = 30
+LONGER_FACES = {
+    "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
+    "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
+    "txlog.core.operations": (35, "one name for each thing a user asks, until operations are declared once"),
+}
+"""Rooms that may show more names, how many, and why."""
+
+TAKEN = {
+    "spark": {
+        "txlog.core.reading": (
+            "AnyTask ChangeReader ChangeTask DeletionVectorReader OPEN_BYTES ScanPlan ScanTask Selection TaskReader"
+            " balanced in_shares select"
+        ),
+        "txlog.core.store": "RetryPolicy probe_store",
+        "txlog.core.versions": "KEPT_MAX KeptOpen OpenTable",
+        "txlog.core.versions.files": "DeltaLog milliseconds",
+        "txlog.core.workers": "Piece",
+    },
+    "cli": {
+        "txlog.core.sink": "Application StagedState applications clean_staging staged_states",
+        "txlog.core.store": "ProbeReport",
+        "txlog.core.versions": "OpenTable",
+        "txlog.core.versions.files": "DeltaLog",
+    },
+}
+"""What Spark and the command line take of rooms with a face. They go through the table and operations otherwise."""
+OPERATIONS = {"txlog.core.catalogs", "txlog.core.changes.plan", "txlog.core.definition", "txlog.core.operations"}
+"""Rooms whose whole faces are theirs to use."""
+
+
+@cache
+def rooms() -> dict[str, frozenset[str]]:
+    """The packages that have a face, and the names that each shows."""
+    faces = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "txlog" / "core").rglob("__init__.py")
+        if "__getattr__, __dir__ = face(" in path.read_text()
+    }
+    return {room: frozenset(importlib.import_module(room).__all__) for room in sorted(faces)}
+
+
+@cache
+def room_of(module: str) -> str | None:
+    """The innermost room with a face that a module lies in. Decisions, as ``format``, are values that have none."""
+    if f"{module}.".startswith("txlog.core.versions.decisions."):
+        return None
+    return max((room for room in rooms() if f"{module}.".startswith(f"{room}.")), key=len, default=None)
+
+
+def imports() -> Iterator[tuple[str, str, str]]:
+    """Each (importing module, module it names, name) of txlog."""
+    for name, path in modules().items():
+        importer = f"txlog.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield from ((importer, node.module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_face_shows_what_it_imports_for_type_checkers_and_each_name_is_found(room: str) -> None:
+    face = importlib.import_module(room)
+    path = ROOT / room.replace(".", "/") / "__init__.py"
+    for_types = {
+        (node.module, alias.name)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"{room}.")
+        for alias in node.names
+    }
+    assert {name for _, name in for_types} == set(face.__all__) == set(dir(face))
+    for module, name in for_types:
+        assert getattr(face, name) is getattr(importlib.import_module(str(module)), name)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = face.nothing
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_face_is_small_and_says_what_each_name_is(room: str) -> None:
+    face = importlib.import_module(room)
+    assert len(face.__all__) <= LONGER_FACES.get(room, (NAMES_MAX, ""))[0]
+    values = {name: getattr(face, name) for name in face.__all__}
+    made = {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isfunction(value)}
+    assert not [name for name, value in made.items() if not inspect.getdoc(value)]
+
+
+def test_no_module_imports_what_a_room_keeps_to_itself() -> None:
+    found = [
+        f"{importer}: {module}.{name}"
+        for importer, module, name in imports()
+        if (room := room_of(module)) is not None
+        and room != room_of(importer)
+        and (module != room or name not in rooms()[room])
+    ]
+    assert found == []
+
+
+def test_the_modules_of_a_room_with_a_face_have_an_underscore() -> None:
+    names = (f"txlog.{name.removesuffix('.py').replace('/', '.')}" for name in modules() if "__init__" not in name)
+    inside = [name for name in names if room_of(name)]
+    assert len(inside) > 100
+    assert not [name for name in inside if not name.rpartition(".")[2].startswith("_")]
+
+
+@pytest.mark.parametrize("extension", TAKEN)
+def test_what_spark_and_the_command_line_take_of_the_core_is_named_here(extension: str) -> None:
+    taken = defaultdict(set)
+    for importer, module, name in imports():
+        if importer.startswith(f"txlog.{extension}.") and module in rooms() and module not in OPERATIONS:
+            taken[module].add(name)
+    assert {module: " ".join(sorted(names)) for module, names in taken.items()} == TAKEN[extension]
+
+
+def test_a_task_that_takes_the_log_from_a_face_breaks_the_law(tmp_path: Path) -> None:
+    """Contracts see through faces: the names stand in them for type checkers, as imports."""
+    shutil.copytree(ROOT / "txlog", tmp_path / "txlog", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    task = tmp_path / "txlog" / "core" / "writing" / "committable.py"
+    task.write_text(f"{task.read_text()}\n\ndef _planted() -> None:\n    from txlog.core.versions import OpenTable\n")
+    lint = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    command = [sys.executable, "-c", lint, "--no-cache"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert re.search(r"what runs in a task cannot touch the log BROKEN", " ".join(run.stdout.split()))
