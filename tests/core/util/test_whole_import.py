@@ -268,6 +268,16 @@ def test_a_module_may_ask_the_interpreter_for_itself_while_it_is_imported(tmp_pa
     assert _run(ends, "import txlog", f"txlog.__path__.append({str(tmp_path)!r})", asks) == "True\n"
 
 
+def test_a_package_may_import_the_module_of_it_that_the_main_thread_wants(tmp_path: Path) -> None:
+    """The import of a module executes its package first."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from txlog.package.part import found\n")
+    (tmp_path / "package" / "part.py").write_text("found = 7\n")
+    ends = "import faulthandler; faulthandler.dump_traceback_later(60, exit=True)"
+    wants = "import txlog.package.part as part; print(part.found, txlog.package.part is part)"
+    assert _run(ends, "import txlog", f"txlog.__path__.append({str(tmp_path)!r})", wants) == "7 True\n"
+
+
 def test_what_a_module_raises_leaves_its_import(table: str) -> None:
     absent = "import sys; sys.modules['sqlglot'] = None"
     read = f"txlog.Table.open({table!r}).to_arrow(where='id = 1')"

@@ -15,8 +15,8 @@ would stay locked in the child forever, and half of it would be there.
 
 This covers everything that txlog imports on first use, because of two rules that tests/test_tidy.py checks. Other
 packages are imported at the top of a txlog module; a function imports txlog modules, or uses `import_whole`. And no
-txlog modules import each other in a circle at their top: the new thread would wait for the main thread, which waits for
-it.
+txlog modules import each other in a circle at their top. The new thread holds the locks of the modules that the main
+thread is importing: it would wait for the main thread otherwise, which waits for it.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class _Loader:
         if self._executed.pop(name, None) is module:
             return
 
-        lock = getattr(importlib._bootstrap, "_module_locks", {}).get(name, lambda: None)()
+        held = _locks_of(threading.get_ident())
 
         def execute() -> None:
-            with _held_here(lock):
+            with _held_here(held):
                 self._loader.exec_module(module)
             self._executed[name] = module
 
@@ -115,21 +115,33 @@ class _Loader:
 
 
 @contextlib.contextmanager
-def _held_here(lock: Any) -> Iterator[None]:
-    """Let this thread hold a module's lock for the thread that waits for it.
+def _held_here(locks: Sequence[Any]) -> Iterator[None]:
+    """Let this thread hold modules' locks for the thread that waits for it.
 
-    A module's own code may ask the interpreter for the module, as msgspec 0.23 does when it makes a class. Until the
-    module is complete, only the thread that holds its lock gets an answer, and any other waits for it.
+    A module's own code may ask the interpreter for the module, as msgspec 0.23 does when it makes a class; and the
+    import of one module of a package executes the package first, which may import that module. Until a module is
+    complete, only the thread that holds its lock gets it, and any other waits.
     """
-    owner = getattr(lock, "owner", None)
-    if owner is None:
-        yield
-        return
-    lock.owner = threading.get_ident()
+    waiting = [lock.owner for lock in locks]
+    for lock in locks:
+        lock.owner = threading.get_ident()
     try:
         yield
     finally:
-        lock.owner = owner
+        for lock, owner in zip(locks, waiting, strict=True):
+            lock.owner = owner
+
+
+def _locks_of(thread: int) -> list[Any]:
+    """The locks of txlog's modules that this thread holds."""
+    return [lock for _, lock in _module_locks() if getattr(lock, "owner", None) == thread]
+
+
+def _module_locks() -> list[tuple[str, Any]]:
+    """The locks of txlog's modules that are in use, as far as this interpreter shows them."""
+    locks = getattr(importlib._bootstrap, "_module_locks", {})
+    used = [(name, found()) for name, found in [*locks.items()] if name.startswith(_PREFIX)]
+    return [(name, lock) for name, lock in used if lock is not None]
 
 
 _IMPORTS_MAX_S = 10.0
@@ -157,10 +169,8 @@ def _forget_imports() -> None:
 
 def _imported_by_others() -> list[str]:
     """The txlog modules that other threads import, as far as this interpreter shows it."""
-    locks = getattr(importlib._bootstrap, "_module_locks", {})
     me = threading.get_ident()
-    used = [(name, found()) for name, found in [*locks.items()] if name.startswith(_PREFIX)]
-    return [name for name, lock in used if lock is not None and getattr(lock, "owner", me) != me]
+    return [name for name, lock in _module_locks() if getattr(lock, "owner", me) != me]
 
 
 def _in_the_main_thread() -> bool:
