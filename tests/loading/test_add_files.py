@@ -16,7 +16,6 @@ import pyarrow.parquet.encryption as encryption
 import pytest
 
 import txlog
-from txlog.cli.data_files import open_data_files
 from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.actions import AddFile
 from txlog.core.store import ObjectMeta, open_store
@@ -24,6 +23,7 @@ from txlog.core.store._local_store import LocalFileStore
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.loading import existing_files
 from txlog.loading.footer_facts import ReadFooter
+from txlog.loading.local_files import open_local_files
 
 
 def damage_first_page(path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_data_file_with_a_column_name_that_is_not_text_is_reported_as_damaged(
 
 def test_the_command_line_refuses_a_file_whose_names_are_no_text(misnamed: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read as parquet"):
-        open_data_files([misnamed])
+        open_local_files([misnamed])
 
 
 def test_int96_timestamps_are_read_as_utc_timestamps_at_every_depth(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.audit.files_summary import FilesSummary
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.upgrade_note import READERS, reader_verdicts
 from txlog.report.advice import advice_for
@@ -18,6 +17,7 @@ from txlog.report.commits import BINS_MAX, KINDS, commit_facts, commit_line, tim
 from txlog.report.facts import Identity, LogFacts, StagedWork, Upkeep
 from txlog.report.files import DeadRows, Files, RemovedFiles
 from txlog.report.text import age, span
+from txlog.result.audits import FilesSummary
 from txlog.result.maintenance import RewriteResult
 
 DAY_MS = 86_400_000

@@ -6,10 +6,8 @@ about as long as listing them. PROTOCOL.md, "Add File and Remove File".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,66 +18,21 @@ from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.file_columns import partition_column
 from txlog.core.format.paths import canonical_paths
 from txlog.core.util import ambient
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files import DeltaLog
-from txlog.result import whole_size
+from txlog.result.audits import FilesSummary, PartitionFiles, SizeBin
 
-__all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "bin_text", "gone_files", "summarize_files", "summary_of"]
+__all__ = ["files_summary", "gone_files", "summary_of"]
 
 MB = 1_000_000
 SMALL_BYTES = 32 * MB
 _BIN_STARTS = (0, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB, 1000 * MB)
 
 
-class SizeBin(msgspec.Struct, frozen=True):
-    """The files from ``from_bytes`` up to, but not including, ``to_bytes`` (None: no upper limit)."""
-
-    from_bytes: int
-    to_bytes: int | None
-    files: int
-    size_bytes: int
-
-
-class PartitionFiles(msgspec.Struct, frozen=True):
-    """One partition. ``values`` are strings as in the log, None for null, under the table's column names."""
-
-    values: Mapping[str, str | None]
-    files: int
-    size_bytes: int
-    small_files: int
-
-
-class FilesSummary(msgspec.Struct, frozen=True):
-    """``partitions`` begins with the partitions that have the most files; one without values stands for an
-    unpartitioned table.
-
-    A small file is below ``small_below_bytes``. ``mergeable_files`` are small files that share a partition with another
-    small file. ``removed_files`` counts the removed files still in the log; a vacuum may delete ``expired_files`` of
-    them now. ``removed_bytes`` adds up the removed files whose size the log records.
-    """
-
-    version: int
-    files: int
-    size_bytes: int
-    smallest_bytes: int | None
-    median_bytes: int | None
-    largest_bytes: int | None
-    sizes: tuple[SizeBin, ...]
-    partitions: tuple[PartitionFiles, ...]
-    small_below_bytes: int
-    small_files: int
-    small_bytes: int
-    mergeable_files: int
-    files_with_deleted_rows: int
-    deleted_rows: int
-    removed_files: int
-    removed_bytes: int
-    expired_files: int
-
-
-def summarize_files(log: DeltaLog, state: TableState) -> FilesSummary:
-    """Count the files of ``state``. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
-    files, tombstones = log.files_and_tombstones(state)
+def files_summary(open_table: OpenTable, *, version: int) -> FilesSummary:
+    """Count the files of a version. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
+    state = open_table.log.state_at(version)
+    files, tombstones = open_table.log.files_and_tombstones(state)
     return summary_of(state, files, gone_files(files, tombstones), now_ms=ambient.now_ms())
 
 
@@ -128,14 +81,6 @@ def summary_of(state: TableState, files: pa.Table, tombstones: pa.Table, *, now_
         removed_bytes=_sum(tombstones.column("size")),
         expired_files=_sum(expired),
     )
-
-
-def bin_text(found: SizeBin) -> str:
-    """The range of sizes for people: ``below 1 MB``, ``1 MB to 8 MB``, ``1 GB or more``."""
-    if found.to_bytes is None:
-        return f"{whole_size(found.from_bytes)} or more"
-    below = whole_size(found.to_bytes)
-    return f"{whole_size(found.from_bytes)} to {below}" if found.from_bytes else f"below {below}"
 
 
 def _sizes(size: pa.ChunkedArray) -> tuple[SizeBin, ...]:

@@ -11,35 +11,29 @@ import typer
 import txlog
 from txlog.cli import (
     change_commands,
-    clone_commands,
-    copy_commands,
     definition_commands,
-    diff_commands,
-    iceberg_commands,
     log_commands,
     maintain_commands,
     merge_commands,
-    report_commands,
     restore_commands,
     rewrite_commands,
     row_commands,
     show,
     sink_commands,
-    sql_commands,
     tag_commands,
     vacuum_commands,
     write_commands,
 )
 from txlog.cli.console import FAILED, Output
-from txlog.cli.data_files import open_data_files
-from txlog.cli.opened import open_table, processes
+from txlog.cli.file_rows import opens_files
+from txlog.cli.files_summary import summary_facts, summary_shown
+from txlog.cli.opened import open_table
 from txlog.cli.options import (
     ClusterBy,
     Json,
     PartitionBy,
     Storage,
     Uri,
-    Workers,
     names,
     pairs,
     read_schema,
@@ -48,6 +42,7 @@ from txlog.cli.options import (
 )
 from txlog.cli.usage import CommandGroup
 from txlog.cli.wording import of_environment
+from txlog.core.operations import operation
 from txlog.core.util.arguments import UTC
 
 __all__ = ["app"]
@@ -57,6 +52,7 @@ app = typer.Typer(
     cls=CommandGroup,
     help="Delta tables from a terminal: every write is atomic, conflict-checked and durable when it returns.",
     no_args_is_help=True,
+    suggest_commands=False,  # which knows no commands of packages: `CommandGroup` suggests
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -183,24 +179,14 @@ def show_table(
     with out.reporting():
         table, snapshot = table_at(uri)
         if files_summary:
-            _show_files_summary(out, uri, snapshot.version, pairs(storage_options, "--storage-option"))
+            with out.waiting("counting files"):
+                summary = operation("files_summary")(table._open_table, version=snapshot.version)
+            out.result(summary_facts(table.uri, summary), *summary_shown(table.uri, summary))
             return
         with out.waiting("counting rows"):
             facts = show.snapshot_facts(table.uri, snapshot)
-            facts["iceberg"] = iceberg_commands.iceberg_facts(table, snapshot.version)
+            facts["iceberg"] = show.iceberg_facts(table, snapshot.version)
         out.result(facts, *show.snapshot_shown(facts))
-
-
-def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
-    from txlog.audit.files_summary import summarize_files
-    from txlog.cli.files_summary import summary_facts, summary_shown
-    from txlog.core.catalogs import open_place
-    from txlog.core.versions.files import DeltaLog
-
-    log = DeltaLog(open_place(uri, options))
-    with out.waiting("counting files"):
-        summary = summarize_files(log, log.state_at(version))
-    out.result(summary_facts(log.uri, summary), *summary_shown(log.uri, summary))
 
 
 @app.command()
@@ -240,64 +226,6 @@ def files(
         out.result(facts, *show.files_shown(facts, found.num_rows), is_folded=False)
 
 
-@app.command()
-def verify(
-    uri: Uri,
-    data_files: Annotated[bool, typer.Option(help="look up each live data file, by name and size")] = True,
-    footers: Annotated[
-        bool, typer.Option("--footers", help="read the footer of each, and compare its rows with the log's statistics")
-    ] = False,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keys",
-            "-k",
-            metavar="COLUMNS",
-            help="read these columns, and find rows with the same key: 'id,day', or one at a time",
-        ),
-    ] = None,
-    acknowledged: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--acknowledged",
-            metavar="VERSION=TXN_ID",
-            help="the result of a write: this version must still be that transaction",
-        ),
-    ] = None,
-    workers: Workers = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Check the invariants of a table. Exit code 1 if one is broken.
-
-    Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size in
-    the log, but does not read the data files, except with --footers and the columns of --keys.
-    """
-    txn_ids = _txn_ids(acknowledged)
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        from txlog.audit.verify import verify_table
-        from txlog.core.catalogs import open_place
-        from txlog.core.changes.tasks.task_table import TaskStore
-
-        store = open_place(uri, options)
-        with out.steps() as on_progress, processes(workers) as executor:
-            verification = verify_table(
-                store,
-                data_files=data_files,
-                footers=footers,
-                keys=names(keys) if keys else None,
-                txn_ids=txn_ids,
-                on_progress=on_progress,
-                tasks=TaskStore.at(store, options),
-                workers=executor,
-            )
-        out.result(show.verification_facts(verification), *show.verification_shown(verification))
-        if not verification.is_sound:
-            raise typer.Exit(FAILED)
-
-
 @app.command("probe-store")
 def probe_store(
     uri: Uri,
@@ -317,30 +245,20 @@ def probe_store(
             raise typer.Exit(FAILED)
 
 
-app.command("diff")(diff_commands.diff)
-app.command("report")(report_commands.report)
 app.command("changes")(change_commands.changes)
-app.command("clone")(clone_commands.clone)
-app.command("convert")(clone_commands.convert)
-app.command("copy-into")(copy_commands.copy_into)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
 app.command("maintain")(maintain_commands.maintain)
-app.command("iceberg")(iceberg_commands.iceberg)
-app.command("generate")(iceberg_commands.generate)
+app.command("generate")(log_commands.generate)
 app.command("optimize")(rewrite_commands.optimize)
 app.command("purge")(rewrite_commands.purge)
-app.command("check-deleted")(rewrite_commands.check_deleted)
 app.command("restore")(restore_commands.restore)
 app.command("repair")(restore_commands.repair)
 app.command("tag")(tag_commands.tag)
 app.command("tags")(tag_commands.tags)
 app.command("untag")(tag_commands.untag)
 app.command("vacuum")(vacuum_commands.vacuum)
-app.command("sql")(sql_commands.sql)
-app.command("tables")(sql_commands.tables)
-app.command("describe")(sql_commands.describe)
 app.command("sinks")(sink_commands.sinks)
 app.command("staging")(sink_commands.staging)
 app.command("abandon")(sink_commands.abandon)
@@ -365,20 +283,11 @@ def _at(
     return table_at
 
 
-def _txn_ids(texts: list[str] | None) -> dict[int, str]:
-    form = "VERSION=TXN_ID, such as 12=6f1c..."
-    found = pairs(texts, "--acknowledged", form)
-    for version, txn_id in found.items():
-        if not version.isdecimal():
-            raise typer.BadParameter(f"Invalid --acknowledged {f'{version}={txn_id}'!r}: expected {form}")
-    return {int(version): txn_id for version, txn_id in found.items()}
-
-
 def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
     if columns is not None:
         return columns
     if like is not None:
-        files = open_data_files([like])
+        files = opens_files()([like])
         files.require_types()
         return files.schema
     assert schema is not None

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from txlog.audit.files_summary import FilesSummary, bin_text
 from txlog.cli.tables import grid, table_of
 from txlog.result import counted, human_size, whole_size
+from txlog.result.audits import FilesSummary
 
 __all__ = ["summary_facts", "summary_shown"]
 
@@ -82,7 +82,7 @@ def _histogram(summary: FilesSummary) -> Table:
         # A bin that is not empty gets at least a narrow bar.
         bar = "█" * (found.files * _BAR_WIDTH // most) or ("▏" if found.files else "")
         together = human_size(found.size_bytes) if found.files else ""
-        table.add_row(bin_text(found), f"{found.files:,}", together, Text(bar, style="cyan"))
+        table.add_row(found.size_range, f"{found.files:,}", together, Text(bar, style="cyan"))
     return table
 
 

@@ -1,4 +1,4 @@
-"""The commands of `txlog` that maintain a table's log: checkpoints, log compaction, cleanup."""
+"""The commands of `txlog` for files about versions: checkpoints, manifests, log compaction, log cleanup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txlog.cli.options import Json, Storage, Uri
 from txlog.result import counted, human_size
 from txlog.result.maintenance import LogCleanUp, LogCompaction
 
-__all__ = ["checkpoint", "clean_up_log", "compact_log"]
+__all__ = ["checkpoint", "clean_up_log", "compact_log", "generate"]
 
 _NAMES_SHOWN = 20
 
@@ -55,6 +55,18 @@ def clean_up_log(
         with out.steps() as report:
             done = table.clean_up_log(dry_run, on_progress=lambda gone, total: report("deleting files", gone, total))
         out.result({"table": table.uri, **done.to_dict()}, *_clean_up_shown(done))
+
+
+def generate(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
+    """Write the symlink manifests of the newest version, for readers without Delta.
+
+    Presto, Athena and others read the table by them. With the table property
+    delta.compatibility.symlinkFormatManifest.enabled = true every commit updates them.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.waiting("writing manifests"):
+            count = table.generate()
+        out.result({"table": table.uri, "manifests": count}, Text(f"wrote {counted(count, 'manifest')}"))
 
 
 def _compaction_shown(done: LogCompaction | None) -> RenderableType:

@@ -1,25 +1,19 @@
-"""The commands of `txlog` that rewrite data files without changing rows, and check what is left: optimize, purge."""
+"""The commands of `txlog` that rewrite data files without changing rows: optimize, purge."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from txlog.cli.console import FAILED
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, Workers, pairs, size
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
-if TYPE_CHECKING:
-    from txlog.result.audits import DeletionCheck, Remnant
-
-__all__ = ["check_deleted", "optimize", "purge"]
-
-_REMAINS_SHOWN = 50
+__all__ = ["optimize", "purge"]
 
 Where = Annotated[str | None, typer.Option(metavar="SQL", help="which partitions; default: all")]
 _NOTHING_SMALL = "nothing to rewrite: no small files to combine, and no files with many dead rows"
@@ -87,49 +81,6 @@ def purge(
             )
         nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)), *_still_kept(done))
-
-
-def check_deleted(
-    uri: Uri,
-    version: Annotated[
-        int | None,
-        typer.Option("--version", min=0, metavar="NUMBER", help="the version of the delete; default: the newest"),
-    ] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Check that no file holds anything deleted up to a version. Exit code 1 if some may.
-
-    Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.
-    """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.waiting("looking at files"):
-            found = table.check_deleted(version)
-        out.result({"table": table.uri, **found.to_dict()}, *_remains_shown(found))
-        if not found.is_gone:
-            raise typer.Exit(FAILED)
-
-
-def _remains_shown(found: DeletionCheck) -> list[Text]:
-    what = f"of what was deleted up to version {found.version}"
-    if found.is_gone:
-        return [Text(f"nothing is left {what}: looked at {counted(found.files, 'file')} and the log")]
-    lines = [Text(f"{_kept(each)}  {each.path}") for each in found.remains if each.kept_by != "the log"]
-    shown = lines[:_REMAINS_SHOWN]
-    if len(lines) > len(shown):
-        shown.append(Text(f"... and {len(lines) - len(shown):,} more"))
-    of_log = [each for each in found.remains if each.kept_by == "the log"]
-    if of_log:
-        until = max(each.until_ms or 0 for each in of_log)
-        bounds = f"{counted(len(of_log), 'file')} of the log may hold column bounds, until {_moment(until)}"
-        shown.append(Text(bounds))
-    files = "no data file is left" if found.rows_are_gone else f"{counted(len(lines), 'file')} may hold some"
-    return [*shown, Text(f"{files} {what}")]
-
-
-def _kept(each: Remnant) -> str:
-    keeper = each.kept_by if each.name is None else f"{each.kept_by} ({each.name})"
-    return keeper if each.until_ms is None else f"{keeper} until {_moment(each.until_ms)}"
 
 
 def _still_kept(done: RewriteResult) -> list[Text]:

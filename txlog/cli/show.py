@@ -1,6 +1,6 @@
 """How the command line shows what the library returns: as plain data for JSON, or as text for a person.
 
-In: snapshots, histories, file lists, verifications, probe reports. Out: for each, its facts (`..._facts`) and
+In: snapshots, histories, file lists, probe reports. Out: for each, its facts (`..._facts`) and
 the renderables a person sees (`..._shown`).
 """
 
@@ -17,20 +17,19 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from txlog.cli.iceberg_commands import iceberg_shown
 from txlog.cli.tables import grid, table_of
-from txlog.cli.values import plain
 from txlog.core.format.paths import location_of, resolve_data_path
 from txlog.core.format.schema import type_name
-from txlog.core.operations import HISTORY_COLUMNS, history_row
+from txlog.core.operations import HISTORY_COLUMNS, OPERATIONS, history_row
+from txlog.errors import TxlogError
 from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
 
 if TYPE_CHECKING:
     from txlog.core.changes.plan import RowPreview
     from txlog.core.operations import OverwritePreview
     from txlog.core.store import ProbeReport
-    from txlog.result.audits import KeyCheck, RowsByFile, Verification
     from txlog.snapshot import Snapshot
+    from txlog.table import Table as DeltaTable
 
 __all__ = [
     "append_shown",
@@ -38,6 +37,7 @@ __all__ = [
     "files_shown",
     "history_facts",
     "history_shown",
+    "iceberg_facts",
     "overwrite_shown",
     "preview_facts",
     "preview_shown",
@@ -47,8 +47,6 @@ __all__ = [
     "rows_shown",
     "snapshot_facts",
     "snapshot_shown",
-    "verification_facts",
-    "verification_shown",
 ]
 
 Facts = dict[str, Any]
@@ -146,7 +144,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         **({"clustered by": ", ".join(facts["clustering_columns"])} if facts["clustering_columns"] else {}),
         "protocol": _protocol(facts["protocol"]),
-        **({"Iceberg readers see": iceberg_shown(facts["iceberg"])} if facts.get("iceberg") else {}),
+        **({"Iceberg readers see": _iceberg_shown(facts["iceberg"])} if facts.get("iceberg") else {}),
         **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},
         **{f"  {key}": value for key, value in sorted(facts["properties"].items())},
     }
@@ -154,6 +152,23 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     for column in facts["columns"]:
         columns.add_row(Text(column["name"]), Text(column["type"]), "" if column["nullable"] else "not null")
     return [grid(lines), Text(), columns]
+
+
+def iceberg_facts(table: DeltaTable, newest: int) -> dict[str, Any] | None:
+    """The exported version and its lag, without exporting; None if the table was never exported."""
+    try:
+        lag = OPERATIONS.get("iceberg_lag")
+        found = None if lag is None else lag(table._open_table, newest=newest)
+    except TxlogError as error:
+        return {"version": None, "lag": None, "problem": error.message}
+    return None if found is None else asdict(found)
+
+
+def _iceberg_shown(facts: dict[str, Any]) -> str:
+    if facts["problem"] is not None:
+        return str(facts["problem"])
+    lag = f"{counted(facts['lag'], 'version')} behind" if facts["lag"] else "up to date"
+    return f"version {facts['version']}, {lag}"
 
 
 def _protocol(protocol: Mapping[str, Any]) -> str:
@@ -263,89 +278,7 @@ def _rows_of(files: pa.Table) -> list[int | None]:
     return rows
 
 
-# --- verification, probe ------------------------------------------------------------------------------------
-
-
-def verification_facts(verification: Verification) -> Facts:
-    return {
-        "table": verification.table,
-        "sound": verification.is_sound,
-        "version": verification.version,
-        "commits": verification.commits,
-        "checkpoints": verification.checkpoints,
-        "data_files": verification.data_files,
-        "findings": [asdict(finding) for finding in verification.findings],
-        **({} if verification.keys is None else {"keys": _key_facts(verification.keys)}),
-    }
-
-
-def _key_facts(check: KeyCheck) -> Facts:
-    return {
-        "columns": list(check.columns),
-        "version": check.version,
-        "rows": check.rows,
-        "repeated_keys": check.repeated_keys,
-        "repeated_rows": check.repeated_rows,
-        "examples": [{"key": plain(dict(each.values)), **_files_facts(each.found)} for each in check.examples],
-        "nulls": _files_facts(check.nulls),
-    }
-
-
-def _files_facts(found: RowsByFile) -> Facts:
-    files = [{"path": path, "rows": rows} for path, rows in found.files.items()]
-    return {"rows": found.rows, "num_files": found.num_files, "files": files}
-
-
-def verification_shown(verification: Verification) -> list[RenderableType]:
-    shown: list[RenderableType] = []
-    if verification.findings:
-        table = table_of("", "rule", "where", "what is wrong")
-        for finding in verification.findings:
-            color = "red" if finding.severity == "error" else "yellow"
-            table.add_row(
-                Text(finding.severity, style=color), Text(finding.rule), Text(finding.where), Text(finding.message)
-            )
-        shown.append(table)
-    errors = sum(finding.severity == "error" for finding in verification.findings)
-    verdict = ("sound", "green") if verification.is_sound else (counted(errors, "error"), "bold red")
-    seen = (
-        f": version {verification.version}; read {counted(verification.commits, 'commit')} and"
-        f" {counted(verification.checkpoints, 'checkpoint')}, {_data_files_seen(verification.data_files)}"
-    )
-    rules = {finding.rule for finding in verification.findings}
-    repairs = [Text(repair) for repair, of_rules in _REPAIRS.items() if not rules.isdisjoint(of_rules)]
-    keys = [] if verification.keys is None else [Text(_keys_seen(verification.keys))]
-    return [*shown, *repairs, *keys, Text.assemble(verdict, seen)]
-
-
-def _keys_seen(check: KeyCheck) -> str:
-    found = f"{counted(check.repeated_keys, 'key')} with several rows, {counted(check.nulls.rows, 'null key')}"
-    return f"read the key ({', '.join(check.columns)}) of {counted(check.rows, 'row')}: {found}"
-
-
-_REPAIRS = {
-    "A damaged or missing commit: restore it from a backup or from an object version that the store keeps. If it is"
-    " the newest and there is no copy, stop all writers, delete it and the .crc file of its version, and write its rows"
-    " again.": ("corrupt-commit", "missing-version", "lost-version"),
-    "A damaged checkpoint: readers do not need it while the log has an older checkpoint or all commits; txlog"
-    " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
-    "A missing data file: restore it from a copy, or take it out of the table with txlog repair --remove, and write its"
-    " rows again.": ("missing-file",),
-    "A truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
-    " table.transaction(), and write its rows again.": ("wrong-size",),
-    "A version that the catalog and the log's folder have differently: txlog repair gives the catalog back what it has"
-    " forgotten, or says what cannot be kept. Move neither of the two away.": ("forked-version",),
-    "A key with several rows: an upsert of one row with this key replaces all of them. Appends add such rows; upserts"
-    " on these columns do not.": ("repeated-key",),
-}
-"""How to repair a problem -> the rules that report it."""
-
-
-def _data_files_seen(count: int) -> str:
-    """Which data files the verdict covers."""
-    if not count:
-        return "looked up no data file"
-    return f"looked up {counted(count, 'data file')} by name and size, without reading {'it' if count == 1 else 'them'}"
+# --- probe -----------------------------------------------------------------------------------------------------
 
 
 def probe_facts(report: ProbeReport) -> Facts:

@@ -4,11 +4,15 @@ In: the arguments, and the usage error that parsing them raised. Out: a message 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import typer
 import typer.core
+
+from txlog.cli.commands import COMMANDS, command_of_package, in_order
 
 __all__ = ["CommandGroup"]
 
@@ -73,14 +77,22 @@ class CommandGroup(typer.core.TyperGroup):
         except UsageError as error:
             raise _reported(error, ctx.meta["wants_json"]) from None
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, of packages too, in the order of the help."""
+        return in_order({*self.commands, *COMMANDS.names()})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command of txlog's own, or else of a package; None if there is no such command."""
+        return self.commands.get(cmd_name) or command_of_package(cmd_name)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds the command. If none has this name, the error names the right one."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:
-            hint = _hint(args[0].lower() if args else "", frozenset(self.commands))
+            hint = _hint(args[0].lower() if args else "", self.list_commands(ctx))
             if hint and hasattr(error, "message"):
-                error.message = f"No such command {args[0]!r}: {hint}"
+                error.message = f"No such command {args[0]!r}{hint}"
             raise
 
 
@@ -106,11 +118,13 @@ def _with_globals_first(args: list[str]) -> list[str]:
     return [*first, *others, *args[end:]]
 
 
-def _hint(name: str, commands: frozenset[str]) -> str | None:
+def _hint(name: str, commands: Sequence[str]) -> str | None:
     if name in ("cat", "head", "query", "read", "scan", "select"):
-        return _READ
+        return f": {_READ}"
     if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
-        return f"use txlog {_INSTEAD[name]}"
+        return f": use txlog {_INSTEAD[name]}"
+    if close := difflib.get_close_matches(name, commands):
+        return f". Did you mean {', '.join(map(repr, close))}?"
     return None
 
 

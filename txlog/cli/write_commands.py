@@ -11,7 +11,7 @@ import typer
 import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
-from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
+from txlog.cli.file_rows import FileRows, opens_files
 from txlog.cli.opened import open_table
 from txlog.cli.options import (
     AppId,
@@ -28,7 +28,7 @@ from txlog.cli.options import (
     pairs,
     time_zone,
 )
-from txlog.loading.data_files import computed_names
+from txlog.core.writing.generated_columns import computed_names
 
 __all__ = ["append", "check_format", "data_for", "overwrite", "replayed_by_dry_run"]
 
@@ -191,7 +191,7 @@ def data_for(
     text: tuple[list[str] | None, str | None, bool],
     *,
     keeps_missing: bool = False,
-) -> DataFiles:
+) -> FileRows:
     """The files as rows for a table. ``text`` is --null-value, --delimiter and --no-header.
 
     With ``keeps_missing``, rows that are there already keep what the files lack.
@@ -205,9 +205,16 @@ def data_for(
     types = _column_types(table)
     optional = frozenset(types)
     if not keeps_missing and table is not None:
-        optional = computed_names(table._open_table.log.newest_state().schema)
-    text_format = TextFormat(types, ("", *(null_values or ())), mark, not no_header, optional)
-    return open_data_files(files, file_format, text_format)
+        optional = computed_names(table.snapshot().delta_schema)
+    return opens_files()(
+        files,
+        file_format,
+        column_types=types,
+        null_values=("", *(null_values or ())),
+        delimiter=mark,
+        has_header=not no_header,
+        optional=optional,
+    )
 
 
 def separator_of(delimiter: str | None) -> str | None:
@@ -225,7 +232,7 @@ def _append(
     out: Output,
     uri: str,
     table: txlog.Table | None,
-    data: DataFiles,
+    data: FileRows,
     layout: dict[str, Any],
     storage_options: dict[str, str],
     arguments: dict[str, Any],

@@ -39,12 +39,13 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
+from txlog.core.writing.generated_columns import computed_names
 from txlog.core.writing.input import open_data
 from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.loading.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
+from txlog.loading.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
 from txlog.loading.source_folders import files_in, root_of
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult

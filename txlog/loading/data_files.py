@@ -24,14 +24,13 @@ from pyarrow import csv, json
 from txlog.core.format.arrow.arrays import first_not_utf8
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
-from txlog.core.format.schema import Struct, fold_name
+from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import advice, setting
-from txlog.core.writing.generated_columns import is_computed
 from txlog.errors import InvalidInputError
 from txlog.loading.footer_facts import with_moments
 from txlog.result import counted
 
-__all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "computed_names", "inspected"]
+__all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "inspected"]
 
 BATCH_ROWS = 65_536
 
@@ -130,11 +129,6 @@ class DataFiles(msgspec.Struct, frozen=True):
                     advance(done_bytes - reported)
                     reported = done_bytes
             advance(file.size_bytes - reported)
-
-
-def computed_names(schema: Struct) -> frozenset[str]:
-    """The columns of a table that it computes for rows that lack them."""
-    return frozenset(field.name for field in schema.fields if is_computed(field))
 
 
 def inspected(

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.audit.files_summary import FilesSummary, gone_files, summary_of
+from txlog.audit.files_summary import gone_files, summary_of
 from txlog.core.format.arrow.arrays import flags_of, numbers_of
 from txlog.core.format.properties import DAY_MS
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.maintenance import DEAD_FRACTION_MAX
 from txlog.core.versions.decisions.state import TableState
+from txlog.result.audits import FilesSummary
 
 __all__ = ["DeadRows", "Files", "RemovedFiles", "Waiting", "files_of"]
 

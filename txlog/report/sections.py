@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from txlog.audit.files_summary import FilesSummary, bin_text
 from txlog.core.format.properties import DAY_MS
 from txlog.core.format.upgrade_note import READERS
 from txlog.core.util.html import Markup, element
@@ -28,6 +27,7 @@ from txlog.report.facts import Facts, LogFacts, Upkeep
 from txlog.report.files import RemovedFiles
 from txlog.report.text import age, dated, span
 from txlog.result import counted, human_size, utc_text, whole_size
+from txlog.result.audits import FilesSummary
 
 __all__ = ["section", "sections"]
 
@@ -174,7 +174,7 @@ def _sizes(summary: FilesSummary) -> Markup:
         kind = "k1" if is_small and summary.mergeable_files else "k0"
         together = human_size(each.size_bytes) if each.files else ""
         title = f"{counted(each.files, 'file')}, {together}"
-        rows.append(((bin_text(each), "w"), bar(each.files / most, title, kind), f"{each.files:,}", together))
+        rows.append(((each.size_range, "w"), bar(each.files / most, title, kind), f"{each.files:,}", together))
     heads = (("size of a file", None), ("", "share"), ("files", "n"), ("together", "n"))
     return element("div", None, element("h3", None, "Sizes"), _table(heads, rows))
 

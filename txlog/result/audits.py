@@ -12,19 +12,22 @@ import msgspec
 from msgspec.structs import asdict
 
 from txlog.core.util.values import repr_without
-from txlog.result import counted, human_size
+from txlog.result import counted, human_size, whole_size
 
 __all__ = [
     "Change",
     "DeletionCheck",
+    "FilesSummary",
     "Finding",
     "IcebergExport",
     "KeptBy",
     "KeyCheck",
+    "PartitionFiles",
     "Remnant",
     "RepeatedKey",
     "RowChanges",
     "RowsByFile",
+    "SizeBin",
     "Verification",
     "VersionDiff",
 ]
@@ -305,3 +308,57 @@ class Verification(msgspec.Struct, frozen=True):
     def is_sound(self) -> bool:
         """Whether there are no errors; there may be warnings."""
         return all(finding.severity != "error" for finding in self.findings)
+
+
+class SizeBin(msgspec.Struct, frozen=True):
+    """The files from ``from_bytes`` up to, but not including, ``to_bytes`` (None: no upper limit)."""
+
+    from_bytes: int
+    to_bytes: int | None
+    files: int
+    size_bytes: int
+
+    @property
+    def size_range(self) -> str:
+        """The range of sizes for people: ``below 1 MB``, ``1 MB to 8 MB``, ``1 GB or more``."""
+        if self.to_bytes is None:
+            return f"{whole_size(self.from_bytes)} or more"
+        below = whole_size(self.to_bytes)
+        return f"{whole_size(self.from_bytes)} to {below}" if self.from_bytes else f"below {below}"
+
+
+class PartitionFiles(msgspec.Struct, frozen=True):
+    """One partition. ``values`` are strings as in the log, None for null, under the table's column names."""
+
+    values: Mapping[str, str | None]
+    files: int
+    size_bytes: int
+    small_files: int
+
+
+class FilesSummary(msgspec.Struct, frozen=True):
+    """``partitions`` begins with the partitions that have the most files; one without values stands for an
+    unpartitioned table.
+
+    A small file is below ``small_below_bytes``. ``mergeable_files`` are small files that share a partition with another
+    small file. ``removed_files`` counts the removed files still in the log; a vacuum may delete ``expired_files`` of
+    them now. ``removed_bytes`` adds up the removed files whose size the log records.
+    """
+
+    version: int
+    files: int
+    size_bytes: int
+    smallest_bytes: int | None
+    median_bytes: int | None
+    largest_bytes: int | None
+    sizes: tuple[SizeBin, ...]
+    partitions: tuple[PartitionFiles, ...]
+    small_below_bytes: int
+    small_files: int
+    small_bytes: int
+    mergeable_files: int
+    files_with_deleted_rows: int
+    deleted_rows: int
+    removed_files: int
+    removed_bytes: int
+    expired_files: int

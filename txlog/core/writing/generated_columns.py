@@ -41,6 +41,7 @@ __all__ = [
     "check_added_are_plain",
     "check_computed_columns",
     "computed_columns",
+    "computed_names",
     "generated_of",
     "is_computed",
     "refuse_given_numbers",
@@ -247,6 +248,11 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
                     f" computed, or correct it; times are in {self.zone}",
                     table=self.table,
                 )
+
+
+def computed_names(schema: Struct) -> frozenset[str]:
+    """The columns of a table that it computes for rows that lack them."""
+    return frozenset(field.name for field in schema.fields if is_computed(field))
 
 
 def is_computed(field: Field) -> bool:

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from txlog.cli.opened import opened
-from txlog.cli.options import Json, Uri
+from txlog.extend.cli import Json, Uri, opened
 from txlog.result import counted, human_size
 
 __all__ = ["report"]

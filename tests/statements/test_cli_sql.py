@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import txlog
-from txlog.cli import sql_commands
 from txlog.cli.app import app
 from txlog.cli.console import Output
+from txlog.statements import commands
 
 SCRIPT = (
     "create table s.t (id int, name string); insert into s.t values (1, 'a'), (2, null); select * from s.t order by id"
@@ -72,7 +72,7 @@ def test_a_history_that_is_too_wide_for_the_terminal_is_shown_line_by_line_witho
     history = txlog.sql("describe history s.t", folder)
     out = Output(as_json=False)
     out.stdout.width = 80
-    out.result(None, *sql_commands._rows_shown(out, history, None))
+    out.result(None, *commands._rows_shown(out, history, None))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split() for line in lines if line.startswith(("version ", "operation "))] == [

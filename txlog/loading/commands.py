@@ -1,20 +1,35 @@
-"""The commands of `txlog` that make a table from what is there: another table, or Parquet files."""
+"""The commands of `txlog` that take over data that is already there: clone, convert, copy-into."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 import txlog
-from txlog.cli.console import Output
-from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
+from txlog.extend.cli import (
+    Delimiter,
+    Format,
+    Json,
+    MergeSchema,
+    NoHeader,
+    NullValues,
+    Output,
+    Storage,
+    Uri,
+    UserMetadata,
+    opened,
+    pairs,
+    separator_of,
+)
 from txlog.result import counted, human_size
-from txlog.result.maintenance import CloneResult, ConvertResult
+from txlog.result.maintenance import CloneResult, ConvertResult, CopyResult
 
-__all__ = ["clone", "convert"]
+__all__ = ["clone", "convert", "copy_into"]
+
+_FILES_SHOWN = 20
 
 
 def clone(
@@ -60,7 +75,7 @@ def clone(
                 user_metadata=user_metadata,
                 on_progress=lambda copied, total: report("copying files", copied, total),
             )
-        out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done)))
+        out.result({"table": table.uri, **done.to_dict()}, Text(_cloned(done)))
 
 
 def convert(
@@ -100,6 +115,49 @@ def convert(
         out.result({"table": done.uri, **done.to_dict()}, Text(_converted(done)))
 
 
+def copy_into(
+    uri: Uri,
+    source: Annotated[str, typer.Argument(metavar="FOLDER", help="the folder with the files", show_default=False)],
+    file_format: Format = None,
+    pattern: Annotated[str | None, typer.Option(metavar="GLOB", help="only these files: '2026-*/*.csv'")] = None,
+    merge_schema: MergeSchema = False,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    null_values: NullValues = None,
+    force: Annotated[bool, typer.Option("--force", help="load files that were loaded before, too")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be loaded")] = False,
+    source_options: Annotated[
+        list[str] | None,
+        typer.Option("--source-option", metavar="KEY=VALUE", help="a storage option of FOLDER, if it has others"),
+    ] = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Load the files of a folder that were not loaded before.
+
+    The table notes which files it has, so each is loaded once, however often this runs, also in several processes.
+    """
+    for_source = pairs(source_options, "--source-option") if source_options else None
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
+            done = table.copy_into(
+                source,
+                cast(Any, file_format),
+                pattern,
+                schema_mode="merge" if merge_schema else "strict",
+                delimiter=separator_of(delimiter),
+                header=not no_header,
+                null_values=null_values or (),
+                force=force,
+                dry_run=dry_run,
+                storage_options=for_source,
+                user_metadata=user_metadata,
+                on_progress=lambda read, total: report("reading bytes", read, total),
+            )
+        out.result({"table": table.uri, **done.to_dict()}, *_loaded(done))
+
+
 def _converted(done: ConvertResult) -> str:
     if done.outcome == "already_a_table":
         return f"{done.uri} is a Delta table already, at version {done.version}: nothing was changed"
@@ -107,7 +165,7 @@ def _converted(done: ConvertResult) -> str:
     return f"{done.uri} is a Delta table: {counted(done.files, 'file')}, {human_size(done.size_bytes)}{by}"
 
 
-def _shown(done: CloneResult) -> str:
+def _cloned(done: CloneResult) -> str:
     if done.outcome == "ignored":
         return f"{done.uri} exists, and stays as it is"
     if done.outcome == "unchanged":
@@ -115,3 +173,16 @@ def _shown(done: CloneResult) -> str:
     how = "reads the files of the table" if done.is_shallow else f"{human_size(done.bytes_copied)} copied"
     size = f"{counted(done.files, 'file')}, {human_size(done.size_bytes)}"
     return f"{done.uri} is at version {done.version}: a clone of version {done.source_version}, {size}, {how}"
+
+
+def _loaded(done: CopyResult) -> list[RenderableType]:
+    if not done.files:
+        return [Text(f"nothing to load: {counted(done.files_skipped, 'file')} loaded before")]
+    lines: list[RenderableType] = [Text(name) for name in done.files[:_FILES_SHOWN]]
+    if len(done.files) > _FILES_SHOWN:
+        lines.append(Text(f"... and {len(done.files) - _FILES_SHOWN:,} more"))
+    size = f"{counted(len(done.files), 'file')}, {human_size(done.size_bytes)}"
+    before = f"; {done.files_skipped:,} loaded before" if done.files_skipped else ""
+    if done.dry_run:
+        return [*lines, Text(f"would load {size}{before}")]
+    return [*lines, Text(f"loaded {size}, {counted(done.rows, 'row')}, as version {done.version}{before}")]

@@ -20,15 +20,12 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 import txlog
-from txlog.cli.console import Output
-from txlog.cli.opened import processes
-from txlog.cli.options import Json, Storage, Workers, pairs, time_zone
-from txlog.cli.values import plain
 from txlog.core.format.arrow.wide_years import python_rows, python_values
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import backquoted
 from txlog.core.util.values import public_fields
 from txlog.errors import InvalidInputError, NotFoundError
+from txlog.extend.cli import Json, Output, Storage, Workers, pairs, plain, processes, time_zone
 from txlog.result import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +16,21 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.loading.data_files import DataFiles, InputFile, TextFormat, inspected
 
-__all__ = ["DataFiles", "TextFormat", "open_data_files"]
+__all__ = ["open_local_files"]
 
 
-def open_data_files(
-    paths: Sequence[Path], file_format: str | None = None, text_format: TextFormat | None = None
+def open_local_files(
+    paths: Sequence[Path],
+    file_format: str | None = None,
+    *,
+    column_types: Mapping[str, pa.DataType] | None = None,
+    null_values: Sequence[str] = ("",),
+    delimiter: str | None = None,
+    has_header: bool = True,
+    optional: Collection[str] = (),
 ) -> DataFiles:
-    """As `inspected`, which raises. Raises ``InvalidInputError`` for a pipe or a device too."""
+    """Inspect the files. `txlog.extend.cli.OpensFiles` has the arguments and what this raises."""
+    text_format = TextFormat(column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional))
     return inspected([_input(path) for path in paths], file_format, text_format)
 
 

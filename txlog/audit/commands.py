@@ -1,0 +1,293 @@
+"""The commands of `txlog` that look a table over: verify, diff, check-deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec.structs import asdict
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from txlog.extend.cli import (
+    FAILED,
+    Json,
+    Output,
+    Storage,
+    Uri,
+    Workers,
+    names,
+    opened,
+    pairs,
+    plain,
+    processes,
+    table_of,
+)
+from txlog.result import counted, human_size
+
+if TYPE_CHECKING:
+    from txlog.result.audits import (
+        Change,
+        DeletionCheck,
+        KeyCheck,
+        Remnant,
+        RowsByFile,
+        Verification,
+        VersionDiff,
+    )
+
+__all__ = ["check_deleted", "diff", "verify"]
+
+_REMAINS_SHOWN = 50
+
+Facts = dict[str, Any]
+
+
+def verify(
+    uri: Uri,
+    data_files: Annotated[bool, typer.Option(help="look up each live data file, by name and size")] = True,
+    footers: Annotated[
+        bool, typer.Option("--footers", help="read the footer of each, and compare its rows with the log's statistics")
+    ] = False,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keys",
+            "-k",
+            metavar="COLUMNS",
+            help="read these columns, and find rows with the same key: 'id,day', or one at a time",
+        ),
+    ] = None,
+    acknowledged: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--acknowledged",
+            metavar="VERSION=TXN_ID",
+            help="the result of a write: this version must still be that transaction",
+        ),
+    ] = None,
+    workers: Workers = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Check the invariants of a table. Exit code 1 if one is broken.
+
+    Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size in
+    the log, but does not read the data files, except with --footers and the columns of --keys.
+    """
+    txn_ids = _txn_ids(acknowledged)
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        from txlog.audit.verify import verify_table  # also of tables that `Table.open` refuses
+        from txlog.core.catalogs import open_place
+        from txlog.core.changes.tasks.task_table import TaskStore
+
+        store = open_place(uri, options)
+        with out.steps() as on_progress, processes(workers) as executor:
+            verification = verify_table(
+                store,
+                data_files=data_files,
+                footers=footers,
+                keys=names(keys) if keys else None,
+                txn_ids=txn_ids,
+                on_progress=on_progress,
+                tasks=TaskStore.at(store, options),
+                workers=executor,
+            )
+        out.result(_verification_facts(verification), *_verification_shown(verification))
+        if not verification.is_sound:
+            raise typer.Exit(FAILED)
+
+
+def diff(
+    uri: Uri,
+    before: Annotated[int, typer.Argument(metavar="FROM", min=0, help="the version before", show_default=False)],
+    after: Annotated[
+        int | None, typer.Argument(metavar="[TO]", min=0, help="the version after (default: the newest)")
+    ] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Show what changed between two versions: columns, properties, files and rows.
+
+    Rows are counted by the change data feed, if the table has it (delta.enableChangeDataFeed).
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.waiting("comparing versions"):
+            found = table.diff(before, after)
+        out.result({"table": table.uri, **found.to_dict()}, *_diff_shown(found))
+
+
+def check_deleted(
+    uri: Uri,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", min=0, metavar="NUMBER", help="the version of the delete; default: the newest"),
+    ] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Check that no file holds anything deleted up to a version. Exit code 1 if some may.
+
+    Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.waiting("looking at files"):
+            found = table.check_deleted(version)
+        out.result({"table": table.uri, **found.to_dict()}, *_remains_shown(found))
+        if not found.is_gone:
+            raise typer.Exit(FAILED)
+
+
+# --- from arguments to values, and from results to text ----------------------------------------------------------
+
+
+def _txn_ids(texts: list[str] | None) -> dict[int, str]:
+    form = "VERSION=TXN_ID, such as 12=6f1c..."
+    found = pairs(texts, "--acknowledged", form)
+    for version, txn_id in found.items():
+        if not version.isdecimal():
+            raise typer.BadParameter(f"Invalid --acknowledged {f'{version}={txn_id}'!r}: expected {form}")
+    return {int(version): txn_id for version, txn_id in found.items()}
+
+
+def _verification_facts(verification: Verification) -> Facts:
+    return {
+        "table": verification.table,
+        "sound": verification.is_sound,
+        "version": verification.version,
+        "commits": verification.commits,
+        "checkpoints": verification.checkpoints,
+        "data_files": verification.data_files,
+        "findings": [asdict(finding) for finding in verification.findings],
+        **({} if verification.keys is None else {"keys": _key_facts(verification.keys)}),
+    }
+
+
+def _key_facts(check: KeyCheck) -> Facts:
+    return {
+        "columns": list(check.columns),
+        "version": check.version,
+        "rows": check.rows,
+        "repeated_keys": check.repeated_keys,
+        "repeated_rows": check.repeated_rows,
+        "examples": [{"key": plain(dict(each.values)), **_files_facts(each.found)} for each in check.examples],
+        "nulls": _files_facts(check.nulls),
+    }
+
+
+def _files_facts(found: RowsByFile) -> Facts:
+    files = [{"path": path, "rows": rows} for path, rows in found.files.items()]
+    return {"rows": found.rows, "num_files": found.num_files, "files": files}
+
+
+def _verification_shown(verification: Verification) -> list[RenderableType]:
+    shown: list[RenderableType] = []
+    if verification.findings:
+        table = table_of("", "rule", "where", "what is wrong")
+        for finding in verification.findings:
+            color = "red" if finding.severity == "error" else "yellow"
+            table.add_row(
+                Text(finding.severity, style=color), Text(finding.rule), Text(finding.where), Text(finding.message)
+            )
+        shown.append(table)
+    errors = sum(finding.severity == "error" for finding in verification.findings)
+    verdict = ("sound", "green") if verification.is_sound else (counted(errors, "error"), "bold red")
+    seen = (
+        f": version {verification.version}; read {counted(verification.commits, 'commit')} and"
+        f" {counted(verification.checkpoints, 'checkpoint')}, {_data_files_seen(verification.data_files)}"
+    )
+    rules = {finding.rule for finding in verification.findings}
+    repairs = [Text(repair) for repair, of_rules in _REPAIRS.items() if not rules.isdisjoint(of_rules)]
+    keys = [] if verification.keys is None else [Text(_keys_seen(verification.keys))]
+    return [*shown, *repairs, *keys, Text.assemble(verdict, seen)]
+
+
+def _keys_seen(check: KeyCheck) -> str:
+    found = f"{counted(check.repeated_keys, 'key')} with several rows, {counted(check.nulls.rows, 'null key')}"
+    return f"read the key ({', '.join(check.columns)}) of {counted(check.rows, 'row')}: {found}"
+
+
+_REPAIRS = {
+    "A damaged or missing commit: restore it from a backup or from an object version that the store keeps. If it is"
+    " the newest and there is no copy, stop all writers, delete it and the .crc file of its version, and write its rows"
+    " again.": ("corrupt-commit", "missing-version", "lost-version"),
+    "A damaged checkpoint: readers do not need it while the log has an older checkpoint or all commits; txlog"
+    " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
+    "A missing data file: restore it from a copy, or take it out of the table with txlog repair --remove, and write its"
+    " rows again.": ("missing-file",),
+    "A truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
+    " table.transaction(), and write its rows again.": ("wrong-size",),
+    "A version that the catalog and the log's folder have differently: txlog repair gives the catalog back what it has"
+    " forgotten, or says what cannot be kept. Move neither of the two away.": ("forked-version",),
+    "A key with several rows: an upsert of one row with this key replaces all of them. Appends add such rows; upserts"
+    " on these columns do not.": ("repeated-key",),
+}
+"""How to repair a problem -> the rules that report it."""
+
+
+def _data_files_seen(count: int) -> str:
+    """Which data files the verdict covers."""
+    if not count:
+        return "looked up no data file"
+    return f"looked up {counted(count, 'data file')} by name and size, without reading {'it' if count == 1 else 'them'}"
+
+
+def _diff_shown(found: VersionDiff) -> Iterator[RenderableType]:
+    if changes := [*found.columns, *found.definition, *found.properties]:
+        yield _table(changes)
+    yield Text(_files(found))
+    yield Text(_rows(found))
+
+
+def _table(changes: Sequence[Change]) -> Table:
+    table = table_of("what", "before", "after")
+    for each in changes:
+        table.add_row(*(Text("-" if text is None else text) for text in (each.what, each.before, each.after)))
+    return table
+
+
+def _files(found: VersionDiff) -> str:
+    added = f"{counted(found.files_added, 'file')} added, {human_size(found.bytes_added)}"
+    removed = f"{counted(found.files_removed, 'file')} removed, {human_size(found.bytes_removed)}"
+    marked = f"; {counted(found.files_marked, 'file')} with other deleted rows" if found.files_marked else ""
+    return f"{added}; {removed}{marked}"
+
+
+def _rows(found: VersionDiff) -> str:
+    totals = " to ".join("unknown" if rows is None else f"{rows:,}" for rows in (found.rows_before, found.rows_after))
+    if found.rows is None:
+        why = (found.rows_unknown or "").partition(". ")[0]  # what follows are calls of Python
+        return f"rows: {totals}; which of them changed is not known: {why}"
+    rows = found.rows
+    return f"rows: {totals}; {rows.inserted:,} inserted, {rows.updated:,} updated, {rows.deleted:,} deleted"
+
+
+def _remains_shown(found: DeletionCheck) -> list[Text]:
+    what = f"of what was deleted up to version {found.version}"
+    if found.is_gone:
+        return [Text(f"nothing is left {what}: looked at {counted(found.files, 'file')} and the log")]
+    lines = [Text(f"{_kept(each)}  {each.path}") for each in found.remains if each.kept_by != "the log"]
+    shown = lines[:_REMAINS_SHOWN]
+    if len(lines) > len(shown):
+        shown.append(Text(f"... and {len(lines) - len(shown):,} more"))
+    of_log = [each for each in found.remains if each.kept_by == "the log"]
+    if of_log:
+        until = max(each.until_ms or 0 for each in of_log)
+        bounds = f"{counted(len(of_log), 'file')} of the log may hold column bounds, until {_moment(until)}"
+        shown.append(Text(bounds))
+    files = "no data file is left" if found.rows_are_gone else f"{counted(len(lines), 'file')} may hold some"
+    return [*shown, Text(f"{files} {what}")]
+
+
+def _kept(each: Remnant) -> str:
+    keeper = each.kept_by if each.name is None else f"{each.kept_by} ({each.name})"
+    return keeper if each.until_ms is None else f"{keeper} until {_moment(each.until_ms)}"
+
+
+def _moment(moment_ms: int) -> str:
+    return f"{datetime.fromtimestamp(moment_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%SZ}"

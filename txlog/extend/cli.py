@@ -1,0 +1,71 @@
+"""What a command that a package brings needs of the command line: arguments, an open table, output.
+
+In: nothing. Out: names of ``txlog.cli``. A command takes its shared arguments as `Uri`, `Storage` and `Json`, opens the
+table with `opened`, and prints by the `Output` that it yields. Names load on first use; importing this needs ``typer``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from txlog.cli.console import FAILED, Output
+    from txlog.cli.file_rows import FileRows, OpensFiles
+    from txlog.cli.opened import open_table, opened, processes
+    from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
+    from txlog.cli.tables import grid, table_of
+    from txlog.cli.values import plain
+    from txlog.cli.write_commands import Delimiter, Format, MergeSchema, NoHeader, NullValues, separator_of
+
+_HOME = {
+    **dict.fromkeys(("FAILED", "Output"), "console"),
+    **dict.fromkeys(("FileRows", "OpensFiles"), "file_rows"),
+    **dict.fromkeys(("open_table", "opened", "processes"), "opened"),
+    **dict.fromkeys(
+        ("Json", "Storage", "Uri", "UserMetadata", "Workers", "names", "pairs", "size", "time_zone"), "options"
+    ),
+    **dict.fromkeys(("grid", "table_of"), "tables"),
+    "plain": "values",
+    **dict.fromkeys(("Delimiter", "Format", "MergeSchema", "NoHeader", "NullValues", "separator_of"), "write_commands"),
+}
+
+__all__ = [
+    "FAILED",
+    "Delimiter",
+    "FileRows",
+    "Format",
+    "Json",
+    "MergeSchema",
+    "NoHeader",
+    "NullValues",
+    "OpensFiles",
+    "Output",
+    "Storage",
+    "Uri",
+    "UserMetadata",
+    "Workers",
+    "grid",
+    "names",
+    "open_table",
+    "opened",
+    "pairs",
+    "plain",
+    "processes",
+    "separator_of",
+    "size",
+    "table_of",
+    "time_zone",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'txlog.extend.cli' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"txlog.cli.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
