@@ -39,3 +39,15 @@ def test_a_file_that_does_not_fit_is_a_storage_error_and_leaves_nothing(
     assert os.listdir(tmp_path / "t") == ["_delta_log"]
     assert table.snapshot().version == 0
     assert table.append(ROWS).version == 1
+
+
+def test_a_copy_of_passed_on_bytes_that_does_not_fit_is_a_storage_error_and_leaves_nothing(tmp_path: Path) -> None:
+    rows = ROWS.append_column("text", pa.array([f"{number * 7_919 % 1_000_003:032}" for number in range(200_000)]))
+    table = txlog.Table.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    before = sorted(os.listdir(tmp_path / "t"))
+    with no_file_larger_than(300_000), pytest.raises(txlog.StorageError, match="File too large") as caught:
+        table.update({"number": "number + 1"}, "number < 5")
+    assert str(caught.value.path).endswith(".parquet")
+    assert sorted(os.listdir(tmp_path / "t")) == before
+    assert table.snapshot().version == 1

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -94,7 +94,7 @@ class SplicedCopies:
             change = _Change.of(each, self.operation)
             groups = _Groups.of(old, change)
             copy = _Copy(self, each, old, change, groups)
-            if not self._has_room(old, groups) or not copy.has_statistics:
+            if not self._has_room(old, groups) or not copy.can_encode or not copy.has_statistics:
                 return None
             try:
                 return copy.write(new_task())
@@ -116,11 +116,12 @@ class SplicedCopies:
     def _takes_partition(self, each: Touched) -> bool:
         """Whether the partition values are written as those of a new file would be."""
         fields, values = self.plan.physical_partition_fields, each.add.partition_values
-        return values.keys() == fields.keys() and all(
-            encode_array(pa.array([partition_scalar(field, values)], type_to_arrow(field.type)), field.type)[0].as_py()
-            == values[name]
-            for name, field in fields.items()
-        )
+        if values.keys() != fields.keys():
+            return False
+        try:
+            return all(_text_of(field, values) == values[name] for name, field in fields.items())
+        except CorruptLogError:  # who decodes the file names it
+            return False
 
     def _opened(self, source: Any, each: Touched) -> _Old | None:
         try:
@@ -133,15 +134,17 @@ class SplicedCopies:
         rows, counted = row_count(metadata), num_records(each.add.stats)
         if rows != each.num_rows or counted not in (None, rows) or old_calendar(metadata.metadata) is not None:
             return None
-        if _leaves(metadata.schema) != self._leaves or not self._has_the_codec(metadata):
+        leaves = _leaves(metadata.schema)
+        if list(map(_Leaf.bare, leaves)) != list(map(_Leaf.bare, self._leaves)) or not self._has_the_codec(metadata):
             return None
         splice = Splice.of(tail, source.size())
         if splice is None:
             return None
-        return _Old(source, metadata, believed, splice)
+        other = {at for at, (theirs, ours) in enumerate(zip(leaves, self._leaves, strict=True)) if theirs != ours}
+        return _Old(source, metadata, believed, splice, frozenset(other))
 
     @cached_property
-    def _leaves(self) -> list[tuple[Any, ...]]:
+    def _leaves(self) -> list[_Leaf]:
         body = encoded(self.file_format.schema.empty_table(), self.file_format, ())
         return _leaves(pq.ParquetFile(pa.BufferReader(body)).schema)
 
@@ -172,9 +175,16 @@ class _Unfit(Exception):
 
 
 class _Old:
-    """An open file to copy: its footer, what is true of it, and the first row and the end of each row group."""
+    """An open file to copy: its footer, what is true of it, and the first row and the end of each row group.
 
-    def __init__(self, source: Any, metadata: Any, believed: FooterStatistics, splice: Splice) -> None:
+    ``nested_otherwise`` are the leaves that are REQUIRED in the file, or inside something that is, and not in the
+    table: they can be passed on, and not encoded anew.
+    """
+
+    def __init__(
+        self, source: Any, metadata: Any, believed: FooterStatistics, splice: Splice, nested_otherwise: frozenset[int]
+    ) -> None:
+        self.nested_otherwise = nested_otherwise
         self.source = source
         self.metadata = metadata
         self.believed = believed
@@ -242,6 +252,16 @@ class _Copy:
         others = replace(policy, leaves=tuple(leaf for leaf in policy.leaves if leaf[0] not in kept))
         self._statistics = FileStatistics(others, self._leaves)
         self._statistics.keep(kept, each.add.stats)
+
+    @property
+    def can_encode(self) -> bool:
+        """Whether the old file holds what is encoded anew in just the table's form."""
+        columns = self._stored if self._groups.whole else self._changed if self._groups.columns else ()
+        return self._old.nested_otherwise.isdisjoint(self._leaves_of(columns))
+
+    @property
+    def _stored(self) -> list[Field]:
+        return [field for field in self._copies.fields if field.name in self._format.columns]
 
     # --- statistics -----------------------------------------------------------------------------------------
 
@@ -365,8 +385,7 @@ class _Copy:
 
     def _write_into(self, sink: Any) -> bytes:
         """Write the whole file. Returns its end, from the footer on."""
-        splice, groups = self._old.splice, self._groups
-        stored = [field for field in self._copies.fields if field.name in self._format.columns]
+        splice, groups, stored = self._old.splice, self._groups, self._stored
         encoded_of = {
             **dict.fromkeys(groups.whole, self._encoded(groups.whole, stored)),
             **dict.fromkeys(groups.columns, self._encoded(groups.columns, self._changed)),
@@ -438,19 +457,40 @@ class _Copy:
         return body
 
 
-def _leaves(schema: Any) -> list[tuple[Any, ...]]:
-    """What the values of each leaf column are and how they are stored."""
+class _Leaf(NamedTuple):
+    """What the values of a leaf column are and how they are stored."""
+
+    path: str
+    physical_type: str
+    logical_type: str
+    length: int
+    repetition_levels: int
+    definition_levels: int
+
+    def bare(self) -> _Leaf:
+        """The same for passing it on: readers take the levels from the file."""
+        return self._replace(definition_levels=0)
+
+
+def _leaves(schema: Any) -> list[_Leaf]:
     return [
-        (
+        _Leaf(
             each.path.replace(".list.item", ".list.element"),  # both are in use
             each.physical_type,
             _WHOLE_NUMBERS.get((each.physical_type, text := str(each.logical_type)), text),
             each.length,
-            each.max_definition_level,
             each.max_repetition_level,
+            each.max_definition_level,
         )
         for each in map(schema.column, range(len(schema)))
     ]
+
+
+def _text_of(field: Field, partition_values: Mapping[str, str | None]) -> str | None:
+    """A partition value as txlog writes it."""
+    value = pa.array([partition_scalar(field, partition_values)], type_to_arrow(field.type))
+    found: str | None = encode_array(value, field.type)[0].as_py()
+    return found
 
 
 def _by_group(
