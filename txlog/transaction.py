@@ -492,12 +492,12 @@ class Transaction:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
         from txlog.core.changes.plan import MergeBuilder, bound_merge
-        from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
+        from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
 
         self._require_open()
         merge = MergeOptions(on, source_alias, target_alias)
 
-        def run(clauses: tuple[Clause, ...]) -> None:
+        def run(clauses: tuple[MergeClause, ...]) -> None:
             self._require_open()
             operation = bound_merge(self._open_table, self._state, source, merge, clauses)
             self._change_rows("a merge", operation, mode, on_progress)

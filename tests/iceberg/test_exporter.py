@@ -22,7 +22,7 @@ from txlog.core.versions import OpenTable
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import metadata_name
-from txlog.iceberg.metadata.table_metadata import Place
+from txlog.iceberg.metadata.table_metadata import MetadataPlace
 from txlog.iceberg.metadata_folder import MetadataFolder
 from txlog.result.audits import IcebergExport
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
@@ -311,7 +311,7 @@ def test_a_stale_or_wrong_hint_does_not_hide_the_newest_metadata() -> None:
             shared(store).delete("version-hint.text")
         else:
             shared(store).put("version-hint.text", hint)
-        newest = MetadataFolder(shared(store), Place(store.uri)).newest()
+        newest = MetadataFolder(shared(store), MetadataPlace(store.uri)).newest()
         assert newest is not None
         assert newest.number == 4
 
@@ -321,7 +321,7 @@ def test_a_hint_overtaken_by_another_exporter_is_corrected() -> None:
     for number in range(2):
         table.append(rows(number))
         table.export_iceberg()
-    folder = MetadataFolder(shared(store_of(table)), Place(store_of(table).uri))
+    folder = MetadataFolder(shared(store_of(table)), MetadataPlace(store_of(table).uri))
     folder.hint(1)
     assert shared(store_of(table)).read("version-hint.text") == b"2"
 

@@ -14,7 +14,7 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.store import TableStore
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
 from txlog.iceberg.footers import check_column_ids, check_element_ids, row_counts
-from txlog.iceberg.metadata.definition import Definition, define
+from txlog.iceberg.metadata.definition import IcebergDefinition, define
 
 ROWS = pa.table(
     {
@@ -82,7 +82,7 @@ def test_a_missing_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
         row_counts(store, [elsewhere])
 
 
-def taken_over(path: Path, rows: pa.Table, **ids: int) -> tuple[TableStore, list[AddFile], Definition]:
+def taken_over(path: Path, rows: pa.Table, **ids: int) -> tuple[TableStore, list[AddFile], IcebergDefinition]:
     """A table of ``ROWS``, and a file in its folder whose top-level columns have these ids."""
     table = txlog.Table.create(path, pa.schema([("a", pa.int64()), ("b", pa.int64()), ("l", pa.list_(pa.int64()))]))
     fields = [

@@ -16,7 +16,7 @@ from txlog.core.versions import _offer as offer
 from txlog.core.versions import _read_versions as read_versions
 from txlog.core.versions import _resolve_unknown as resolve
 from txlog.core.versions._commit_loop import CommitRun
-from txlog.core.versions._offer import Offer
+from txlog.core.versions._offer import OfferedAppend
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions import conflicts, gathering
 from txlog.core.versions.decisions.gathering import Known
@@ -82,8 +82,8 @@ def gives_up_while_others_may_commit_it(patch: pytest.MonkeyPatch) -> None:
 
 def deletes_the_files_of_what_it_offers(patch: pytest.MonkeyPatch) -> None:
     """They count as unsent, since their own writer has not put a version yet."""
-    real = Offer.leave
-    patch.setattr(Offer, "leave", lambda self, proposal, state, unsent: real(self, proposal, state, None))
+    real = OfferedAppend.leave
+    patch.setattr(OfferedAppend, "leave", lambda self, proposal, state, unsent: real(self, proposal, state, None))
     patch.setattr(CommitRun, "_put", _put_without_a_mark)
 
 

@@ -20,7 +20,7 @@ from txlog.core.maintenance import _vacuum as vacuum
 from txlog.core.maintenance._needed_files import NeededFiles
 from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._vacuum import _Vacuum
-from txlog.core.maintenance.rewriting._rewrite_bin import Source
+from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenFile
 from txlog.core.sink._staging import Staging
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -79,7 +79,7 @@ def restores_without_reading_the_table(patch: pytest.MonkeyPatch) -> None:
 def compacts_by_the_vectors_that_it_read(patch: pytest.MonkeyPatch) -> None:
     """Rows that others delete while their file is rewritten come back."""
 
-    def as_read(source: Source, live: Any, reader: Any) -> Any:
+    def as_read(source: RewrittenFile, live: Any, reader: Any) -> Any:
         return np.empty(0, np.uint64)
 
     patch.setattr(compaction, "rows_to_mark", as_read)
@@ -91,13 +91,13 @@ def follows_no_winner_of_a_lost_race(patch: pytest.MonkeyPatch) -> None:
 
 
 def marks_the_row_after_the_one_that_died(patch: pytest.MonkeyPatch) -> None:
-    numbers = Source.numbers
+    numbers = RewrittenFile.numbers
 
-    def one_off(self: Source, positions: Any) -> Any:
+    def one_off(self: RewrittenFile, positions: Any) -> Any:
         found = numbers(self, positions)
         return (found + 1) % max(1, self.first + self.num_live)
 
-    patch.setattr(Source, "numbers", one_off)
+    patch.setattr(RewrittenFile, "numbers", one_off)
 
 
 def keeps_one_of_the_files_that_it_rewrote(patch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.audit.read_keys import ReadKeys
-from txlog.audit.task_places import Places
+from txlog.audit.task_places import TaskPlaces
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.arrow.spill import no_room
 from txlog.core.format.arrow.wide_years import python_value
@@ -70,7 +70,7 @@ def require_keys(store: TableStore, names: Sequence[str]) -> None:
 
 
 def key_findings(
-    store: TableStore, names: Sequence[str], places: Places, on_progress: OnRows
+    store: TableStore, names: Sequence[str], places: TaskPlaces, on_progress: OnRows
 ) -> tuple[KeyCheck | None, tuple[Finding, ...]]:
     """Check the keys of the newest version. An error that prevents this is a finding."""
     try:
@@ -84,7 +84,7 @@ def key_findings(
 def check_keys(
     store: TableStore,
     names: Sequence[str],
-    places: Places,
+    places: TaskPlaces,
     *,
     on_progress: OnRows = lambda done, total: None,
 ) -> KeyCheck:
@@ -138,7 +138,7 @@ class _KeyScan:
     def __init__(
         self,
         store: TableStore,
-        places: Places,
+        places: TaskPlaces,
         state: TableState,
         files: pa.Table,
         keys: Sequence[KeyColumn],

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from txlog.audit.live_files import LiveFiles, PartitionKey
 from txlog.audit.log_rules import Breach, LogState
-from txlog.audit.task_places import Places
+from txlog.audit.task_places import TaskPlaces
 from txlog.core.changes.tasks.check_files import CheckFiles, FileProblem, NamedFile
 from txlog.core.changes.tasks.list_files import ListFiles, ranges_of
 from txlog.core.changes.tasks.task_table import TaskStore
@@ -94,7 +94,7 @@ def verify_table(
     cannot be a key and for unusable workers, and ``StorageError`` if the log cannot be read; an unreadable data file is
     a finding.
     """
-    places = Places.of(store, tasks, workers)
+    places = TaskPlaces.of(store, tasks, workers)
     verifier = _Verifier(store, places, limits, txn_ids or {}, on_progress or (lambda what, done, total: None))
     if keys is not None:
         from txlog.audit.keys import require_keys
@@ -107,7 +107,7 @@ class _Verifier:
     def __init__(
         self,
         store: TableStore,
-        places: Places,
+        places: TaskPlaces,
         limits: Limits,
         txn_ids: Mapping[int, str],
         on_progress: OnProgress,

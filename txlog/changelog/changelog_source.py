@@ -30,7 +30,12 @@ from txlog.changelog.merge_engines.runs import ranks
 from txlog.changelog.required_values import check_members, require_values
 from txlog.changelog.retractions import compared_columns
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
-from txlog.core.changes.tasks.operations.upsert_source import Source, joined_sequence, refuse_null_keys, stored_rows
+from txlog.core.changes.tasks.operations.upsert_source import (
+    UpsertSource,
+    joined_sequence,
+    refuse_null_keys,
+    stored_rows,
+)
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.util.wording import argument
 from txlog.core.writing.conform import completed, nullable
@@ -49,7 +54,7 @@ class ChangelogSource(msgspec.Struct, frozen=True):
     """``changes`` are the rows with their key numbers; ``keys`` has one row for each number, in order."""
 
     changes: KeyedRows
-    keys: Source
+    keys: UpsertSource
 
 
 def read_changelog(
@@ -117,7 +122,7 @@ def numbered(
     number[index.code_of_row[is_last]] = np.arange(index.num_keys)
     names = list(dict.fromkeys(key.path[0] for key in keys))
     named = rows.select(names).filter(pa.array(is_last))
-    source = Source(named, KeyIndex(keys, [key.of(named) for key in keys]), rows.num_rows)
+    source = UpsertSource(named, KeyIndex(keys, [key.of(named) for key in keys]), rows.num_rows)
     return ChangelogSource(KeyedRows(rows, number[index.code_of_row], kinds, compared=tuple(compared)), source)
 
 

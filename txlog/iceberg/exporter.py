@@ -43,7 +43,7 @@ from txlog.iceberg.metadata.export import DatedCommit, Export, Sources, export_c
 from txlog.iceberg.metadata.names import metadata_name, table_uuid
 from txlog.iceberg.metadata.properties import ICEBERG, catalog_entry, format_name
 from txlog.iceberg.metadata.schema import ColumnPath
-from txlog.iceberg.metadata.table_metadata import Exported, Place, columns_of_files, parsed
+from txlog.iceberg.metadata.table_metadata import Exported, MetadataPlace, columns_of_files, parsed
 from txlog.iceberg.metadata.whole_table import FileBatches, in_manifests
 from txlog.iceberg.metadata_folder import MetadataFile, MetadataFolder
 from txlog.result import counted
@@ -67,9 +67,9 @@ class IcebergLag(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
-def place_of(uri: str) -> Place:
+def place_of(uri: str) -> MetadataPlace:
     """The location of the table at ``uri`` for Iceberg readers: a path gets the scheme ``file``."""
-    return Place(uri if "://" in uri else f"file://{uri}")
+    return MetadataPlace(uri if "://" in uri else f"file://{uri}")
 
 
 class IcebergExporter:

@@ -21,7 +21,7 @@ from txlog.core.reading import path_in_store, read_footer
 from txlog.core.store import TableStore
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError
-from txlog.iceberg.metadata.definition import Definition
+from txlog.iceberg.metadata.definition import IcebergDefinition
 from txlog.iceberg.metadata.schema import ColumnPath
 
 __all__ = ["check_calendar", "check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]
@@ -59,7 +59,7 @@ def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
             )
 
 
-def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> set[ColumnPath]:
+def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: IcebergDefinition) -> set[ColumnPath]:
     """Refuse files with other column ids than the exported ones: if a file has ids, readers use only these; and those
     that `check_calendar` refuses. Returns `columns_without_ids`.
 
@@ -129,7 +129,7 @@ def _present(store: TableStore, add: AddFile) -> Any:
         return None
 
 
-def _is_free(number: int | None, definition: Definition) -> bool:
+def _is_free(number: int | None, definition: IcebergDefinition) -> bool:
     """Whether no column of the table has this id, or ever will: tables with column mapping never reuse one."""
     if number is None or number >= _RESERVED_IDS:
         return True

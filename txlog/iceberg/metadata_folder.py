@@ -19,7 +19,7 @@ from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError, StorageError
 from txlog.iceberg.metadata.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.metadata.names import HINT, NewFile, content_version, metadata_name, metadata_number
-from txlog.iceberg.metadata.table_metadata import Exported, Place, current_snapshot, encoded, parsed
+from txlog.iceberg.metadata.table_metadata import Exported, MetadataPlace, current_snapshot, encoded, parsed
 
 __all__ = ["MetadataFile", "MetadataFolder"]
 
@@ -41,7 +41,7 @@ class MetadataFile(NamedTuple):
 class MetadataFolder:
     """One table's metadata folder, as one exporter sees it."""
 
-    def __init__(self, store: LogStore, place: Place) -> None:
+    def __init__(self, store: LogStore, place: MetadataPlace) -> None:
         self.store = store
         self.place = place
         self._known: tuple[MetadataFile, ambient.Instant] | None = None

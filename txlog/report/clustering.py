@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.arrays import large_type, numbers_of
 from txlog.core.format.arrow.wide_years import date_text, timestamp_text
 from txlog.core.format.schema import Struct, leaf_paths
-from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, Leaf, bounds_of_text, leaves_of
+from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, ColumnLeaf, bounds_of_text, leaves_of
 from txlog.report.commits import shortened
 
 __all__ = ["KeyColumn", "Range", "key_column", "key_columns", "ordered_paths"]
@@ -88,7 +88,7 @@ def key_columns(files: pa.Table, schema: Struct, named: Sequence[tuple[str, tupl
     return found
 
 
-def key_column(name: str, leaf: Leaf, low: pa.Array, high: pa.Array, files: int) -> KeyColumn | None:
+def key_column(name: str, leaf: ColumnLeaf, low: pa.Array, high: pa.Array, files: int) -> KeyColumn | None:
     """One column from the bounds of its files, null where unknown; None if all are. ``files`` counts all files."""
     both = pc.and_(low.is_valid(), high.is_valid())
     low, high = low.filter(both), high.filter(both)
@@ -128,13 +128,13 @@ def _ticks(texts: list[str]) -> tuple[str, ...]:
     return tuple(texts if max(map(len, texts)) <= _TICK_MAX else texts[:: len(texts) // 2 or 1])
 
 
-def _bounds(texts: pa.StringArray, leaves: Sequence[Leaf]) -> Iterator[BoundsColumns]:
+def _bounds(texts: pa.StringArray, leaves: Sequence[ColumnLeaf]) -> Iterator[BoundsColumns]:
     """The bounds of all texts that Arrow reads as Python does; a few that it does not count as unknown."""
     for start in range(0, len(texts), _SLICE_ROWS):
         yield from _bounds_of_slice(texts.slice(start, _SLICE_ROWS), leaves)
 
 
-def _bounds_of_slice(texts: pa.StringArray, leaves: Sequence[Leaf]) -> Iterator[BoundsColumns]:
+def _bounds_of_slice(texts: pa.StringArray, leaves: Sequence[ColumnLeaf]) -> Iterator[BoundsColumns]:
     try:
         yield bounds_of_text(texts, leaves)
     except (pa.ArrowException, ValueError):
@@ -149,7 +149,7 @@ def _joined(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([part.cast(large_type(part.type)) for part in parts])
 
 
-def _text(value: Any, leaf: Leaf) -> str:
+def _text(value: Any, leaf: ColumnLeaf) -> str:
     """A bound, in the form for comparisons, for people."""
     if leaf.kind == "date":
         return date_text(value)

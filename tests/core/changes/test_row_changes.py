@@ -27,7 +27,7 @@ from txlog.core.changes.tasks.row_work import RowWork
 from txlog.core.definition import create_table
 from txlog.core.maintenance import _compaction as compaction
 from txlog.core.maintenance._compaction import Compaction
-from txlog.core.maintenance.rewriting._rewrite_bin import Source
+from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenFile
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions import conflicts
@@ -415,20 +415,24 @@ def mutate_cardinality(patch: pytest.MonkeyPatch) -> None:
 
 def mutate_place(patch: pytest.MonkeyPatch) -> None:
     """A row is looked for one place further in the compacted file."""
-    numbers = Source.numbers
-    patch.setattr(Source, "numbers", lambda self, positions: numbers(self, positions) + np.uint64(len(positions) > 0))
+    numbers = RewrittenFile.numbers
+    patch.setattr(
+        RewrittenFile, "numbers", lambda self, positions: numbers(self, positions) + np.uint64(len(positions) > 0)
+    )
 
 
 def mutate_place_of_file(patch: pytest.MonkeyPatch) -> None:
     """Each file is taken for the first in the compacted one."""
-    numbers = Source.numbers
-    patch.setattr(Source, "numbers", lambda self, positions: numbers(replace(self, first=0), positions))
+    numbers = RewrittenFile.numbers
+    patch.setattr(RewrittenFile, "numbers", lambda self, positions: numbers(replace(self, first=0), positions))
 
 
 def mutate_left_out_rows(patch: pytest.MonkeyPatch) -> None:
     """Rows that were left out count as if they were in the compacted file."""
-    numbers = Source.numbers
-    patch.setattr(Source, "numbers", lambda self, positions: numbers(replace(self, dead=self.dead[:0]), positions))
+    numbers = RewrittenFile.numbers
+    patch.setattr(
+        RewrittenFile, "numbers", lambda self, positions: numbers(replace(self, dead=self.dead[:0]), positions)
+    )
 
 
 def mutate_moved_vectors(patch: pytest.MonkeyPatch) -> None:

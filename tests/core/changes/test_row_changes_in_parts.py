@@ -29,7 +29,7 @@ from txlog.core.changes.plan import Extent, RowOptions, uses_vectors
 from txlog.core.changes.plan import _distributed_tasks as parts
 from txlog.core.changes.plan._distributed_tasks import TasksInParts, change_in_parts
 from txlog.core.changes.tasks.operations.delete import DeleteSpec
-from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
 from txlog.core.changes.tasks.operations.update import UpdateSpec
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.changes.tasks.part import (
@@ -229,10 +229,10 @@ def upsert(rows: Sequence[Row], is_small: bool = True, **how: Any) -> Change:
 def merge(rows: Sequence[Row], is_small: bool = True) -> Change:
     data = table_of(rows)
     clauses = (
-        Clause("matched", "delete", None, "target.v < 10"),
-        Clause("matched", "update", {"v": "target.v + source.v", "day": "source.day"}, None),
-        Clause("not matched", "insert", None, "source.v is not null"),
-        Clause("not matched by source", "update", {"v": "0"}, "target.v > 40"),
+        MergeClause("matched", "delete", None, "target.v < 10"),
+        MergeClause("matched", "update", {"v": "target.v + source.v", "day": "source.day"}, None),
+        MergeClause("not matched", "insert", None, "source.v is not null"),
+        MergeClause("not matched by source", "update", {"v": "0"}, "target.v > 40"),
     )
     spec = MergeSpec(MergeOptions(("k",), "source", "target"), clauses, ambient.now())
 
@@ -249,9 +249,9 @@ def merge_several(rows: Sequence[Row], is_small: bool = True) -> Change:
     """Several source rows with one key may delete a row; those with the value 50 update rows instead."""
     data = table_of(rows)
     clauses = (
-        Clause("matched", "delete", None, "source.v < 50 and source.day = target.day"),
-        Clause("matched", "update", {"day": "source.day"}, "source.v = 50 and source.day != target.day"),
-        Clause("not matched", "insert", None, "source.v > 10"),
+        MergeClause("matched", "delete", None, "source.v < 50 and source.day = target.day"),
+        MergeClause("matched", "update", {"day": "source.day"}, "source.v = 50 and source.day != target.day"),
+        MergeClause("not matched", "insert", None, "source.v > 10"),
     )
     spec = MergeSpec(MergeOptions(("k",), "source", "target"), clauses, ambient.now())
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from txlog.core.util import ambient
-from txlog.core.versions._queue import Place, WaitingLine
+from txlog.core.versions._queue import PlaceInQueue, WaitingLine
 from txlog.errors import StorageError
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore
@@ -53,7 +53,7 @@ def handle(marks: object, round_trip_s: float = 0.0) -> WaitingLine:
     return WaitingLine(marks, lambda: round_trip_s)  # type: ignore[arg-type]
 
 
-def joined(marks: object, txn_id: str, clock: Scripted) -> Place:
+def joined(marks: object, txn_id: str, clock: Scripted) -> PlaceInQueue:
     place = handle(marks).place(txn_id)
     place.join()
     clock.slept_s += 0.01

@@ -12,7 +12,7 @@ from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import assign
 from txlog.core.format.schema import parse_schema, schema_to_json
 from txlog.errors import IcebergExportError
-from txlog.iceberg.metadata.definition import NAME_MAPPING, Definition, define
+from txlog.iceberg.metadata.definition import NAME_MAPPING, IcebergDefinition, define
 
 
 def column(name: str, kind: Any, *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def mapped_table(*columns: dict[str, Any], partition_by: tuple[str, ...] = ()) -
     return Metadata("id", schema_to_json(schema), partition_by, {"delta.columnMapping.mode": "name"}, {})
 
 
-def after(*definitions: Definition) -> dict[str, Any]:
+def after(*definitions: IcebergDefinition) -> dict[str, Any]:
     """The Iceberg metadata that an export leaves which had these definitions, one after the other."""
     newest = definitions[-1]
     return {
@@ -56,7 +56,7 @@ def after(*definitions: Definition) -> dict[str, Any]:
     }
 
 
-def types(definition: Definition) -> dict[str, Any]:
+def types(definition: IcebergDefinition) -> dict[str, Any]:
     return {each["name"]: each["type"] for each in definition.schema["fields"]}
 
 

@@ -30,7 +30,7 @@ from txlog.iceberg.metadata.export import DatedCommit, Export, Sources, export_c
 from txlog.iceberg.metadata.manifest import file_paths
 from txlog.iceberg.metadata.manifest_list import read_manifest_list
 from txlog.iceberg.metadata.names import metadata_name
-from txlog.iceberg.metadata.table_metadata import Exported, Place, encoded, parsed
+from txlog.iceberg.metadata.table_metadata import Exported, MetadataPlace, encoded, parsed
 
 GOLDEN = Path(__file__).with_name("golden")
 START_MS = 1_700_000_000_000
@@ -122,7 +122,7 @@ def commits(format_version: int) -> list[Commit]:
     return found
 
 
-PLACE = Place("s3://bucket/golden")
+PLACE = MetadataPlace("s3://bucket/golden")
 
 
 def sources_of(files: dict[str, bytes]) -> Sources:

@@ -29,7 +29,7 @@ from txlog.core.maintenance.rewriting._clustering import (
     first_of,
 )
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
-from txlog.core.maintenance.rewriting._rewrite_bin import NewFile, RewrittenBin, Source
+from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewrittenBin, RewrittenFile
 from txlog.core.util.wording import argument
 from txlog.core.workers import Workers, spilled_shuffle
 from txlog.errors import InvalidInputError
@@ -43,7 +43,7 @@ _PART_BYTES = 48 << 20  # of rows in memory, which a task sorts at a time
 _PARTS_MAX = 1 << 14
 _ROW_BYTES = 100  # of a file that the log does not count
 
-OnFile = Callable[[NewFile, int], None]
+OnFile = Callable[[FileOfBin, int], None]
 """Called with each new file as soon as it is known, and the share of the bins' bytes that it stands for."""
 
 
@@ -92,11 +92,11 @@ def cluster_bins(
         for part in _in_parts(files)
     ]
     bytes_of_group = {group: each.bin.size_bytes // len(each.groups) for each in planned for group in each.groups}
-    files: dict[int, NewFile] = {}
+    files: dict[int, FileOfBin] = {}
     reports: dict[int, SourceReport] = {}
     route = RouteRows(table, tuple(each.curve for each in planned))
     for group, result in _shuffled(workers, folder, route, items, len(bytes_of_group) + 1):
-        if isinstance(result, NewFile):
+        if isinstance(result, FileOfBin):
             files[group] = result
             on_file(result, bytes_of_group[group])
         else:
@@ -120,12 +120,12 @@ def _rewritten(
     planned: _Planned,
     files: Sequence[NumberedFile],
     reports: dict[int, SourceReport],
-    new: dict[int, NewFile],
+    new: dict[int, FileOfBin],
 ) -> RewrittenBin:
     sources = []
     for number, add in files:
         report = reports[number]
-        sources.append(Source(add, report.num_rows, report.dead, first_of(number), report.num_live))
+        sources.append(RewrittenFile(add, report.num_rows, report.dead, first_of(number), report.num_live))
     rewritten = RewrittenBin(tuple(sources), tuple(new[group] for group in planned.groups if group in new))
     rewritten.check(table.uri, table.version)
     return rewritten

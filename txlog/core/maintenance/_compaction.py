@@ -30,7 +30,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.wide_statistics import wide_statistics
-from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenBin, Source
+from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenBin, RewrittenFile
 from txlog.core.reading import DeletionVectorReader
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable, raise_conflict
@@ -105,7 +105,7 @@ class Compaction:
         self._random_prefix_length = random_prefix_length
         self._txn_id = ambient.uuid4()
         self._written: dict[_Place, _Marked] = {}
-        self._looked_up: tuple[TableState, list[tuple[int, Source, AddFile | None]]] | None = None
+        self._looked_up: tuple[TableState, list[tuple[int, RewrittenFile, AddFile | None]]] | None = None
         adds = [source.add for each in bins for source in each.sources]
         self._by_path = {canonical_path(add.path): add.file_id for add in adds}
         self._followed: tuple[int, Mapping[FileId, AddFile]] = (version, {add.file_id: add for add in adds})
@@ -196,7 +196,7 @@ class Compaction:
 
     # --- what became of the sources -----------------------------------------------------------------------------
 
-    def _sources(self, state: TableState) -> list[tuple[int, Source, AddFile | None]]:
+    def _sources(self, state: TableState) -> list[tuple[int, RewrittenFile, AddFile | None]]:
         """Every source with its bin's number and its live file in ``state``; None if the file was removed, even if
         another one has its path."""
         if self._looked_up is not None and self._looked_up[0] is state:
@@ -292,7 +292,7 @@ def _vector_id(action: AddFile | RemoveFile) -> str | None:
     return action.key[1]
 
 
-def rows_to_mark(source: Source, live: AddFile, reader: DeletionVectorReader) -> NDArray[np.uint64] | None:
+def rows_to_mark(source: RewrittenFile, live: AddFile, reader: DeletionVectorReader) -> NDArray[np.uint64] | None:
     """The numbers of the rows that are dead because ``live``, the current source, marks them.
 
     None if a row that was left out is live again, since no new file has it. Raises ``CorruptLogError``.

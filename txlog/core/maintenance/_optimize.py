@@ -43,7 +43,7 @@ from txlog.core.maintenance._outdated_files import files_with_dropped_columns, f
 from txlog.core.maintenance._tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._curve import ClusterColumns
-from txlog.core.maintenance.rewriting._rewrite_bin import NewFile, RewriteBins, RewrittenBin
+from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewriteBins, RewrittenBin
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
 from txlog.core.util import ambient
@@ -329,7 +329,7 @@ def _commit_group(
     files = open_table.store.files
     with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
 
-        def on_file(new: NewFile, size_bytes: int) -> None:
+        def on_file(new: FileOfBin, size_bytes: int) -> None:
             nonlocal done_bytes
             unsent.own([new.file.path])
             orders.own([] if new.stored_order is None else [new.stored_order])

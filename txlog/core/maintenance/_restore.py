@@ -30,8 +30,8 @@ from txlog.core.maintenance._restored_definition import merged_definition, resto
 from txlog.core.maintenance._vacuums_under_way import endangered_by_vacuum
 from txlog.core.maintenance._version_files import (
     EXPIRED,
-    Difference,
     OnFiles,
+    VersionDifference,
     difference,
     expired_files,
     gone_paths,
@@ -112,7 +112,7 @@ class _Restore:
         self._check_again([path for named in paths for path in named], gone, committed.version)
         return result.at(committed.version)
 
-    def _compared(self) -> tuple[Difference, bool]:
+    def _compared(self) -> tuple[VersionDifference, bool]:
         """The difference of the two versions, and whether files of both have other row ids now."""
         listed = partial(self._log.files, self._target)
         before = listed if self._log.store.has_cheap_calls else begin(listed)
@@ -120,7 +120,7 @@ class _Restore:
         older = before()
         return difference(older, newest), is_renumbered(older, newest)
 
-    def _result(self, found: Difference, kept: Sequence[AddFile], gone: Sequence[str]) -> RestoreResult:
+    def _result(self, found: VersionDifference, kept: Sequence[AddFile], gone: Sequence[str]) -> RestoreResult:
         left_out = len(found.added) - len(kept)
         restored_bytes = sum(add.size for add in kept)
         left_out_bytes = sum(add.size for add in found.added) - restored_bytes

@@ -30,8 +30,8 @@ from txlog.core.workers import ThreadWorkers
 
 __all__ = [
     "EXPIRED",
-    "Difference",
     "OnFiles",
+    "VersionDifference",
     "difference",
     "expired_files",
     "gone_paths",
@@ -49,7 +49,7 @@ _HOUR_MS = 3_600_000
 _LOOKS_AT_ONCE = 16
 
 
-class Difference(msgspec.Struct, frozen=True):
+class VersionDifference(msgspec.Struct, frozen=True):
     """What the older version has and the newest one lacks, and vice versa; and the totals of the older one."""
 
     added: Sequence[AddFile]
@@ -58,10 +58,10 @@ class Difference(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-def difference(older: pa.Table, newest: pa.Table) -> Difference:
+def difference(older: pa.Table, newest: pa.Table) -> VersionDifference:
     """Compare two lists of live files, ``core.versions.decisions.files.FILES_SCHEMA``."""
     older_keys, newest_keys = _keys(older), _keys(newest)
-    return Difference(
+    return VersionDifference(
         added=add_files_of(older.filter(pc.invert(are_among(older_keys, newest_keys)))),
         removed=add_files_of(newest.filter(pc.invert(are_among(newest_keys, older_keys)))),
         num_files=older.num_rows,

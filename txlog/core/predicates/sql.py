@@ -30,7 +30,7 @@ from txlog.core.predicates.arrow_input import is_arrow_expression, read_arrow_ex
 from txlog.core.predicates.build import assigned, lit
 from txlog.core.predicates.grammar import ExpressionDialect, QueryDialect
 from txlog.core.predicates.predicate import Column, Predicate, bind
-from txlog.core.predicates.sql_reader import Reader, Scope, line_and_column
+from txlog.core.predicates.sql_reader import Scope, SqlReader, line_and_column
 from txlog.core.predicates.tree import Expression, Value
 from txlog.core.predicates.types import is_numeric
 from txlog.core.predicates.zones import read_in
@@ -86,12 +86,12 @@ def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expressi
     Raises:
         InvalidInputError: Gives the text, the place, and what to write instead.
     """
-    return _read(Reader.value, sql_text, Scope(schema, **context))
+    return _read(SqlReader.value, sql_text, Scope(schema, **context))
 
 
 def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A bound condition from its SQL text; arguments and errors are those of `parse`."""
-    return _read(Reader.condition, sql_text, Scope(schema, **context))
+    return _read(SqlReader.condition, sql_text, Scope(schema, **context))
 
 
 def parse_stored_condition(sql_text: str, schema: Struct, zone: str) -> Predicate:
@@ -102,23 +102,23 @@ def parse_stored_condition(sql_text: str, schema: Struct, zone: str) -> Predicat
     Raises:
         InvalidInputError: What `parse` raises.
     """
-    return _read(Reader.condition, sql_text, Scope(schema, zone=zone), QueryDialect)
+    return _read(SqlReader.condition, sql_text, Scope(schema, zone=zone), QueryDialect)
 
 
 def parse_stored_value(sql_text: str, schema: Struct, zone: str, *, now: datetime.datetime | None = None) -> Expression:
     """The same for a value. ``now`` is the value of ``current_timestamp()``; without it the function is refused."""
-    return _read(Reader.value, sql_text, Scope(schema, zone=zone, now=now), QueryDialect)
+    return _read(SqlReader.value, sql_text, Scope(schema, zone=zone, now=now), QueryDialect)
 
 
 def _read(
-    read: Callable[[Reader, exp.Expression], Read],
+    read: Callable[[SqlReader, exp.Expression], Read],
     sql_text: str,
     scope: Scope,
     dialect: type[ExpressionDialect] = ExpressionDialect,
 ) -> Read:
     try:
         with read_in(scope.zone):
-            return read(Reader(sql_text, scope), _parsed(sql_text, dialect))
+            return read(SqlReader(sql_text, scope), _parsed(sql_text, dialect))
     except RecursionError:
         raise _too_deep() from None
 

@@ -62,7 +62,7 @@ from txlog.core.util.arguments import UTC
 from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = ["Reader", "Scope", "line_and_column"]
+__all__ = ["Scope", "SqlReader", "line_and_column"]
 
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -172,7 +172,7 @@ class Scope(msgspec.Struct, frozen=True):
         return Reference(*resolve(path, self.target))
 
 
-class Reader:
+class SqlReader:
     """Reads one text."""
 
     def __init__(self, sql_text: str, scope: Scope) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from txlog.core.reading._dataset import SnapshotDataset, may_hold_nan
     from txlog.core.reading._deletion_vectors import DeletionVectorReader
     from txlog.core.reading._footers import checked_footer, path_in_store, read_footer, why_missing
-    from txlog.core.reading._key_cache import CachedKeys, FileKeys, KeyCache, Places, new_key_numbers
+    from txlog.core.reading._key_cache import CachedKeys, FileKeys, KeyCache, KeyPlaces, new_key_numbers
     from txlog.core.reading._key_values import KeyNumbers, KeyValues
     from txlog.core.reading._notebook import version_as_html
     from txlog.core.reading._parquet_columns import ParquetColumns
@@ -27,7 +27,7 @@ else:
         _dataset: SnapshotDataset may_hold_nan
         _deletion_vectors: DeletionVectorReader
         _footers: checked_footer path_in_store read_footer why_missing
-        _key_cache: CachedKeys FileKeys KeyCache Places new_key_numbers
+        _key_cache: CachedKeys FileKeys KeyCache KeyPlaces new_key_numbers
         _key_values: KeyNumbers KeyValues
         _notebook: version_as_html
         _parquet_columns: ParquetColumns
@@ -49,9 +49,9 @@ __all__ = [
     "FileKeys",
     "KeyCache",
     "KeyNumbers",
+    "KeyPlaces",
     "KeyValues",
     "ParquetColumns",
-    "Places",
     "ScanPlan",
     "ScanTask",
     "Selection",

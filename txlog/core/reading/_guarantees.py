@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import Decimal, Field, Struct, type_to_arrow
-from txlog.core.predicates.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
+from txlog.core.predicates.skipping.bounds_columns import ColumnBounds, ColumnLeaf, bounds_of_text, leaves_of
 from txlog.core.predicates.values import beside
 from txlog.core.reading._scan_task import partition_scalar
 
@@ -82,7 +82,7 @@ class Guarantees:
                     found[present[at]] = _both(found[present[at]], known)
         return found
 
-    def _column(self, known: ColumnBounds, leaf: Leaf) -> Iterator[Expression | None]:
+    def _column(self, known: ColumnBounds, leaf: ColumnLeaf) -> Iterator[Expression | None]:
         name = pc.field(self._names[leaf.path[0]])
         is_null = name.is_null()
         kind = type_to_arrow(leaf.type)
@@ -103,7 +103,7 @@ class Guarantees:
             yield found
 
 
-def _scalars(bounds: pa.Array | None, leaf: Leaf, kind: pa.DataType, *, above: bool) -> list[pa.Scalar | None]:
+def _scalars(bounds: pa.Array | None, leaf: ColumnLeaf, kind: pa.DataType, *, above: bool) -> list[pa.Scalar | None]:
     """Bounds in their ordered form as scalars of the column's type, None where unknown."""
     assert bounds is not None, "a leaf with an order has bounds"
     if isinstance(leaf.type, Decimal):

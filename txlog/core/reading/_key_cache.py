@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["CachedKeys", "FileKeys", "KeyCache", "Places", "new_key_numbers"]
+__all__ = ["CachedKeys", "FileKeys", "KeyCache", "KeyPlaces", "new_key_numbers"]
 
 _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
@@ -46,7 +46,7 @@ _SAMPLED_WANTED = 1 << 14
 _STAGED_FILES = 64  # keys kept between a task and its commit
 
 
-class Places(msgspec.Struct, frozen=True):
+class KeyPlaces(msgspec.Struct, frozen=True):
     """Where the wanted keys are in one file: positions, ascending, and each one's key."""
 
     positions: NDArray[np.uint64]
@@ -235,7 +235,7 @@ class CachedKeys:
     def is_empty(self) -> bool:
         return not self._held.sizes
 
-    def find(self, wanted: KeyValues, files: Collection[FileId]) -> dict[FileId, Places]:
+    def find(self, wanted: KeyValues, files: Collection[FileId]) -> dict[FileId, KeyPlaces]:
         """The rows with ``wanted`` keys in each of ``files`` that is cached; other files are left out."""
         held = self._held
         end = len(held.sizes)
@@ -244,7 +244,7 @@ class CachedKeys:
         if not found:
             return {}
         if not held.runs:  # files without rows, or with only null keys
-            return {file: Places(np.empty(0, np.uint64), np.empty(0, np.int64)) for file in found}
+            return {file: KeyPlaces(np.empty(0, np.uint64), np.empty(0, np.int64)) for file in found}
         is_asked = np.zeros(len(held.sizes), dtype=bool)
         is_asked[[*found.values()]] = True
         keys, places = _searched(held.runs, wanted, is_asked)
@@ -252,9 +252,9 @@ class CachedKeys:
         keys, places = keys[order], places.at(order)
         starts = np.searchsorted(places.files, np.arange(len(held.sizes) + 1)).tolist()
         positions = places.positions.astype(np.uint64)
-        none = Places(positions[:0], keys[:0])  # for most files if there are many
+        none = KeyPlaces(positions[:0], keys[:0])  # for most files if there are many
         return {
-            file: none if start == end else Places(positions[start:end], keys[start:end])
+            file: none if start == end else KeyPlaces(positions[start:end], keys[start:end])
             for file, number in found.items()
             for start, end in (starts[number : number + 2],)
         }

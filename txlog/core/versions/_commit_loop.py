@@ -50,8 +50,8 @@ from txlog.hooks import CommitHooks, LostRace, call, timed
 from txlog.result import Outcome, counted
 
 if TYPE_CHECKING:
-    from txlog.core.versions._offer import Offer
-    from txlog.core.versions._queue import Place, WaitingLine
+    from txlog.core.versions._offer import OfferedAppend
+    from txlog.core.versions._queue import PlaceInQueue, WaitingLine
     from txlog.core.versions._read_ahead import ReadAhead
     from txlog.core.versions._read_versions import ReadVersions
     from txlog.core.versions.decisions.conflicts import Apart
@@ -232,8 +232,8 @@ class CommitRun:
         self.pacing = committer.retry.pacing(self.versions.round_trip_s)
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
-        self.place: Place | None = committer.line.place(proposal.txn_id, self._waits) if committer.line else None
-        self.offer: Offer | None = None  # what is proposed, for other writers to commit
+        self.place: PlaceInQueue | None = committer.line.place(proposal.txn_id, self._waits) if committer.line else None
+        self.offer: OfferedAppend | None = None  # what is proposed, for other writers to commit
         self.is_withdrawing = False
         self.withdrawals = 0
         self.landed: dict[str, int] = {}  # in the version of another writer, by txnId
@@ -438,9 +438,9 @@ class CommitRun:
         """Let other writers commit what is proposed, which then stays as it is, if the table's properties allow it."""
         line = self.committer.line
         if line is not None and self.offer is None and self.plan is None and self._combines(state):
-            from txlog.core.versions._offer import Offer
+            from txlog.core.versions._offer import OfferedAppend
 
-            self.offer = Offer(line, self.committer.read, self.log.uri)
+            self.offer = OfferedAppend(line, self.committer.read, self.log.uri)
         if self.offer is None:
             return False
         was_offered, was_open = self.is_offered, self.offer.is_open

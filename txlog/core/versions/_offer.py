@@ -1,4 +1,4 @@
-"""`Offer`: one append in the line of writers, as an intent that whoever is first in line commits.
+"""`OfferedAppend`: one append in the line of writers, as an intent that whoever is first in line commits.
 
 In: a proposal that has lost its races, and the folder `core.store._base.WAITING`. Out: whether it is this writer's
 turn, and the proposal that then carries its own append and all others that wait. `core.versions.decisions.gathering`
@@ -33,7 +33,7 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError, TxlogError
 
-__all__ = ["Offer"]
+__all__ = ["OfferedAppend"]
 
 Listing: TypeAlias = Callable[[], Sequence[ObjectMeta]]
 """Waits for a list of the folder that was begun before."""
@@ -46,7 +46,7 @@ _ROUND_TRIPS_OF_A_TURN = 8  # an append at the front that has not landed after s
 _REQUESTS_AT_ONCE = 32
 
 
-class Offer:
+class OfferedAppend:
     """An append that others may commit. Used by one commit run."""
 
     def __init__(self, line: WaitingLine, read: ReadVersions, table: str) -> None:

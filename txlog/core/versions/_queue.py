@@ -1,7 +1,7 @@
 """A line of the writers of all machines that wait to commit to one table on an object store.
 
-In: the folder ``_txlog/waiting`` of a table. Out: a `Place` for each commit. Without it the writer that won the last
-race has the newest state, puts again at once, and wins again; the others starve.
+In: the folder ``_txlog/waiting`` of a table. Out: a `PlaceInQueue` for each commit. Without it the writer that won the
+last race has the newest state, puts again at once, and wins again; the others starve.
 
 How it works. A commit that lost two races leaves a mark, a small object named by its ``txnId``, and looks at the marks
 of others. Those that were there before it go first: it reads version after version until their commits have landed,
@@ -29,7 +29,7 @@ from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.errors import TxlogError
 
-__all__ = ["STALL_S", "Place", "WaitingLine", "txn_id_of"]
+__all__ = ["STALL_S", "PlaceInQueue", "WaitingLine", "txn_id_of"]
 
 T = TypeVar("T")
 
@@ -57,9 +57,9 @@ class WaitingLine:
         self._left_s = -math.inf
         self._looked_s = -math.inf
 
-    def place(self, txn_id: str, counts: Callable[[str], bool] = lambda name: True) -> Place:
+    def place(self, txn_id: str, counts: Callable[[str], bool] = lambda name: True) -> PlaceInQueue:
         """The place of one commit, which is not in the line yet. Names that do not count wait for nothing any more."""
-        return Place(self, txn_id, counts)
+        return PlaceInQueue(self, txn_id, counts)
 
     def is_crowded(self) -> bool:
         """Whether this handle has seen other writers wait a moment ago."""
@@ -125,7 +125,7 @@ class WaitingLine:
             self.without_errors(request)
 
 
-class Place:
+class PlaceInQueue:
     """The place of one commit in the line: outside, behind others, or first."""
 
     def __init__(self, line: WaitingLine, txn_id: str, counts: Callable[[str], bool]) -> None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.arrow.arrays import absent
 from txlog.core.format.schema import DataType, Struct, fold_name, to_arrow, type_to_arrow
-from txlog.core.writing.convert import BadRow, Convert, Difference, conversion, match_fields, required
+from txlog.core.writing.convert import BadRow, ColumnMismatch, Convert, conversion, match_fields, required
 from txlog.core.writing.input import DataStream
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 
@@ -81,7 +81,7 @@ class Conformer:
         self.schema: pa.Schema = to_arrow(table_schema)
         self._data_schema = data_schema
         self._table = table
-        found: list[Difference] = []
+        found: list[ColumnMismatch] = []
         positions = match_fields(table_schema.fields, list(data_schema), "", found)
         converts: list[Convert | None] = [
             None if at is None else conversion(field.type, data_schema.field(at).type, field.name, found)
@@ -162,7 +162,7 @@ def _idle_as_null(target: DataType | None, values: pa.Array) -> pa.Array:
 
 
 def _fits(target: DataType, source: pa.DataType) -> bool:
-    found: list[Difference] = []
+    found: list[ColumnMismatch] = []
     conversion(target, source, "", found)
     return not found
 
@@ -190,7 +190,7 @@ def _nullable_type(data_type: DataType) -> DataType:
     return nullable(data_type) if isinstance(data_type, Struct) else data_type
 
 
-def _listed(found: Sequence[Difference]) -> str:
+def _listed(found: Sequence[ColumnMismatch]) -> str:
     """``1 column differs``, then one line per column: its name, both types and what to do."""
     width = max(len(difference.column) for difference in found)
     heading = "1 column differs" if len(found) == 1 else f"{len(found)} columns differ"

@@ -1,7 +1,7 @@
 """Lossless conversions of Arrow arrays to a Delta type: which are allowed, and how they work.
 
 In: a Delta type and the Arrow type of the data. Out: a function from array to array (or None if no conversion is
-needed), or a list of `Difference` for the caller to report. A value that cannot be converted raises `BadRow`.
+needed), or a list of `ColumnMismatch` for the caller to report. A value that cannot be converted raises `BadRow`.
 This module handles names, nullability and types below a column; ``conform`` handles the columns themselves.
 """
 
@@ -52,8 +52,8 @@ from txlog.core.util.wording import setting
 
 __all__ = [
     "BadRow",
+    "ColumnMismatch",
     "Convert",
-    "Difference",
     "conversion",
     "has_required",
     "match_fields",
@@ -65,7 +65,7 @@ Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 """From an array of the data's type to one of the table's type, with equal length. Raises `BadRow`."""
 
 
-class Difference(msgspec.Struct, frozen=True):
+class ColumnMismatch(msgspec.Struct, frozen=True):
     """One column of the data that does not fit the table's, and what to do about it."""
 
     column: str
@@ -84,7 +84,7 @@ class BadRow(Exception):
         self.problem = problem
 
 
-def conversion(target: DataType, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
+def conversion(target: DataType, source: pa.DataType, column: str, found: list[ColumnMismatch]) -> Convert | None:
     """How arrays of ``source`` become the Arrow type of ``target``; None if they already have it.
 
     Differences are appended to ``found`` (the result is meaningless then). ``column`` is the dotted path.
@@ -113,7 +113,7 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
 
 
 def match_fields(
-    fields: Sequence[Field], data: Sequence[pa.Field], prefix: str, found: list[Difference]
+    fields: Sequence[Field], data: Sequence[pa.Field], prefix: str, found: list[ColumnMismatch]
 ) -> list[int | None]:
     """For each table field, the position of its column in the data: by name, in any order and case.
 
@@ -135,16 +135,16 @@ def match_fields(
         column = prefix + field.name
         if len(at) > 1:
             names = ", ".join(data[position].name for position in at)
-            found.append(Difference(column, type_name(field.type), f"has {len(at)} columns ({names})", "keep one"))
+            found.append(ColumnMismatch(column, type_name(field.type), f"has {len(at)} columns ({names})", "keep one"))
         elif not at and field.name in alike:
-            found.append(Difference(column, type_name(field.type), "has no such column", "add it, by the letter"))
+            found.append(ColumnMismatch(column, type_name(field.type), "has no such column", "add it, by the letter"))
         elif not at and not field.nullable:
-            found.append(Difference(column, f"{type_name(field.type)} not null", "has no such column", "add it"))
+            found.append(ColumnMismatch(column, f"{type_name(field.type)} not null", "has no such column", "add it"))
         positions.append(at[0] if len(at) == 1 else None)
     for at in by_name.values():
         extra = data[at[0]]
         found.append(
-            Difference(
+            ColumnMismatch(
                 prefix + extra.name,
                 "has no such column",
                 str(extra.type),
@@ -243,13 +243,13 @@ def _chain(first: Convert | None, second: Convert | None) -> Convert | None:
 
 
 def _leaf_conversion(
-    target: Primitive | Decimal, source: pa.DataType, column: str, found: list[Difference]
+    target: Primitive | Decimal, source: pa.DataType, column: str, found: list[ColumnMismatch]
 ) -> Convert | None:
     arrow = type_to_arrow(target, column)
     if source == arrow:
         return _within_digits(target, column) if isinstance(target, Decimal) else None
     if not _loses_nothing(target, source):
-        found.append(Difference(column, type_name(target), str(source), _advice(target, source)))
+        found.append(ColumnMismatch(column, type_name(target), str(source), _advice(target, source)))
         return None
     if isinstance(target, Decimal) and pa.types.is_integer(source):
         # Arrow wants a precision for the integer type's whole range; a wide type in between checks the values instead.
@@ -369,11 +369,11 @@ def _shown(value: pa.Scalar) -> str:
 # --- nested types -------------------------------------------------------------------------------------------------
 
 
-def _mismatch(target: DataType, source: pa.DataType, column: str) -> Difference:
-    return Difference(column, type_name(target), str(source), "cast it")
+def _mismatch(target: DataType, source: pa.DataType, column: str) -> ColumnMismatch:
+    return ColumnMismatch(column, type_name(target), str(source), "cast it")
 
 
-def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
+def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: list[ColumnMismatch]) -> Convert | None:
     if not pa.types.is_struct(source):
         found.append(_mismatch(target, source, column))
         return None
@@ -402,7 +402,7 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
     return convert
 
 
-def _list_conversion(target: Array, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
+def _list_conversion(target: Array, source: pa.DataType, column: str, found: list[ColumnMismatch]) -> Convert | None:
     if not isinstance(source, LIST_TYPES):
         found.append(_mismatch(target, source, column))
         return None
@@ -424,7 +424,7 @@ def _list_conversion(target: Array, source: pa.DataType, column: str, found: lis
     return convert
 
 
-def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
+def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[ColumnMismatch]) -> Convert | None:
     entry = _map_entry(source)
     if entry is None:
         found.append(_mismatch(target, source, column))

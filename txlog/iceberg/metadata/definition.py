@@ -1,8 +1,8 @@
 """The definition of a table in Iceberg metadata: schema, partition spec, name mapping.
 
-In: the ``metaData`` of one Delta version, and the Iceberg metadata exported before it. Out: a `Definition`, which
-depends only on the input. Ids are never reused, not even after a column is dropped, because files of older snapshots
-hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "Partitioning".
+In: the ``metaData`` of one Delta version, and the Iceberg metadata exported before it. Out: an `IcebergDefinition`,
+which depends only on the input. Ids are never reused, not even after a column is dropped, because files of older
+snapshots hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "Partitioning".
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import ROW_ID_COLUMNS, is_mapped, physical_name, physical_schema, schema_of
 from txlog.core.format.schema import Array, DataType, Map, Struct
 from txlog.errors import IcebergExportError
-from txlog.iceberg.metadata.schema import ColumnPath, IcebergSchema, Known, KnownColumn, Leaf, NewMeaningError, convert
+from txlog.iceberg.metadata.schema import (
+    ColumnPath,
+    IcebergLeaf,
+    IcebergSchema,
+    Known,
+    KnownColumn,
+    NewMeaningError,
+    convert,
+)
 
-__all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "Definition", "Leaf", "PartitionField", "define"]
+__all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "IcebergDefinition", "IcebergLeaf", "PartitionField", "define"]
 
 NAME_MAPPING = "schema.name-mapping.default"
 """The Iceberg table property that holds the name mapping, as JSON text."""
@@ -51,7 +59,7 @@ class PartitionField(msgspec.Struct, frozen=True):
     type: DataType
 
 
-class Definition(msgspec.Struct, frozen=True):
+class IcebergDefinition(msgspec.Struct, frozen=True):
     """A table's definition for Iceberg readers. ``schema`` and ``spec`` keep their ids while they are unchanged."""
 
     format_version: int
@@ -59,7 +67,7 @@ class Definition(msgspec.Struct, frozen=True):
     spec: dict[str, Any]
     name_mapping: list[dict[str, Any]]
     """The name mapping, including dropped columns and the hidden columns of row tracking."""
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[IcebergLeaf, ...]
     partition: tuple[PartitionField, ...]
     physical: Struct
     """The Delta schema with the names used in files and statistics."""
@@ -75,7 +83,7 @@ class Definition(msgspec.Struct, frozen=True):
     """Whether files with column ids must have ids inside lists and maps too: otherwise readers show nulls there."""
 
 
-def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | None) -> Definition:
+def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | None) -> IcebergDefinition:
     """The definition of one version.
 
     Args:
@@ -103,7 +111,7 @@ def _continued(
     before: Mapping[str, Any] | None,
     *,
     drops_history: bool = False,
-) -> Definition:
+) -> IcebergDefinition:
     before = before or {}
     old_mapping = orjson.loads(before.get("properties", {}).get(NAME_MAPPING, "[]"))
     known = _known(before, old_mapping)
@@ -117,7 +125,7 @@ def _continued(
     _make_optional(converted, metadata.partition_columns)
     spec, last_partition_id = _spec(metadata, schema, converted, before)
     _check_partition_types([spec, *before.get("partition-specs", [])], converted, known)
-    return Definition(
+    return IcebergDefinition(
         format_version=format_version,
         schema={"type": "struct", "schema-id": _schema_id(converted, before), "fields": converted.fields},
         spec=spec,

@@ -23,7 +23,7 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import DATE, TIMESTAMP, leaf_paths
 from txlog.errors import TxlogError
-from txlog.iceberg.metadata.definition import Definition, define
+from txlog.iceberg.metadata.definition import IcebergDefinition, define
 from txlog.iceberg.metadata.deletes import Vector, delete_files
 from txlog.iceberg.metadata.dropped_columns import may_have_dropped_columns
 from txlog.iceberg.metadata.file_changes import FileChanges, file_changes
@@ -36,7 +36,7 @@ from txlog.iceberg.metadata.new_manifests import NewManifests
 from txlog.iceberg.metadata.schema import ColumnPath
 from txlog.iceberg.metadata.table_metadata import (
     Exported,
-    Place,
+    MetadataPlace,
     current_snapshot,
     defined,
     with_columns_of_files,
@@ -85,7 +85,7 @@ class Sources(msgspec.Struct, frozen=True):
     rows: Callable[[AddFile], int]
     check_element_ids: Callable[[Sequence[AddFile]], None]
     check_calendar: Callable[[Sequence[AddFile]], None]
-    check_column_ids: Callable[[Sequence[AddFile], Definition], set[ColumnPath]]
+    check_column_ids: Callable[[Sequence[AddFile], IcebergDefinition], set[ColumnPath]]
     columns_without_ids: Callable[[Sequence[AddFile]], set[ColumnPath]]
 
 
@@ -105,7 +105,7 @@ class Export(msgspec.Struct, frozen=True):
 
 
 def export_commits(
-    before: Exported, metadata: Metadata, commits: Sequence[DatedCommit], place: Place, sources: Sources
+    before: Exported, metadata: Metadata, commits: Sequence[DatedCommit], place: MetadataPlace, sources: Sources
 ) -> Export | None:
     """Export the Delta commits that follow the exported version.
 
@@ -142,7 +142,7 @@ def export_version(
     *,
     format_version: int,
     number: int,
-    place: Place,
+    place: MetadataPlace,
     sources: Sources,
     columns: Set[ColumnPath] = frozenset(),
 ) -> Export:
@@ -172,7 +172,7 @@ def export_version(
 class _Work:
     """An export in progress: a document and the manifests of its current snapshot."""
 
-    def __init__(self, before: Exported | None, place: Place, sources: Sources, format_version: int) -> None:
+    def __init__(self, before: Exported | None, place: MetadataPlace, sources: Sources, format_version: int) -> None:
         self._document: Mapping[str, Any] | None = before.document if before else None
         self._live = LiveManifests(before.manifests if before else (), sources.manifest)
         self._place = place

@@ -37,7 +37,7 @@ from txlog.iceberg.metadata.avro import (
     longs,
     maps,
 )
-from txlog.iceberg.metadata.definition import Definition
+from txlog.iceberg.metadata.definition import IcebergDefinition
 from txlog.iceberg.metadata.deletes import DeleteFile
 from txlog.iceberg.metadata.manifest import NO_SIZES, nullable_blobs, nullable_longs
 from txlog.iceberg.metadata.manifest_list import PartitionSummary
@@ -64,7 +64,7 @@ def location_of(uri_text: str, root: str) -> str:
 class FileEncoder:
     """Encodes files of tables with one definition. ``root`` is the table's URI, with a scheme."""
 
-    def __init__(self, definition: Definition, root: str) -> None:
+    def __init__(self, definition: IcebergDefinition, root: str) -> None:
         self._root = root
         self._is_v3 = definition.format_version >= 3
         self._statistics = StatisticsReader(definition.physical)
@@ -263,7 +263,7 @@ class EncodedTable(NamedTuple):
 
 def encode_files(
     files: pa.Table,
-    definition: Definition,
+    definition: IcebergDefinition,
     encoder: FileEncoder,
     rows_of: Callable[[AddFile], int],
     next_row_id: int | None,
@@ -329,7 +329,9 @@ def _locations(paths: pa.StringArray, encoder: FileEncoder) -> pa.Array:
     return joined([constant(encoder.location("x")[:-1].encode()), paths.cast(pa.binary())])
 
 
-def _partitions(files: pa.Table, encoder: FileEncoder, definition: Definition) -> tuple[Any, list[PartitionValues]]:
+def _partitions(
+    files: pa.Table, encoder: FileEncoder, definition: IcebergDefinition
+) -> tuple[Any, list[PartitionValues]]:
     """The partition values of the files: an index for each file, and the values; each combination is decoded once."""
     names = [field.physical_name for field in definition.partition]
     numbers = np.zeros(files.num_rows, np.int64)
@@ -347,7 +349,7 @@ def _partitions(files: pa.Table, encoder: FileEncoder, definition: Definition) -
 # --- statistics ---------------------------------------------------------------------------------------------------
 
 
-def _statistics(texts: pa.StringArray, definition: Definition) -> tuple[Any, Any, list[Any]]:
+def _statistics(texts: pa.StringArray, definition: IcebergDefinition) -> tuple[Any, Any, list[Any]]:
     """Row counts (-1 if unknown), which files need `FileEncoder`, and columns of counts, nulls, lower and upper
     bounds."""
     leaves = leaves_of(definition.physical, frozenset(leaf.path for leaf in definition.leaves))
@@ -365,7 +367,7 @@ def _statistics(texts: pa.StringArray, definition: Definition) -> tuple[Any, Any
     return rows, odd, [*_counts(parsed, rows, definition), *ends]
 
 
-def _counts(parsed: pa.StructArray, rows: Any, definition: Definition) -> list[Any]:
+def _counts(parsed: pa.StructArray, rows: Any, definition: IcebergDefinition) -> list[Any]:
     """The maps from column id to value count and to null count."""
     loose = flags_of(pc.fill_null(pc.invert(parsed.field("tightBounds")), False))
     encoded = longs(rows)
@@ -381,7 +383,7 @@ def _counts(parsed: pa.StructArray, rows: Any, definition: Definition) -> list[A
     return [maps(counts, len(rows)), maps(nulls, len(rows))]
 
 
-def _bounds(bounds: BoundsColumns, definition: Definition, length: int, *, upper: bool) -> Any:
+def _bounds(bounds: BoundsColumns, definition: IcebergDefinition, length: int, *, upper: bool) -> Any:
     """For each file the map from column id to bound."""
     found = []
     for leaf in definition.leaves:

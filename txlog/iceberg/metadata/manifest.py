@@ -29,7 +29,7 @@ from txlog.iceberg.metadata.avro import (
     reader_of,
     write_container,
 )
-from txlog.iceberg.metadata.definition import Definition, PartitionField
+from txlog.iceberg.metadata.definition import IcebergDefinition, PartitionField
 from txlog.iceberg.metadata.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.metadata.names import NewFile, content_name
 from txlog.iceberg.metadata.values import avro_type
@@ -165,7 +165,7 @@ def entry_schema(partition: Sequence[PartitionField], format_version: int) -> di
 class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
     """Writes the manifests of one definition of the table. ``base`` is the metadata folder's absolute URI."""
 
-    definition: Definition
+    definition: IcebergDefinition
     base: str
 
     @cached_property

@@ -32,10 +32,10 @@ from txlog.errors import IcebergExportError
 
 __all__ = [
     "ColumnPath",
+    "IcebergLeaf",
     "IcebergSchema",
     "Known",
     "KnownColumn",
-    "Leaf",
     "NewMeaningError",
     "can_follow_widening",
     "convert",
@@ -46,7 +46,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 """Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
 
 
-class Leaf(msgspec.Struct, frozen=True):
+class IcebergLeaf(msgspec.Struct, frozen=True):
     """A column that may have counts and bounds in a manifest: neither a list or a map, nor inside one."""
 
     path: ColumnPath
@@ -70,7 +70,7 @@ class IcebergSchema(msgspec.Struct):
     fields: list[dict[str, Any]]
     name_mapping: list[dict[str, Any]]
     last_column_id: int
-    leaves: list[Leaf] = msgspec.field(default_factory=list)
+    leaves: list[IcebergLeaf] = msgspec.field(default_factory=list)
     ids: dict[ColumnPath, int] = msgspec.field(default_factory=dict)
 
 
@@ -167,7 +167,7 @@ class _Conversion:
                 return {"type": "map", **pair, "value-required": not value_contains_null}, [key_mapped, value_mapped]
         kind = self._primitive(data_type, place.names)
         if place.has_statistics and data_type != VARIANT:
-            self.out.leaves.append(Leaf(place.path, data_type, self.out.ids[place.path]))
+            self.out.leaves.append(IcebergLeaf(place.path, data_type, self.out.ids[place.path]))
         return kind, []
 
     def _inside(self, data_type: DataType, place: _Place) -> tuple[int, Any, dict[str, Any]]:

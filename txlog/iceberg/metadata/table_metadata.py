@@ -17,7 +17,7 @@ from txlog.core.format.actions import Metadata
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without
 from txlog.errors import IcebergExportError
-from txlog.iceberg.metadata.definition import NAME_MAPPING, TABLE_PROPERTIES, Definition
+from txlog.iceberg.metadata.definition import NAME_MAPPING, TABLE_PROPERTIES, IcebergDefinition
 from txlog.iceberg.metadata.dropped_columns import hidden_columns, with_columns
 from txlog.iceberg.metadata.live_manifests import Layout
 from txlog.iceberg.metadata.manifest_list import ManifestFile
@@ -28,7 +28,7 @@ __all__ = [
     "DELTA_VERSION",
     "FOLDER",
     "Exported",
-    "Place",
+    "MetadataPlace",
     "columns_of_files",
     "current_snapshot",
     "defined",
@@ -48,7 +48,7 @@ _SNAPSHOTS_MAX = 100
 _VERSION_OF_SNAPSHOT = "delta-version"
 
 
-class Place(msgspec.Struct, frozen=True):
+class MetadataPlace(msgspec.Struct, frozen=True):
     """Where the table is: ``root`` is its absolute URI, with a scheme."""
 
     root: str
@@ -133,7 +133,9 @@ def current_snapshot(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return found
 
 
-def defined(before: Mapping[str, Any] | None, definition: Definition, place: Place, table_id: str) -> dict[str, Any]:
+def defined(
+    before: Mapping[str, Any] | None, definition: IcebergDefinition, place: MetadataPlace, table_id: str
+) -> dict[str, Any]:
     """The document with another definition and the same snapshots."""
     document: dict[str, Any] = dict(before) if before else _empty(definition, place, table_id)
     document["schemas"] = _with(document["schemas"], definition.schema, "schema-id")
@@ -162,7 +164,7 @@ def with_columns_of_files(document: Mapping[str, Any], paths: Iterable[ColumnPat
     return {**document, "properties": {**properties, NAME_MAPPING: orjson.dumps(mapping).decode()}}
 
 
-def _empty(definition: Definition, place: Place, table_id: str) -> dict[str, Any]:
+def _empty(definition: IcebergDefinition, place: MetadataPlace, table_id: str) -> dict[str, Any]:
     document: dict[str, Any] = {
         "format-version": definition.format_version,
         "table-uuid": table_uuid(table_id),

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, Judge, LiveFiles, LookedInto
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.tasks.change_files import RowChanges
+from txlog.core.changes.tasks.change_files import ChangesOfFiles
 from txlog.core.definition import Definition, require_definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
@@ -54,7 +54,7 @@ class RowsReplaced(msgspec.Struct, frozen=True):
     metrics: WriteMetrics
     dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
     change_data: Sequence[AddCDCFile] = ()
-    row_changes: RowChanges | None = None
+    row_changes: ChangesOfFiles | None = None
     tombstones: Sequence[AddFile] | None = None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.change_files import ChangeFileWriter, RowChanges
+from txlog.core.changes.tasks.change_files import ChangeFileWriter, ChangesOfFiles
 from txlog.core.format.actions import DeletionVectorDescriptor, Metadata
 from txlog.core.format.changed_rows import ChangedRows, rows_between
 from txlog.core.format.paths import canonical_path, encode_path
@@ -73,7 +73,7 @@ class ChangeFiles:
         """Write a change file even if nothing changes: not every reader understands a vector on a new file."""
         self._is_required = True
 
-    def collect(self, changes: RowChanges, builder: ProposalBuilder) -> None:
+    def collect(self, changes: ChangesOfFiles, builder: ProposalBuilder) -> None:
         """Call before ``changes`` are put into ``builder``."""
         self._is_net |= any(builder.is_new(each.add) for each in changes.touched)
         self._writer.collected.append(changes)

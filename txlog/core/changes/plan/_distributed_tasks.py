@@ -25,7 +25,7 @@ from txlog.core.changes.plan._change import RowChange, RowsReplaced
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
 from txlog.core.changes.plan._run import commit_row_change, replayed, state_to_change
-from txlog.core.changes.plan._target import Extent, Target
+from txlog.core.changes.plan._target import ChangeTarget, Extent
 from txlog.core.changes.tasks.part import (
     ChangePart,
     FileOutcome,
@@ -128,7 +128,7 @@ class TasksInParts:
         self,
         open_table: OpenTable,
         job: RowJob,
-        target: Target,
+        target: ChangeTarget,
         options: RowOptions,
         workers: Workers,
         source_rows: SpreadSource | None,
@@ -541,7 +541,7 @@ def change_in_parts(
         if options.parquet:
             check_columns(options.parquet, bound_to.schema, bound_to.partition_columns)
             table = table.with_parquet(options.parquet)
-        target = Target(table, spec, source)
+        target = ChangeTarget(table, spec, source)
     job = RowJob(table, spec, with_vectors)
     with UnsentFiles(open_table.store.files) as unsent:
         tasks = TasksInParts(open_table, job, target, options, workers, source_rows, unsent)

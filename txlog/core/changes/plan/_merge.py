@@ -16,7 +16,7 @@ from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
 from txlog.core.changes.tasks.operations.known_keys import known_keys
 from txlog.core.changes.tasks.operations.merge import MergeRows
-from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
 from txlog.core.changes.tasks.operations.merge_source import read_merge_source
 from txlog.core.definition import Definition
 from txlog.core.format.properties import column_paths
@@ -39,7 +39,7 @@ def merge_rows(
     open_table: OpenTable,
     data: Any,
     merge: MergeOptions,
-    clauses: tuple[Clause, ...],
+    clauses: tuple[MergeClause, ...],
     options: RowOptions,
     workers: GivenWorkers | None = None,
 ) -> WriteResult:
@@ -53,7 +53,7 @@ def _merge_rows(
     open_table: OpenTable,
     data: Any,
     merge: MergeOptions,
-    clauses: tuple[Clause, ...],
+    clauses: tuple[MergeClause, ...],
     options: RowOptions,
     workers: Workers | None,
 ) -> WriteResult:
@@ -76,7 +76,7 @@ def _merge_on(
     state: TableState,
     stream: DataStream,
     merge: MergeOptions,
-    clauses: tuple[Clause, ...],
+    clauses: tuple[MergeClause, ...],
     options: RowOptions,
     workers: Workers,
     definition: Definition | None,
@@ -94,7 +94,7 @@ def _merge_on(
 
 
 def columns_of_merge(
-    state: TableState, source: pa.Schema, merge: MergeOptions, clauses: tuple[Clause, ...]
+    state: TableState, source: pa.Schema, merge: MergeOptions, clauses: tuple[MergeClause, ...]
 ) -> Definition | None:
     """The table with the source's new columns that the clauses set; None if it gets none."""
     if merge.schema_mode != "merge":
@@ -102,7 +102,7 @@ def columns_of_merge(
     return with_new_columns(state, source, _paths_set(clauses, source, state.schema))
 
 
-def _paths_set(clauses: tuple[Clause, ...], source: pa.Schema, table: Struct) -> set[ColumnPath] | None:
+def _paths_set(clauses: tuple[MergeClause, ...], source: pa.Schema, table: Struct) -> set[ColumnPath] | None:
     """The columns and struct fields that the clauses set; None for all columns of the source."""
     found: set[ColumnPath] = set()
     columns = {fold_name(name) for name in (*source.names, *table.names)}
@@ -124,7 +124,7 @@ def _paths_set(clauses: tuple[Clause, ...], source: pa.Schema, table: Struct) ->
 
 
 def bound_merge(
-    open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
+    open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[MergeClause, ...]
 ) -> MergeRows:
     """Read the source and bind the merge to a version. Raises what `merge_rows` raises."""
     with TxlogError.located(open_table.uri, state.version):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
 from txlog.core.util.api_hints import explains_calls, no_attribute
 from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
@@ -29,11 +29,11 @@ class MergeBuilder(Generic[Done]):
     are not strings are used as they are; None is null.
     """
 
-    def __init__(self, uri: str, merge: MergeOptions, run: Callable[[tuple[Clause, ...]], Done]) -> None:
+    def __init__(self, uri: str, merge: MergeOptions, run: Callable[[tuple[MergeClause, ...]], Done]) -> None:
         self._uri = uri
         self._merge = merge
         self._run = run
-        self._clauses: list[Clause] = []
+        self._clauses: list[MergeClause] = []
 
     def when_matched_update(self, updates: Mapping[str, object], predicate: str | None = None) -> MergeBuilder[Done]:
         """Set columns of matched rows.
@@ -162,5 +162,5 @@ class MergeBuilder(Generic[Done]):
     ) -> MergeBuilder[Done]:
         if isinstance(except_cols, str):
             raise invalid("except_cols", except_cols, "a list of column names", hint=f"Use [{except_cols!r}]")
-        self._clauses.append(Clause(when, then, values, predicate, tuple(except_cols)))
+        self._clauses.append(MergeClause(when, then, values, predicate, tuple(except_cols)))
         return self

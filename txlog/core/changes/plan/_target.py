@@ -1,6 +1,6 @@
-"""`Target`: what the commit must know about a row change in tasks, and which files may hold a match.
+"""`ChangeTarget`: what the commit must know about a row change in tasks, and which files may hold a match.
 
-In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. For a small source, the
+In: a spec bound to the table's definition, and the extent of its source. Out: a `ChangeTarget`. For a small source, the
 driver compares its keys with each file's statistics. For a large one it knows only the least and greatest key, which
 exclude fewer files.
 """
@@ -28,7 +28,7 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Extent", "Target"]
+__all__ = ["ChangeTarget", "Extent"]
 
 
 class Extent(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Extent(msgspec.Struct, frozen=True):
         return key_range([key.path for key in self.shape.table_keys], self.ends, table.schema)
 
 
-class Target:
+class ChangeTarget:
     """A row change of one table, bound to a version."""
 
     keeps_row_ids = True

@@ -1,6 +1,6 @@
 """Writes change files: the rows that operations change, as they were and as they are, each with its change type.
 
-In: what operations did to rows (`RowChanges`), and the rows of other files that their version adds or removes. Out:
+In: what operations did to rows (`ChangesOfFiles`), and the rows of other files that their version adds or removes. Out:
 durable change files. PROTOCOL.md, "Add CDC File", "Change Data Files".
 """
 
@@ -43,10 +43,10 @@ from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeFileWriter", "RowChanges"]
+__all__ = ["ChangeFileWriter", "ChangesOfFiles"]
 
 
-class RowChanges(msgspec.Struct, frozen=True):
+class ChangesOfFiles(msgspec.Struct, frozen=True):
     """What one operation does to rows of files that also hold other rows.
 
     Attributes:
@@ -101,7 +101,7 @@ class ChangeFileWriter:
         self._reader = ChangeReader(store, select(store.uri, table), fields, None)
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
-        self.collected: list[RowChanges] = []
+        self.collected: list[ChangesOfFiles] = []
         self._written: tuple[bytes, tuple[ChangeFile, ...]] | None = None
         self.seconds = 0.0
         """The cost of the last write of change files."""
@@ -169,7 +169,7 @@ class ChangeFileWriter:
             writer.write_empty_file()
             return self.sealed(task, writer)[0]
 
-    def _rows_of(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
+    def _rows_of(self, changes: ChangesOfFiles) -> Iterator[pa.RecordBatch]:
         operation = changes.operation
         changelog = operation.changelog()
         if changelog is not None:
@@ -191,7 +191,7 @@ class ChangeFileWriter:
                     yield self._labelled(batch, kind)
 
     def _rows_of_file(
-        self, changes: RowChanges, each: Touched, is_updated: NDArray[np.bool_]
+        self, changes: ChangesOfFiles, each: Touched, is_updated: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
         """The removed rows, as they were, and their new versions if the operation makes any."""
         operation = changes.operation

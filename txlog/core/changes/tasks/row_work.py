@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.tasks.change_files import RowChanges
+from txlog.core.changes.tasks.change_files import ChangesOfFiles
 from txlog.core.changes.tasks.file_rows import FileRows
 from txlog.core.changes.tasks.opened_once import opened_once
 from txlog.core.changes.tasks.operation import Hits, RowOperation, Touched
@@ -88,11 +88,11 @@ class RowsDone(msgspec.Struct, frozen=True):
     tombstones: Sequence[AddFile] | None = None
 
     @property
-    def row_changes(self) -> RowChanges:
+    def row_changes(self) -> ChangesOfFiles:
         """The same for the change data feed."""
         going = [each for each in self.touched if len(each.replaced)]
         marked = [(add, vector) for add, vector, _ in self.changed.marked]
-        return RowChanges(self.operation, self.rows, going, self.is_written, marked, self.changed.new_files)
+        return ChangesOfFiles(self.operation, self.rows, going, self.is_written, marked, self.changed.new_files)
 
     def metrics(self, whole: Sequence[AddFile] = ()) -> WriteMetrics:
         """The numbers, including files removed as a ``whole`` without a look into them."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from txlog.core.changes.tasks.operation import RowOperation
 from txlog.core.changes.tasks.operations.merge import MergeRows
-from txlog.core.changes.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
 from txlog.core.changes.tasks.operations.merge_source import ComputedKey, merge_join, read_merge_source
 from txlog.core.changes.tasks.operations.upsert import (
     UpsertOptions,
@@ -243,7 +243,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
 
     what: ClassVar[str] = "a merge"
     merge: MergeOptions
-    clauses: tuple[Clause, ...]
+    clauses: tuple[MergeClause, ...]
     now: datetime.datetime
 
     @property

@@ -1,6 +1,6 @@
 """Rewrites a bin so that rows near each other in several columns share files, in the order of one Hilbert curve.
 
-In: the files of a bin. Out: for each part of the curve a `NewFile`, and for each file of the bin a `SourceReport`.
+In: the files of a bin. Out: for each part of the curve a `FileOfBin`, and for each file of the bin a `SourceReport`.
 
     sample of keys -> curve (`Curve`) -> each row to its part of the curve -> each part sorted, in one file
 
@@ -30,7 +30,7 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
-from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter, NewFile
+from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter, FileOfBin
 from txlog.core.predicates.predicate import resolve
 from txlog.core.util import ambient
 from txlog.core.writing.unsent_files import UnsentFiles
@@ -197,7 +197,7 @@ class WriteFile(msgspec.Struct, frozen=True):
     table: TaskTable
     folder: str | None
 
-    def __call__(self, group: int, pieces: Iterable[Piece]) -> NewFile | list[SourceReport]:
+    def __call__(self, group: int, pieces: Iterable[Piece]) -> FileOfBin | list[SourceReport]:
         """The file is durable when it returns, and deleted if it raises; for the group `SOURCES`, its reports."""
         if group == SOURCES:
             return [report for _, _, body in pieces for report in pickle.loads(body)]
@@ -208,11 +208,11 @@ class WriteFile(msgspec.Struct, frozen=True):
             (file,) = rewriter.write(self._sorted(rewriter.schema, pieces, numbers))
             order = np.concatenate(numbers)
             if self.folder is None:
-                new = NewFile(file, stored_order=rewriter.store_order(order))
+                new = FileOfBin(file, stored_order=rewriter.store_order(order))
             else:
                 path = Path(self.folder, f"order-{ambient.uuid4()}.npy")
                 np.save(path, order)
-                new = NewFile(file, path)
+                new = FileOfBin(file, path)
             unsent.mark_sent()  # from here on the receiver owns the files
             return new
 

@@ -39,7 +39,7 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BinRewriter", "NewFile", "RewriteBins", "RewrittenBin", "Source"]
+__all__ = ["BinRewriter", "FileOfBin", "RewriteBins", "RewrittenBin", "RewrittenFile"]
 
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
@@ -50,7 +50,7 @@ _READS_AT_ONCE = 2
 _SMALL_AT_ONCE = 8  # where each is a request
 
 
-class Source(msgspec.Struct, frozen=True):
+class RewrittenFile(msgspec.Struct, frozen=True):
     """A rewritten file: ``dead`` are the positions of the rows that were left out, ascending.
 
     ``first`` is the number of its first live row, ``num_live`` the number of its live rows.
@@ -69,7 +69,7 @@ class Source(msgspec.Struct, frozen=True):
         return found
 
 
-class NewFile(msgspec.Struct, frozen=True):
+class FileOfBin(msgspec.Struct, frozen=True):
     """A file written for a bin. A NumPy file holds its rows' numbers: ``order`` on this machine, or ``stored_order`` in
     the table's folder. Without one, they count from 0."""
 
@@ -96,8 +96,8 @@ class NewFile(msgspec.Struct, frozen=True):
 class RewrittenBin(msgspec.Struct, frozen=True):
     """A bin and its new files; no files if no source row was live."""
 
-    sources: tuple[Source, ...]
-    files: tuple[NewFile, ...]
+    sources: tuple[RewrittenFile, ...]
+    files: tuple[FileOfBin, ...]
 
     def check(self, table: str, version: int) -> None:
         """Raises ``CorruptLogError`` if a row was lost or written twice."""
@@ -155,11 +155,11 @@ class BinRewriter:
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a source cannot be read; an unfinished new
         file is then removed.
         """
-        sources: list[Source] = []
+        sources: list[RewrittenFile] = []
         files = self.write(self._live_rows(each, sources))
         if len(files) > 1:
             raise _defect(f"a bin was written to {len(files)} files", self._store.uri, self._version)
-        rewritten = RewrittenBin(tuple(sources), tuple(map(NewFile, files)))
+        rewritten = RewrittenBin(tuple(sources), tuple(map(FileOfBin, files)))
         rewritten.check(self._store.uri, self._version)
         return rewritten
 
@@ -183,7 +183,7 @@ class BinRewriter:
         self._unsent.own(file.path for file in files)
         return files
 
-    def _live_rows(self, each: Bin, sources: list[Source]) -> Iterator[pa.RecordBatch]:
+    def _live_rows(self, each: Bin, sources: list[RewrittenFile]) -> Iterator[pa.RecordBatch]:
         """The rows of each file in turn; ``sources`` gets a file when its last row was taken.
 
         Several small files are read together, on two threads, and come as one batch: each batch costs time in later
@@ -244,17 +244,17 @@ class BinRewriter:
         for _, batch in self._rows.live(add):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    def source(self, add: AddFile, first: int, num_live: int) -> Source:
+    def source(self, add: AddFile, first: int, num_live: int) -> RewrittenFile:
         """A file of which all live rows were read, numbered from ``first``."""
         if add.deletion_vector is None:
-            return Source(add, num_live, np.empty(0, np.uint64), first, num_live)
+            return RewrittenFile(add, num_live, np.empty(0, np.uint64), first, num_live)
         counted = num_records(add.stats)
         num_rows = self._rows.count(add) if counted is None else counted
         dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
         if num_live + len(dead) != num_rows:  # the statistics are wrong: count in the file itself
             num_rows = self._rows.count(add)
             dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
-        return Source(add, num_rows, dead, first, num_live)
+        return RewrittenFile(add, num_rows, dead, first, num_live)
 
 
 def _defect(what: str, table: str, version: int) -> CorruptLogError:

@@ -29,7 +29,7 @@ from txlog.core.predicates.values import INTEGER_ENDS, Ordered, beside, ordered
 __all__ = [
     "BoundsColumns",
     "ColumnBounds",
-    "Leaf",
+    "ColumnLeaf",
     "bounds_of_parsed",
     "bounds_of_struct",
     "bounds_of_text",
@@ -61,7 +61,7 @@ class BoundsColumns(msgspec.Struct, frozen=True):
     odd: Mask
 
 
-class Leaf(msgspec.Struct, frozen=True):
+class ColumnLeaf(msgspec.Struct, frozen=True):
     """A leaf column that a predicate names. ``kind`` is its type's name, ``"decimal"``, or "" for one without order."""
 
     path: Path
@@ -98,21 +98,21 @@ def _above_cut(maximum: str) -> str | None:
     return above_all(units[: 2 * _UNCUT_UNITS].decode("utf-16-le", "ignore").partition(LAST_CHARACTER)[0])
 
 
-def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
+def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[ColumnLeaf, ...]:
     """The leaf columns among ``paths``, in schema order; other paths have no statistics."""
     return tuple(
-        Leaf(path, data_type, _kind(data_type), data_type == DOUBLE and was_float(field_at(schema, path)))
+        ColumnLeaf(path, data_type, _kind(data_type), data_type == DOUBLE and was_float(field_at(schema, path)))
         for path, data_type in leaf_paths(schema)
         if path in paths
     )
 
 
-def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColumns:
+def bounds_of_text(texts: pa.StringArray, leaves: Sequence[ColumnLeaf]) -> BoundsColumns:
     """The bounds in each text, none of them null. Raises what `parsed_statistics` raises."""
     return bounds_of_parsed(parsed_statistics(texts, leaves), leaves)
 
 
-def parsed_statistics(texts: pa.StringArray, leaves: Sequence[Leaf]) -> pa.StructArray:
+def parsed_statistics(texts: pa.StringArray, leaves: Sequence[ColumnLeaf]) -> pa.StructArray:
     """The statistics of these columns in the texts, none of them null, in the types of Arrow's JSON reader.
 
     Raises ``ArrowException`` or ``ValueError`` if Arrow does not read a text as Python does: the caller then splits the
@@ -130,14 +130,14 @@ def parsed_statistics(texts: pa.StringArray, leaves: Sequence[Leaf]) -> pa.Struc
     return read_json_objects(texts, pa.struct(members))
 
 
-def bounds_of_parsed(parsed: pa.StructArray, leaves: Sequence[Leaf]) -> BoundsColumns:
+def bounds_of_parsed(parsed: pa.StructArray, leaves: Sequence[ColumnLeaf]) -> BoundsColumns:
     """The bounds in each row of `parsed_statistics` of the same ``leaves``. Raises the same errors."""
     table = {field.name: parsed.field(field.name) for field in parsed.type}
     odd = np.zeros(len(parsed), dtype=bool)
     return _assembled(table, leaves, odd, _ordered_text)
 
 
-def bounds_of_struct(parsed: pa.StructArray, leaves: Sequence[Leaf]) -> BoundsColumns:
+def bounds_of_struct(parsed: pa.StructArray, leaves: Sequence[ColumnLeaf]) -> BoundsColumns:
     """The bounds in each row of ``add.stats_parsed``; a leaf that is absent or of another type is unknown."""
     table = dict(zip((field.name for field in parsed.type), parsed.flatten(), strict=True))
     return _assembled(table, leaves, np.zeros(len(parsed), dtype=bool), _ordered_struct)
@@ -146,7 +146,7 @@ def bounds_of_struct(parsed: pa.StructArray, leaves: Sequence[Leaf]) -> BoundsCo
 # --- both ---------------------------------------------------------------------------------------------------------
 
 
-def _assembled(table: Mapping[str, pa.Array], leaves: Sequence[Leaf], odd: Mask, convert: Any) -> BoundsColumns:
+def _assembled(table: Mapping[str, pa.Array], leaves: Sequence[ColumnLeaf], odd: Mask, convert: Any) -> BoundsColumns:
     length = len(odd)
     rows = _counts(table.get("numRecords"), length)
     tight = table.get("tightBounds")
@@ -223,7 +223,7 @@ def _kind(data_type: DataType) -> str:
     return data_type.name if isinstance(data_type, Primitive) and data_type.name in _JSON_TYPES else ""
 
 
-def _ordered_text(column: pa.Array, leaf: Leaf, odd: Mask, *, is_maximum: bool) -> pa.Array:
+def _ordered_text(column: pa.Array, leaf: ColumnLeaf, odd: Mask, *, is_maximum: bool) -> pa.Array:
     """A column from the JSON reader in the form for comparisons; rows that need a closer look become odd."""
     if leaf.kind == "date":
         days = _cast_where(column, _DATE, pa.date32(), odd).cast(pa.int32()).cast(pa.int64())
@@ -237,7 +237,7 @@ def _ordered_text(column: pa.Array, leaf: Leaf, odd: Mask, *, is_maximum: bool) 
     return _ordered(column, leaf, is_maximum)
 
 
-def _ordered_struct(column: pa.Array | None, leaf: Leaf, odd: Mask, *, is_maximum: bool) -> pa.Array | None:
+def _ordered_struct(column: pa.Array | None, leaf: ColumnLeaf, odd: Mask, *, is_maximum: bool) -> pa.Array | None:
     wanted = type_to_arrow(leaf.type)
     if column is None or not (column.type == wanted or (pa.types.is_timestamp(wanted) and _same_zone(column, wanted))):
         return None
@@ -253,7 +253,7 @@ def _same_zone(column: pa.Array, wanted: pa.DataType) -> bool:
     return pa.types.is_timestamp(column.type) and (column.type.tz is None) == (wanted.tz is None)
 
 
-def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
+def _ordered(column: pa.Array, leaf: ColumnLeaf, is_maximum: bool) -> pa.Array:
     """Bounds of a type that JSON and Arrow represent alike, in the form for comparisons."""
     if leaf.kind in _INTEGERS:
         return column.cast(pa.int64())
@@ -279,7 +279,7 @@ def _widened_maxima(column: pa.Array) -> pa.Array:
     return pc.replace_with_mask(column, is_cut, array_of([widened_maximum(each) for each in cut], column.type))
 
 
-def _floats(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
+def _floats(column: pa.Array, leaf: ColumnLeaf, is_maximum: bool) -> pa.Array:
     known = _filled(column.is_valid(), False)
     values = np.where(known, numbers_of(column.cast(pa.float64())), 0.0)
     known = known & ~np.isnan(values)

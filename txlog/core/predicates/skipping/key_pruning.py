@@ -24,7 +24,7 @@ from txlog.core.format.schema import Struct
 from txlog.core.predicates.predicate import And, Comparison, IsNull, Path, Predicate, bind
 from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask
 from txlog.core.predicates.skipping.many_files import FilePruner, Partition
-from txlog.core.predicates.skipping.one_file import Facts, Pruner
+from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner
 from txlog.core.predicates.values import beside
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyPruner", "KeyRanges", "SingleFileKeys", "key_range"]
 
-_UNKNOWN = Facts()
+_UNKNOWN = ColumnFacts()
 
 SortedValues: TypeAlias = "NDArray[Any]"
 """Distinct values of a key column, ascending: 64-bit integers, or Python's strings or decimals."""
@@ -110,7 +110,7 @@ class SingleFileKeys(Pruner):
         ]
         self.needs_statistics = any(path[0] not in self.partition_columns for path, _ in self.sorted_ranges)
 
-    def is_possible(self, facts: Mapping[Path, Facts]) -> bool:
+    def is_possible(self, facts: Mapping[Path, ColumnFacts]) -> bool:
         return all(_overlaps(facts.get(path, _UNKNOWN), ranges) for path, ranges in self.sorted_ranges)
 
     def holds_others(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
@@ -145,7 +145,7 @@ def _all_of(conditions: Sequence[Predicate]) -> Predicate:
     return reduce(And, conditions[1:], conditions[0])
 
 
-def _overlaps(known: Facts, ranges: _SortedRanges) -> bool:
+def _overlaps(known: ColumnFacts, ranges: _SortedRanges) -> bool:
     if not known.may_be_value:
         return False
     at = 0 if known.low is None else bisect.bisect_left(ranges.highs, known.low)

@@ -39,7 +39,7 @@ from txlog.core.predicates.skipping.bounds_columns import (
     bounds_of_text,
     leaves_of,
 )
-from txlog.core.predicates.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
 from txlog.core.predicates.values import beside
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Partition(msgspec.Struct, frozen=True):
     """Partition values of some files: a code for each file, and what is known for each code, by column."""
 
     codes: Any
-    facts: Sequence[Mapping[Path, Facts]]
+    facts: Sequence[Mapping[Path, ColumnFacts]]
     values: Sequence[Mapping[str, str | None]]
 
 
@@ -82,7 +82,7 @@ class FilePruner:
         self.partition_columns = self._pruner.partition_columns
         self.only_partition_column = pruner.only_partition_column
         self.needs_statistics = self._pruner.needs_statistics
-        self._facts: dict[tuple[tuple[str, str | None], ...], Mapping[Path, Facts]] = {}
+        self._facts: dict[tuple[tuple[str, str | None], ...], Mapping[Path, ColumnFacts]] = {}
         self.leaves = leaves_of(
             self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
         )
@@ -113,7 +113,7 @@ class FilePruner:
         verdict &= by_statistics | flags_of(parsed.is_null())
         return verdict
 
-    def facts_of_texts(self, low: str, high: str, *, is_whole: bool) -> Mapping[Path, Facts]:
+    def facts_of_texts(self, low: str, high: str, *, is_whole: bool) -> Mapping[Path, ColumnFacts]:
         """The facts for the only partition column, if the texts of its values are between ``low`` and ``high``.
 
         Without ``is_whole`` the two may be truncated. Only strings sort like their texts.
@@ -123,9 +123,9 @@ class FilePruner:
             return {}
         if low == high and is_whole:
             return self._pruner.partition_facts({name: low})
-        return {(name,): Facts(low, high)} if self._pruner.partition_type(name) == STRING else {}
+        return {(name,): ColumnFacts(low, high)} if self._pruner.partition_type(name) == STRING else {}
 
-    def may_match_any(self, facts: Mapping[Path, Facts]) -> bool:
+    def may_match_any(self, facts: Mapping[Path, ColumnFacts]) -> bool:
         """Whether some file may match, given facts that hold for all of many files."""
         return self._pruner.is_possible(facts)
 
@@ -156,7 +156,7 @@ class FilePruner:
         facts = [self._facts_of(each) for each in combinations] if self.needs_statistics else []
         return Partition(codes, facts, combinations), verdicts[codes]
 
-    def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, Facts]:
+    def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, ColumnFacts]:
         """`Pruner.partition_facts`, cached: each batch has the same few partitions."""
         key = tuple(values.items())
         found = self._facts.get(key)

@@ -42,10 +42,10 @@ from txlog.core.predicates.predicate import (
 from txlog.core.predicates.values import Ordered, beside, compare, ordered
 from txlog.errors import TxlogError
 
-__all__ = ["Facts", "Pruner", "possible"]
+__all__ = ["ColumnFacts", "Pruner", "possible"]
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ColumnFacts(msgspec.Struct, frozen=True):
     """What is known about one column in one file: all its values are between ``low`` and ``high``, if these are
     known."""
 
@@ -55,8 +55,8 @@ class Facts(msgspec.Struct, frozen=True):
     may_be_value: bool = True
 
 
-_UNKNOWN = Facts()
-_ALL_NULL = Facts(may_be_value=False)
+_UNKNOWN = ColumnFacts()
+_ALL_NULL = ColumnFacts(may_be_value=False)
 
 _Possible: TypeAlias = tuple[bool, bool]
 """Whether some row may make the predicate (true, false). A row that makes it unknown is neither."""
@@ -95,15 +95,15 @@ class Pruner:
             return False
         return self.is_possible(self._facts(bounds) | self.partition_facts(partition_values))
 
-    def is_possible(self, facts: Mapping[Path, Facts]) -> bool:
+    def is_possible(self, facts: Mapping[Path, ColumnFacts]) -> bool:
         """Whether some row of a file with these facts may make the predicate true."""
         return possible(self.predicate, facts)[0]
 
-    def statistics_facts(self, stats: str | None) -> dict[Path, Facts]:
+    def statistics_facts(self, stats: str | None) -> dict[Path, ColumnFacts]:
         """The facts in these statistics for the predicate's columns, except partition columns."""
         return self._facts(self._statistics.read(stats))
 
-    def _facts(self, bounds: FileBounds) -> dict[Path, Facts]:
+    def _facts(self, bounds: FileBounds) -> dict[Path, ColumnFacts]:
         paths = (path for path in self.paths if path[0] not in self._partition_types)
         return {path: _facts_of(bounds, path, self.schema) for path in paths}
 
@@ -121,9 +121,9 @@ class Pruner:
         """The type of one of ``partition_columns``."""
         return self._partition_types[name]
 
-    def partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, Facts]:
+    def partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, ColumnFacts]:
         """What these values say about the predicate's columns. An unreadable value says nothing."""
-        facts: dict[Path, Facts] = {}
+        facts: dict[Path, ColumnFacts] = {}
         for name, data_type in self._partition_types.items():
             try:
                 value = decode(partition_values[name], data_type, column=name)
@@ -133,14 +133,14 @@ class Pruner:
                 facts[(name,)] = _ALL_NULL
             else:
                 exact = ordered(value, data_type)
-                facts[(name,)] = Facts(exact, exact, may_be_null=False)
+                facts[(name,)] = ColumnFacts(exact, exact, may_be_null=False)
         return facts
 
 
 # --- one file -----------------------------------------------------------------------------------------------
 
 
-def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
+def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> ColumnFacts:
     data_type = type_of(path, schema)
     low, high = bounds.minimum.get(path), bounds.maximum.get(path)
     nulls = bounds.null_count.get(path)
@@ -149,7 +149,7 @@ def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
         low = None if low is None else beside(low, *digits, above=False)
         high = None if high is None else beside(high, *digits, above=True)
     lowest = None if low is None else ordered(low, data_type)
-    return Facts(
+    return ColumnFacts(
         # A minimum of NaN would mean that every value is NaN, which cannot be trusted from another writer.
         low=None if lowest != lowest else lowest,
         high=None if high is None else ordered(high, data_type),
@@ -158,7 +158,7 @@ def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
     )
 
 
-def possible(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Possible:
+def possible(predicate: Predicate, facts: Mapping[Path, ColumnFacts]) -> _Possible:
     """Whether some row of a file with these facts may make the bound predicate (true, false)."""
     match predicate:
         case And(left, right):
@@ -187,7 +187,7 @@ def possible(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Possible:
     raise TypeError(f"not a predicate: {predicate!r}")
 
 
-def _compared(known: Facts, operator: str, value: Any) -> _Possible:
+def _compared(known: ColumnFacts, operator: str, value: Any) -> _Possible:
     if not known.may_be_value:
         return False, False
     low = -1 if known.low is None else compare(known.low, value)
@@ -208,14 +208,14 @@ def _compared(known: Facts, operator: str, value: Any) -> _Possible:
     return below or above, same
 
 
-def _among(known: Facts, values: tuple[Any, ...]) -> _Possible:
+def _among(known: ColumnFacts, values: tuple[Any, ...]) -> _Possible:
     if not known.may_be_value:
         return False, False
     found = [_compared(known, "=", value) for value in values]
     return any(may_be_true for may_be_true, _ in found), all(may_be_false for _, may_be_false in found)
 
 
-def _prefixed(known: Facts, prefix: str) -> _Possible:
+def _prefixed(known: ColumnFacts, prefix: str) -> _Possible:
     if not known.may_be_value:
         return False, False
     low, high = known.low, known.high

@@ -25,7 +25,7 @@ from txlog.core.predicates.predicate import (
     StartsWith,
     type_of,
 )
-from txlog.core.predicates.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
 
 __all__ = ["MatchProver", "without_nan_doubts"]
 
@@ -33,7 +33,7 @@ _Certain: TypeAlias = tuple[bool, bool]
 """Whether the predicate is certainly (true, false) for every row."""
 
 _EXACT = frozenset(("byte", "short", "integer", "long", "boolean", "date", "timestamp", "timestamp_ntz"))
-_UNKNOWN = Facts()
+_UNKNOWN = ColumnFacts()
 
 
 class MatchProver:
@@ -57,7 +57,7 @@ def _is_exact(path: Path, schema: Struct) -> bool:
     return isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _EXACT)
 
 
-def _certain(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Certain:
+def _certain(predicate: Predicate, facts: Mapping[Path, ColumnFacts]) -> _Certain:
     match predicate:
         case And(left, right):
             (left_true, left_false), (right_true, right_false) = _certain(left, facts), _certain(right, facts)

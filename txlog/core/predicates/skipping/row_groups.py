@@ -1,7 +1,7 @@
 """Which row groups of a Parquet file may hold a row that a predicate keeps, by the statistics in its footer.
 
-In: a bound predicate and footers. Out: row group numbers. A column's footer statistics become the same `Facts` as the
-log's statistics of a whole file, and the rule for one file decides.
+In: a bound predicate and footers. Out: row group numbers. A column's footer statistics become the same `ColumnFacts` as
+the log's statistics of a whole file, and the rule for one file decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txlog.core.format.arrow.parquet_footer import check_footer
 from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths
 from txlog.core.format.statistics import file_leaves
 from txlog.core.predicates.predicate import Path, Predicate
-from txlog.core.predicates.skipping.one_file import Facts, Pruner, possible
+from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
 from txlog.core.predicates.values import Ordered
 
 __all__ = ["RowGroupPruner"]
@@ -69,7 +69,7 @@ class RowGroupPruner:
         group: Any,
         believed: FooterStatistics,
         columns: Iterable[tuple[Path, int, _Bound | None, _Bound | None]],
-        known: Mapping[Path, Facts],
+        known: Mapping[Path, ColumnFacts],
     ) -> bool:
         if group.num_rows == 0:
             return False
@@ -77,10 +77,10 @@ class RowGroupPruner:
         return possible(self._pruner.predicate, {**known, **facts})[0]
 
 
-def _facts(group: Any, statistics: Any | None, minimum: _Bound | None, maximum: _Bound | None) -> Facts:
+def _facts(group: Any, statistics: Any | None, minimum: _Bound | None, maximum: _Bound | None) -> ColumnFacts:
     """What a column's statistics in the footer say about one row group."""
     if statistics is None:
-        return Facts()
+        return ColumnFacts()
     nulls = statistics.null_count if statistics.has_null_count else None
     low = high = None
     if statistics.has_min_max and minimum is not None and maximum is not None:
@@ -88,7 +88,7 @@ def _facts(group: Any, statistics: Any | None, minimum: _Bound | None, maximum: 
             low, high = minimum(statistics.min_raw), maximum(statistics.max_raw)
         except ValueError:
             low = high = None
-    return Facts(low, high, nulls is None or nulls > 0, nulls is None or nulls < group.num_rows)
+    return ColumnFacts(low, high, nulls is None or nulls > 0, nulls is None or nulls < group.num_rows)
 
 
 def _bounds(data_type: DataType, file_type: pa.DataType) -> tuple[_Bound | None, _Bound | None]:

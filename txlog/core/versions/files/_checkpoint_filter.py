@@ -20,7 +20,7 @@ from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, fro
 from txlog.core.format.schema import leaf_paths
 from txlog.core.predicates.predicate import Path
 from txlog.core.predicates.skipping.many_files import FilePruner
-from txlog.core.predicates.skipping.one_file import Facts
+from txlog.core.predicates.skipping.one_file import ColumnFacts
 from txlog.core.versions.decisions.files import NamedFiles
 
 __all__ = ["CheckpointFilter", "NameFilter"]
@@ -141,7 +141,7 @@ class CheckpointFilter:
         facts = {**self._partition_facts(row_group, files), **self._statistics_facts(row_group, files)}
         return not facts or self._pruner.may_match_any(facts)
 
-    def _partition_facts(self, row_group: Any, files: int) -> Mapping[Path, Facts]:
+    def _partition_facts(self, row_group: Any, files: int) -> Mapping[Path, ColumnFacts]:
         """Bounds of the partition column, for tables with exactly one where every file has a value."""
         if self._pruner.only_partition_column is None or self._count(row_group, _VALUE) != files:
             return {}
@@ -151,7 +151,7 @@ class CheckpointFilter:
         is_whole = max(len(low.encode()), len(high.encode())) < _TRUNCATED_FROM
         return self._pruner.facts_of_texts(low, high, is_whole=is_whole)
 
-    def _statistics_facts(self, row_group: Any, files: int) -> Mapping[Path, Facts]:
+    def _statistics_facts(self, row_group: Any, files: int) -> Mapping[Path, ColumnFacts]:
         """Bounds that hold for every file of a row group. A column has none if one of the files has none."""
         facts = {}
         for leaf in self._pruner.leaves if self._typed else ():
@@ -163,7 +163,7 @@ class CheckpointFilter:
             if self._count(row_group, name) == files:
                 high = leaf.bound(self._bound(row_group, name, "max"), is_maximum=True)
             if low is not None or high is not None:
-                facts[leaf.path] = Facts(low, high)
+                facts[leaf.path] = ColumnFacts(low, high)
         return facts
 
     def _count(self, row_group: Any, name: str) -> int | None:

@@ -25,7 +25,7 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping.many_files import FilePruner
 
-__all__ = ["CheckpointParquet", "Piece"]
+__all__ = ["CheckpointParquet", "CheckpointPiece"]
 
 _BATCH_ROWS = 32_768  # four times as many would exceed the memory limit for a million files
 _FILTERED_ROWS = 16_384  # few of them are kept, so their memory is reused
@@ -36,7 +36,7 @@ _TEXT = "add.stats"
 _SLOT_BYTES = 17  # the most that a null takes in Arrow: a decimal and a bit
 
 
-class Piece(msgspec.Struct, frozen=True):
+class CheckpointPiece(msgspec.Struct, frozen=True):
     """Some of a checkpoint's rows. ``read`` may be called in any thread; a piece that ``is_small`` fits in memory."""
 
     name: str
@@ -120,7 +120,7 @@ class CheckpointParquet:
 
     def pieces(
         self, root: str, fields: Collection[str], only: FilePruner | NamedFiles | None, *, batch_rows: int | None = None
-    ) -> Iterator[Piece]:
+    ) -> Iterator[CheckpointPiece]:
         """The ``fields`` of the file actions under ``root``; with ``only``, just those that may match or have a name.
 
         With ``batch_rows`` no piece is small, and no batch has more rows.
@@ -139,7 +139,7 @@ class CheckpointParquet:
             rows = sum(self.metadata.row_group(group).num_rows for group in run)
             is_small = rows <= 2 * _PIECE_ROWS and batch_rows is None
             apply = map if is_small else parallel_map
-            yield Piece(self.name, is_small, partial(self._read, root, run, columns, only, apply, batch_rows))
+            yield CheckpointPiece(self.name, is_small, partial(self._read, root, run, columns, only, apply, batch_rows))
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
         """The row groups in runs that are worth a thread; a remote file's are one run, for fewer requests."""

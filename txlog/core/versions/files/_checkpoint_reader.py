@@ -27,7 +27,7 @@ from txlog.core.util.parallel import parallel_map
 from txlog.core.versions.decisions import files
 from txlog.core.versions.decisions.segment import CheckpointFiles
 from txlog.core.versions.decisions.typed_statistics import STATS_PARSED
-from txlog.core.versions.files._checkpoint_parquet import CheckpointParquet, Piece
+from txlog.core.versions.files._checkpoint_parquet import CheckpointParquet, CheckpointPiece
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class CheckpointReader:
     def _converted(
         self,
         checkpoint: CheckpointFiles,
-        pieces: Iterator[Piece],
+        pieces: Iterator[CheckpointPiece],
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
         newest: files.Newest,
     ) -> Iterator[pa.RecordBatch]:
@@ -200,7 +200,7 @@ class CheckpointReader:
             converted.validate(full=True)  # Parquet accepts any bytes as a string
             return files.left_after(newest, converted)
 
-        def batches(piece: Piece) -> Iterator[pa.RecordBatch]:
+        def batches(piece: CheckpointPiece) -> Iterator[pa.RecordBatch]:
             with self._reading(piece.name, checkpoint.version):
                 for batch in (map if piece.is_small else parallel_map)(finished, piece.read()):
                     if batch is not None and batch.num_rows:
@@ -219,7 +219,7 @@ class CheckpointReader:
         without: Collection[str] = (),
         batch_rows: int | None = None,
         opened: Opened | None = None,
-    ) -> Iterator[Piece]:
+    ) -> Iterator[CheckpointPiece]:
         """The file actions under ``root``, from the top-level files and from the sidecars."""
         opened = self.opened(checkpoint) if opened is None else opened
         sidecars = self._sidecars(checkpoint, opened)  # before another thread reads a piece of the same file
@@ -229,7 +229,9 @@ class CheckpointReader:
                 with self._reading(name, checkpoint.version):
                     yield from file.pieces(root, fields, only, batch_rows=batch_rows)
             else:
-                yield Piece(name, False, partial(self._json_batches, file, name, checkpoint.version, root, only))
+                yield CheckpointPiece(
+                    name, False, partial(self._json_batches, file, name, checkpoint.version, root, only)
+                )
         with self._reading(checkpoint.names[0], checkpoint.version):
             named = [name for name in map(sidecar_name, sidecars) if name not in without]
         for name, file in zip(named, self._side_by_side(partial(self._parquet_of, checkpoint), named), strict=True):

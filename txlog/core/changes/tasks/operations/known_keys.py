@@ -21,7 +21,7 @@ from txlog.core.format.file_columns import file_ids
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import type_name, type_to_arrow
 from txlog.core.format.statistics_read import num_records
-from txlog.core.reading import CachedKeys, FileKeys, KeyCache, KeyValues, Places
+from txlog.core.reading import CachedKeys, FileKeys, KeyCache, KeyPlaces, KeyValues
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.keys import KeyColumn, KeyIndex
 
@@ -64,7 +64,7 @@ class KnownKeys:
         columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
         self._wanted = numbers_in_parts(cached.numbers, columns)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Places]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
         """The rows with source keys in each of the cached ``files``, with rows of the index as keys.
 
         With ``are_all_live``, these are all live files of the newest version, so the cache can drop all others.
@@ -74,7 +74,7 @@ class KnownKeys:
         if are_all_live:
             self._cached.drop_others(ids)
         if self._row_of_key is not None:
-            found = {file: Places(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
+            found = {file: KeyPlaces(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
         return found
 
     def is_wanted(self, add: AddFile) -> bool:

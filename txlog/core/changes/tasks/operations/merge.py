@@ -17,7 +17,14 @@ import pyarrow as pa
 from txlog.core.changes.tasks.file_rows import FileRows
 from txlog.core.changes.tasks.operation import Hits, Images, RowOperation, Touched
 from txlog.core.changes.tasks.operations.known_keys import KnownKeys, KnownPart
-from txlog.core.changes.tasks.operations.merge_clauses import AMBIGUOUS, NONE, Clause, MergeClauses, MergeOptions, When
+from txlog.core.changes.tasks.operations.merge_clauses import (
+    AMBIGUOUS,
+    NONE,
+    MergeClause,
+    MergeClauses,
+    MergeOptions,
+    When,
+)
 from txlog.core.changes.tasks.operations.merge_history import merge_metrics
 from txlog.core.changes.tasks.operations.merge_ranges import Pairs
 from txlog.core.changes.tasks.operations.merge_source import MergeSource
@@ -29,7 +36,7 @@ from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.key_pruning import KeyPruner
 from txlog.core.predicates.skipping.many_files import prune_files
 from txlog.core.predicates.tree import columns_of
-from txlog.core.reading import Places
+from txlog.core.reading import KeyPlaces
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
@@ -53,7 +60,7 @@ class MergeRows(RowOperation):
         self,
         source: MergeSource,
         merge: MergeOptions,
-        clauses: Sequence[Clause],
+        clauses: Sequence[MergeClause],
         table: DefinedTable,
         now: datetime.datetime,
         known: KnownKeys | None = None,
@@ -84,7 +91,7 @@ class MergeRows(RowOperation):
         self._known = None if self._clauses.of["not matched by source"] or source.computed else known
         self._keys_decide = source.is_by_keys and source.target_term is None and not conditions
         self._pairs_left = _PAIRS_MAX
-        self._places: dict[FileId, Places] = {}
+        self._places: dict[FileId, KeyPlaces] = {}
 
     def _conditions_on_target(self) -> set[str]:
         """The columns of the table that decide, besides the join, which clause applies to a row of it."""

@@ -46,7 +46,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AMBIGUOUS", "NONE", "BoundClause", "Clause", "MergeClauses", "MergeOptions", "When"]
+__all__ = ["AMBIGUOUS", "NONE", "BoundClause", "MergeClause", "MergeClauses", "MergeOptions", "When"]
 
 SourceNumbers: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.bool_]]"
 """A number for each source row, and whether it has one yet."""
@@ -61,7 +61,7 @@ AMBIGUOUS = -2
 _WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")
 
 
-class Clause(msgspec.Struct, frozen=True):
+class MergeClause(msgspec.Struct, frozen=True):
     """What to do with matching rows; ``values`` None means all columns of the source without ``except_columns``, and
     nothing for a delete."""
 
@@ -119,7 +119,7 @@ class MergeClauses:
 
     def __init__(
         self,
-        clauses: Sequence[Clause],
+        clauses: Sequence[MergeClause],
         merge: MergeOptions,
         source: MergeSource,
         table: DefinedTable,
@@ -137,7 +137,7 @@ class MergeClauses:
         self.bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
         self.of = {when: [b for b, c in zip(self.bound, clauses, strict=True) if c.when == when] for when in _WHENS}
 
-    def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> BoundClause:
+    def _bound(self, number: int, clause: MergeClause, merge: MergeOptions, now: datetime.datetime) -> BoundClause:
         context: Context = {
             "zone": self._zone,
             "source": self._source.schema,
@@ -158,7 +158,7 @@ class MergeClauses:
         _check_sides(clause, bound)
         return bound
 
-    def _assignments(self, clause: Clause, merge: MergeOptions, context: Context) -> Assignments | None:
+    def _assignments(self, clause: MergeClause, merge: MergeOptions, context: Context) -> Assignments | None:
         values = clause.values
         if clause.then == "delete":
             return None
@@ -179,7 +179,7 @@ class MergeClauses:
             values = {**_values_of_absent(self._schema, given, self._computed), **values}
         return None if values is None else Assignments(values, self._schema, self._computed, **context)
 
-    def _sets_new(self, clause: Clause) -> bool:
+    def _sets_new(self, clause: MergeClause) -> bool:
         """Whether the clause sets a column or struct field that only the source has."""
         for name in self._schema.names if clause.values is None else clause.values:
             given, there = _found(self._source.schema, name), _found(self._schema, name)
@@ -300,7 +300,7 @@ def _found(schema: Struct, name: Any) -> Field | None:
         return None
 
 
-def _check_sides(clause: Clause, bound: BoundClause) -> None:
+def _check_sides(clause: MergeClause, bound: BoundClause) -> None:
     """Raises ``InvalidInputError`` if a clause for rows of one side alone reads columns of the other side."""
     absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
     read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()

@@ -1,8 +1,8 @@
 """UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
-In: a `Source`, and what to do with keys that the table has or lacks. Out: a `RowOperation`. The rows of a file with a
-source key are looked up once. Which keys the table has is decided again at each execution, from all live files: another
-writer may have deleted or added a key.
+In: a `UpsertSource`, and what to do with keys that the table has or lacks. Out: a `RowOperation`. The rows of a file
+with a source key are looked up once. Which keys the table has is decided again at each execution, from all live files:
+another writer may have deleted or added a key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from txlog.core.changes.tasks.operations.known_keys import KnownKeys, KnownPart,
 from txlog.core.changes.tasks.operations.merge_history import merge_metrics
 from txlog.core.changes.tasks.operations.numbered_keys import NumberedKeys
 from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
-from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate, Source, read_source
+from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate, UpsertSource, read_source
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.core.format.arrow.take_rows import joined_rows, taken_batches
 from txlog.core.format.defined_table import DefinedTable
@@ -138,7 +138,7 @@ def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable)
 
 
 class KeyedSource(Protocol):
-    """Rows with distinct keys. Only a `Source` holds the rows themselves."""
+    """Rows with distinct keys. Only a `UpsertSource` holds the rows themselves."""
 
     @property
     def index(self) -> KeyIndex | NumberedKeys | SortedKeys: ...
@@ -171,7 +171,7 @@ def read_upsert(
 
 def read_upsert_source(
     table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
-) -> tuple[Source, tuple[str, ...] | None]:
+) -> tuple[UpsertSource, tuple[str, ...] | None]:
     """An upsert's source, and the columns that matched rows get from it (None: all).
 
     ``uri`` is the table's location, for errors. Raises what `source_columns` and `read_source` raise.
@@ -319,7 +319,7 @@ class UpsertRows(RowOperation):
             self._computed = generated_of(table.schema, None, table.partition_columns, zone=table.time_zone)
         self._recomputed = () if self._computed is None else self._computed.recomputed(updated or ())
         self._new_values: pa.Table | None = None
-        if updated is not None and isinstance(source, Source):
+        if updated is not None and isinstance(source, UpsertSource):
             self._new_values = joined_rows(source.rows.select(list(updated)))
         self._index = source.index
         keys = self._index.keys
@@ -510,7 +510,7 @@ class UpsertRows(RowOperation):
         return found, comes_back
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        assert isinstance(self._source, Source)
+        assert isinstance(self._source, UpsertSource)
         return self._source.batches(is_written)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:

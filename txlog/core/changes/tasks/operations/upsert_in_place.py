@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from txlog.core.changes.tasks.operation import Hits, Images, Touched
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions, UpsertRows
-from txlog.core.changes.tasks.operations.upsert_source import Source
+from txlog.core.changes.tasks.operations.upsert_source import UpsertSource
 from txlog.core.format.arrow.take_rows import taken_batches
 from txlog.core.format.defined_table import DefinedTable
 
@@ -34,7 +34,7 @@ class UpsertInPlace(UpsertRows):
     """
 
     def __init__(
-        self, source: Source, upsert: UpsertOptions, table: DefinedTable, elsewhere: NDArray[np.bool_]
+        self, source: UpsertSource, upsert: UpsertOptions, table: DefinedTable, elsewhere: NDArray[np.bool_]
     ) -> None:
         super().__init__(source, upsert, None, table, None)
         self.makes_images = True

@@ -1,7 +1,7 @@
 """An upsert's source: its rows, stored for several passes and checked before the table is read.
 
-In: data, and the table columns that it must have. Out: a `Source`: rows in the table's types, each with a different
-key. The data is read once, so each execution of the change sees the same rows.
+In: data, and the table columns that it must have. Out: a `UpsertSource`: rows in the table's types, each with a
+different key. The data is read once, so each execution of the change sees the same rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OnDuplicate",
-    "Source",
+    "UpsertSource",
     "conformed",
     "joined_sequence",
     "read_source",
@@ -48,7 +48,7 @@ MEMORY_MAX_BYTES = 192 << 20
 """Sources larger than this are stored in a temporary file."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class UpsertSource(msgspec.Struct, frozen=True):
     """``rows`` are in the table's types; ``index`` has their keys; ``num_given`` also counts dropped rows."""
 
     rows: pa.Table
@@ -84,7 +84,7 @@ def read_source(
     left_out: Collection[str] = (),
     computed: ComputedColumns | None = None,
     may_lack: bool = False,
-) -> Source:
+) -> UpsertSource:
     """Read ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
 
     It may also have the columns ``left_out``, which are ignored, and ``sequence_by``, which need not be a column of
@@ -109,7 +109,7 @@ def read_source(
     index = index_of(keys, columns)
     repeated = index.first_repeated() if isinstance(index, KeyIndex) else None
     if repeated is None or isinstance(index, NumberedKeys):
-        return Source(rows, index, rows.num_rows)
+        return UpsertSource(rows, index, rows.num_rows)
     if on_duplicate == "error":
         first, second = repeated
         raise InvalidInputError(
@@ -123,7 +123,7 @@ def read_source(
     else:
         stays = index.last_rows(None if sequence_by is None else _order_by(rows, sequence_by, beside, table))
     kept = rows.filter(pa.array(stays))
-    return Source(kept, index_of(keys, [key.of(kept) for key in keys]), rows.num_rows)
+    return UpsertSource(kept, index_of(keys, [key.of(kept) for key in keys]), rows.num_rows)
 
 
 def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
