@@ -37,6 +37,7 @@ LOWEST_TESTS = $(addprefix tests/core/,format predicates reading versions/decisi
 	tests/table tests/test_column_mapping.py tests/test_snapshot.py
 
 STATIC = $(BIN)/lint-imports --no-cache && $(BIN)/mypy
+TESTED = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))  # the folders with tests
 UNIT_TESTS = $(CURDIR)/$(NEWEST)/bin/python -m pytest tests -n auto --dist worksteal
 INTEGRATION_TESTS = -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
 
@@ -50,7 +51,8 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs format integration lowest newest hunt bench wheel release clean
+TESTS_OF = $(addprefix test-,core $(TESTED))
+.PHONY: $(TESTS_OF) help install demo test check docs format integration lowest newest hunt bench wheel release clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -86,6 +88,10 @@ check: $(INSTALLED) $(NEWEST)/.installed  ## format, lint, types, layers and uni
 	$(UNIT_TESTS); tests=$$?; \
 	wait $$static; result=$$?; cat $(VENV)/static.txt; \
 	exit $$((tests | result))
+
+# A folder of tests/ has the tests of the core, of an extension, or of what several rooms do together.
+$(TESTS_OF): test-%: $(INSTALLED)
+	$(BIN)/python -m pytest tests/$* -n auto --dist worksteal
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python $(INTEGRATION_TESTS)
