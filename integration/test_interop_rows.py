@@ -221,3 +221,38 @@ def test_no_reader_sees_tombstones_and_sparks_compaction_drops_them(delta: Spark
     upsert("+U", 0, 15)
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1]
     assert verify_table(table._open_table.store).is_sound
+
+
+def test_spark_and_polars_read_a_file_of_sparks_of_which_we_pass_on_most_as_it_is(
+    tmp_path: Path, delta: SparkSession, read_delta: ReadDelta
+) -> None:
+    """Its pages have checksums and indexes, and statistics that Spark uses to skip row groups and pages."""
+    uri = tmp_path / "t"
+    columns = (  # nullable at each depth, as a table that Spark's Delta makes
+        "id, if(id % 9 = 0, null, uuid()) s, cast(id as decimal(20, 3)) d, timestamp_seconds(id) t, id / 8D v,"
+        " date_add(date'2000-01-01', cast(id % 900 as int)) day, if(id % 7 = 0, null, array(id, null)) a,"
+        " if(id % 5 = 0, null, map(cast(id as string), id % 5)) m,"
+        " if(id % 11 = 0, null, named_struct('x', id % 7, 'y', if(id % 13 = 0, null, array(id / 4D, null)))) n"
+    )
+    rows = delta.sql(f"select {columns} from (select nullif(id, -1) id from range(0, 60000, 1, 1))")
+    delta.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    rows.write.option("parquet.block.size", str(1 << 20)).parquet(str(uri))
+    delta.conf.unset("spark.sql.parquet.outputTimestampType")
+    txlog.Table.convert(str(uri))
+    table = txlog.Table.open(str(uri))
+    (before,) = uri.glob("*.parquet")
+    assert pq.read_metadata(before).num_row_groups > 2
+    new = "if(id between 30000 and 30099, v * 2 + id, v) v"
+    table.update({"v": "v * 2 + id", "day": "date'1999-12-31'"}, "id between 30000 and 30099")
+    table.delete("id = 59999 or id % 20000 = 1")
+    (after,) = (uri / path for path in table.snapshot().files()["path"].to_pylist())
+    assert pq.read_metadata(after).created_by.startswith("parquet-mr")
+    is_left = "id <> 59999 and id % 20000 <> 1"
+    expected = delta.sql(f"select id, s, d, t, a, n, {new} from delta.`{uri}` version as of 0 where {is_left}")
+    found = read_delta(uri).select(expected.columns)
+    assert found.exceptAll(expected).count() == 0
+    assert found.count() == 59_996
+    assert [row.id for row in read_delta(uri).where("id = 30050 and day = date'1999-12-31'").collect()] == [30050]
+    assert read_delta(uri).where("v > 30000").count() == 100  # which row groups and pages of the old values lack
+    assert polars.scan_delta(str(uri)).select("id", "s", "n").collect().height == 59_996
+    assert verify_table(table._open_table.store).is_sound
