@@ -73,6 +73,7 @@ __all__ = [
     "balanced",
     "call",
     "cast_to",
+    "check_sign",
     "chosen",
     "clock_of",
     "compare",
@@ -84,6 +85,7 @@ __all__ = [
     "lit",
     "literal",
     "member",
+    "try_cast_to",
 ]
 
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
@@ -216,6 +218,15 @@ def cast_to(expression: Expression, data_type: DataType) -> Expression:
     return convert(expression, data_type)
 
 
+def try_cast_to(expression: Expression, data_type: DataType) -> Expression:
+    """``TRY_CAST(expression AS data_type)``: null for a value that does not fit."""
+    cast = cast_to(expression, data_type)
+    if not isinstance(cast, Call) or cast.name != "cast":
+        return cast
+    written = Written(f"TRY_CAST({{}} AS {type_name(data_type).upper()})")
+    return call("try_cast", (expression,), data_type, (*cast.options, written))
+
+
 def assigned(expression: Expression, data_type: DataType) -> Expression:
     """The expression as a value for a column (SQL store assignment): a value that does not fit raises, row by row."""
     if not can_assign(expression.type, data_type):
@@ -260,7 +271,7 @@ def as_condition(expression: Expression) -> Predicate:
 
 
 def arithmetic(operator: str, left: Expression, right: Expression) -> Expression:
-    """``left operator right``, of ``+ - * / % div``."""
+    """``left operator right``, of ``+ - * / % div & | ^``."""
     if left.type == VOID:
         left = convert(left, right.type)
     right = convert(right, left.type) if right.type == VOID else right
@@ -297,6 +308,12 @@ def _check_digits(operator: str, left: DataType, right: DataType) -> None:
         raise ValueError(
             f"{type_name(left)} / {type_name(right)} has too many digits: CAST both to fewer, or to DOUBLE"
         )
+
+
+def check_sign(value: Expression) -> None:
+    """Raises ``ValueError`` for a decimal that Spark rounds when it changes its sign: to 34 digits."""
+    if isinstance(value.type, Decimal) and value.type.precision > 34:
+        raise ValueError(f"engines round a {type_name(value.type)} with another sign: CAST it to at most 34 digits")
 
 
 def compare(operator: str, left: Expression, right: Expression) -> Expression:

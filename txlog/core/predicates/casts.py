@@ -16,6 +16,7 @@ from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.arrow.decimals import rounded, truncated
 from txlog.core.format.arrow.wide_years import date_text
 from txlog.core.format.schema import (
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -36,10 +37,11 @@ from txlog.core.format.schema import (
 from txlog.core.predicates.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
 from txlog.core.predicates.zones import UTC, as_clock, as_instant
 
-__all__ = ["cast", "cast_can_fail", "to_decimal"]
+__all__ = ["cast", "cast_can_fail", "to_decimal", "try_cast"]
 
 _WIDE_PRECISION = 76
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896  # in the years 0 and 9999
+_FIRST_US, _LAST_US = -719_162 * 86_400_000_000, 2_932_897 * 86_400_000_000 - 1  # in the years 1 and 9999
 _TRUE_WORDS = ["t", "true", "y", "yes", "1"]
 _FALSE_WORDS = ["f", "false", "n", "no", "0"]
 _NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
@@ -50,6 +52,14 @@ _FORMS = {
     "date": r"^\d{4}-\d\d-\d\d$",
     "timestamp": r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
 }
+_SPARKS_FORMS = {
+    "integer": r"[^\x20-\x7e]",
+    "decimal": r"[^\x20-\x7e]",
+    "floating": r"[^\x20-\x7e]|^[+-]?[\d.]+([eE][+-]?\d+)?[dDfF]$",
+    "date": r"^[+-]?\d{4,7}(-|$)",
+    "timestamp": r"^[+-]?\d{4,7}(-|$)|^T?\d{1,2}:",
+}
+"""Texts of other forms that Spark may take for values."""
 
 
 def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
@@ -67,6 +77,8 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
         return _from_string(values, target)
     if source == DATE and target == STRING:
         return _date_text(values)
+    if source in (TIMESTAMP, TIMESTAMP_NTZ) and target == STRING:
+        return _time_text(values)
     if target == STRING or BOOLEAN in (source, target):
         return _plain(values, arrow_type)
     if is_numeric(source):
@@ -78,6 +90,42 @@ def _in_zone(values: Any, source: DataType, target: DataType, zone: str) -> Any:
     if source == TIMESTAMP:
         return cast(as_clock(values, zone), TIMESTAMP_NTZ, target)
     return as_instant(cast(values, source, TIMESTAMP_NTZ), zone, starts_days=source == DATE)
+
+
+def try_cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
+    """`cast`, with null for a value that the type cannot hold."""
+    if isinstance(values, pa.Scalar):
+        return try_cast(pa.repeat(values, 1), source, target, zone)[0]
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if source == STRING:
+        values = _of_form(values, target)
+    try:
+        return cast(values, source, target, zone)
+    except (pa.ArrowInvalid, OverflowError):
+        if len(values) == 1:
+            return pa.nulls(1, type_to_arrow(target))
+    middle = len(values) // 2
+    halves = (try_cast(part, source, target, zone) for part in (values[:middle], values[middle:]))
+    return pa.concat_arrays([half.combine_chunks() if isinstance(half, pa.ChunkedArray) else half for half in halves])
+
+
+def _of_form(texts: Any, target: DataType) -> Any:
+    """The texts, with null for those that are no value of the type whatever its limits are.
+
+    Raises ``ArrowInvalid`` for one of a form that Spark reads as a value, and `cast` does not.
+    """
+    trimmed = pc.ascii_trim_whitespace(texts)
+    if target == BOOLEAN:
+        return pc.if_else(pc.is_in(pc.ascii_lower(trimmed), pa.array(_TRUE_WORDS + _FALSE_WORDS)), texts, _NO_TEXT)
+    form = _form(target)
+    fits = pc.match_substring_regex(trimmed, _FORMS[form])
+    others = pc.if_else(fits, _NO_TEXT, trimmed)
+    _or_fail(pc.invert(pc.match_substring_regex(others, _SPARKS_FORMS[form])), others, target)
+    return pc.if_else(fits, texts, _NO_TEXT)
+
+
+_NO_TEXT = pa.scalar(None, pa.string())
 
 
 def cast_can_fail(source: DataType, target: DataType) -> bool:
@@ -154,6 +202,16 @@ def _date_text(values: Any) -> Any:
     return pa.array([None if day is None else date_text(day) for day in days.to_pylist()], pa.string())
 
 
+def _time_text(values: Any) -> Any:
+    """As Spark writes times: the fraction of the second without zeros at its end. Raises ``ArrowInvalid`` for a year
+    that engines write differently."""
+    ends = pc.min_max(_plain(values, pa.int64()))
+    if ends["min"].is_valid and not _FIRST_US <= ends["min"].as_py() <= ends["max"].as_py() <= _LAST_US:
+        raise pa.ArrowInvalid("a timestamp as a string has a year from 1 to 9999")
+    clock = _plain(values, pa.timestamp("us"))  # always with six digits of the fraction
+    return pc.replace_substring_regex(_plain(clock, pa.string()), r"\.?0*$", "")
+
+
 # --- arrays, maps and structs ---------------------------------------------------------------------------------
 
 
@@ -191,6 +249,8 @@ def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
 
 
 def _from_string(values: Any, target: DataType) -> Any:
+    if target == BINARY:
+        return _plain(values, pa.binary())
     values = pc.ascii_trim_whitespace(values)
     if target == BOOLEAN:
         return _words(values)
@@ -198,13 +258,21 @@ def _from_string(values: Any, target: DataType) -> Any:
         values = _checked(values, "decimal", target)
         wide = _plain(values, pa.decimal256(_WIDE_PRECISION, 38))
         return to_decimal(wide, Decimal(_WIDE_PRECISION, 38), target.precision, target.scale)
-    kind = "integer" if is_integer(target) else "floating" if is_floating(target) else "timestamp"
-    values = _checked(values, "date" if target == DATE else kind, target)
+    kind = _form(target)
+    values = _checked(values, kind, target)
     values = pc.replace_substring_regex(values, r"^\+", "") if is_numeric(target) else values
     arrow_type = type_to_arrow(target)
     if kind == "timestamp" and target != DATE:
         return _plain(_plain(values, pa.timestamp("us")), arrow_type)
     return _plain(_plain(values, pa.float64()), arrow_type) if target == DOUBLE else _plain(values, arrow_type)
+
+
+def _form(target: DataType) -> str:
+    if isinstance(target, Decimal):
+        return "decimal"
+    if target == DATE:
+        return "date"
+    return "integer" if is_integer(target) else "floating" if is_floating(target) else "timestamp"
 
 
 def _checked(values: Any, kind: str, target: DataType) -> Any:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import absent
 from txlog.core.format.schema import DataType, type_to_arrow
-from txlog.core.predicates.casts import cast, cast_can_fail
+from txlog.core.predicates.casts import cast, cast_can_fail, try_cast
 from txlog.core.predicates.kernels import FALLIBLE, KERNELS
 from txlog.core.predicates.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
 from txlog.core.predicates.row_filter import comparison, membership
@@ -144,6 +144,8 @@ def _call(node: Call, arguments: list[Any]) -> Any:
     try:
         if node.name == "cast":
             return cast(arguments[0], node.arguments[0].type, node.type, *node.options)
+        if node.name == "try_cast":
+            return try_cast(arguments[0], node.arguments[0].type, node.type, *node.options[:-1])
         if node.name == "in":
             values, has_null = node.options
             return membership(arguments[0], values, has_null, node.arguments[0].type)

@@ -9,14 +9,42 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from txlog.core.format.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, DataType, Decimal, type_name
-from txlog.core.predicates.build import arithmetic, as_condition, call, chosen, compare, convert, is_null, literal
+from txlog.core.format.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    DataType,
+    Decimal,
+    type_name,
+)
+from txlog.core.predicates.build import (
+    arithmetic,
+    as_condition,
+    call,
+    cast_to,
+    check_sign,
+    chosen,
+    compare,
+    convert,
+    is_null,
+    literal,
+    try_cast_to,
+)
 from txlog.core.predicates.nested_functions import NESTED_FUNCTIONS
-from txlog.core.predicates.operands import Make, constant
+from txlog.core.predicates.operands import Make, constant, typed
 from txlog.core.predicates.predicate import Not
 from txlog.core.predicates.string_functions import STRING_FUNCTIONS
 from txlog.core.predicates.time_functions import TIME_FUNCTIONS
-from txlog.core.predicates.tree import Expression
+from txlog.core.predicates.tree import Expression, Value
 from txlog.core.predicates.types import common_type, is_floating, is_integer, is_numeric, is_ordered
 
 __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
@@ -42,26 +70,11 @@ _INSTEAD = {
         "it is a value of several rows: compute it first",
     ),
     **dict.fromkeys(("explode", "posexplode", "stack"), "it makes several rows of one: do that first"),
-    "array_size": "write size(values)",
-    "array_max": "write greatest(values[0], values[1])",
-    "array_min": "write least(values[0], values[1])",
-    "btrim": "write trim(text)",
-    "date_part": "write year(date), month(date), hour(time), or EXTRACT(YEAR FROM date)",
-    "equal_null": "write one <=> other",
-    "from_unixtime": "write date_format(timestamp_seconds(number), pattern)",
     "ilike": "write text ILIKE pattern",
     "like": "write text LIKE pattern",
     "months_between": "write datediff(end, start)",
-    "nanvl": "write if(isnan(value), other, value)",
-    "nullifzero": "write nullif(number, 0)",
-    "slice": "write element_at(values, place)",
-    "split_part": "write split(text, separator)[0], or substring_index(text, separator, 1)",
     "to_unix_timestamp": "write unix_seconds(to_timestamp(text))",
-    "try_to_date": "write to_date(text)",
-    "try_to_timestamp": "write to_timestamp(text)",
     "unix_timestamp": "write unix_seconds(current_timestamp()), or unix_seconds(to_timestamp(text))",
-    "unix_date": "write datediff(date, DATE '1970-01-01')",
-    "zeroifnull": "write coalesce(number, 0)",
 }
 """Functions that are left out, and the nearest that can be written instead."""
 
@@ -92,6 +105,7 @@ def _similar(name: str) -> str:
 def _absolute(value: Expression) -> Expression:
     if not is_numeric(value.type):
         raise ValueError(f"abs() takes a number, not {type_name(value.type)}")
+    check_sign(value)
     return call("abs", (value,), value.type)
 
 
@@ -198,7 +212,50 @@ def _nvl2(value: Expression, present: Expression, absent: Expression) -> Express
 def _negated(value: Expression) -> Expression:
     if not is_numeric(value.type):
         raise ValueError(f"cannot negate {type_name(value.type)}")
+    check_sign(value)
     return call("negate", (value,), value.type)
+
+
+def _nanvl(value: Expression, other: Expression) -> Expression:
+    return chosen([as_condition(_isnan(value))], [other, value])
+
+
+def _null_if_zero(value: Expression) -> Expression:
+    return _nullif(value, literal(0))
+
+
+def _zero_if_null(value: Expression) -> Expression:
+    return chosen([], [value, literal(0)], "coalesce")
+
+
+def _date_part(part: Expression, value: Expression) -> Expression:
+    unit = str(constant(part, str, "date_part")).lower()
+    if unit not in _PARTS:
+        raise ValueError(f"date_part() takes {', '.join(_PARTS)}, not {unit!r}")
+    return FUNCTIONS[unit][2](value)
+
+
+_PARTS = ("year", "quarter", "month", "day", "hour", "minute")
+
+
+def _from_unix_time(seconds: Expression, pattern: Expression | None = None) -> Expression:
+    written = literal("yyyy-MM-dd HH:mm:ss") if pattern is None else pattern
+    return TIME_FUNCTIONS["date_format"][2](TIME_FUNCTIONS["timestamp_seconds"][2](seconds), written)
+
+
+def _cast(data_type: DataType) -> Make:
+    return lambda value: cast_to(value, data_type)
+
+
+def _try_cast(data_type: DataType, name: str) -> Make:
+    return lambda value: try_cast_to(typed(value, STRING, name), data_type)
+
+
+_CASTS: dict[str, DataType] = {
+    **{"tinyint": BYTE, "smallint": SHORT, "int": INTEGER, "bigint": LONG, "float": FLOAT, "double": DOUBLE},
+    **{"string": STRING, "boolean": BOOLEAN, "binary": BINARY, "timestamp": TIMESTAMP},
+}
+_EPOCH = Value(0, DATE)
 
 
 FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
@@ -219,6 +276,17 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "try_divide": (2, 2, _try_divide),
     "greatest": (2, None, _extreme("greatest")),
     "least": (2, None, _extreme("least")),
+    **{name: (1, 1, _cast(data_type)) for name, data_type in _CASTS.items()},
+    "try_to_date": (1, 1, _try_cast(DATE, "try_to_date")),
+    "try_to_timestamp": (1, 1, _try_cast(TIMESTAMP, "try_to_timestamp")),
+    "date_part": (2, 2, _date_part),
+    "from_unixtime": (1, 2, _from_unix_time),
+    "unix_date": (1, 1, lambda value: TIME_FUNCTIONS["datediff"][2](typed(value, DATE, "unix_date"), _EPOCH)),
+    "date_from_unix_date": (1, 1, lambda days: TIME_FUNCTIONS["date_add"][2](_EPOCH, days)),
+    "equal_null": (2, 2, lambda left, right: compare("<=>", left, right)),
+    "nanvl": (2, 2, _nanvl),
+    "nullifzero": (1, 1, _null_if_zero),
+    "zeroifnull": (1, 1, _zero_if_null),
     "coalesce": (1, None, lambda *values: chosen([], values, "coalesce")),
     "if": (3, 3, _if),
     "nullif": (2, 2, _nullif),
@@ -247,10 +315,11 @@ ALIASES = {
     "starts_with": "startswith",
     "ends_with": "endswith",
     "position": "locate",
-    "charindex": "locate",
     "regexp": "rlike",
     "regexp_like": "rlike",
     "sha": "sha1",
     "signum": "sign",
     "cardinality": "size",
+    "array_size": "size",
+    "datepart": "date_part",
 }

@@ -32,6 +32,8 @@ _BEFORE_AN_OPERAND = _types(
 )
 """What no operand ends with, so that AS behind it can only be the name of a column."""
 
+_AFTER_A_LIST = _types("R_PAREN", "R_BRACKET", "FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION")
+
 
 def _with_names(tokens: list[Token]) -> list[Token]:
     """The tokens, in which ``as`` is a name where it cannot say how something is called."""
@@ -76,14 +78,14 @@ class ExpressionDialect(Databricks):
                 begin = self._index
                 item = parse_method()
                 count += 1
-                if item is None and (count > 1 or self._index != begin or self._next_is(sep)):
-                    self.raise_error("a value is missing in a list")
                 if item is not None:
                     items.append(item)
+                elif (count > 1 or self._index != begin or self._ends_at(sep)) and self._ends_at(sep, *_AFTER_A_LIST):
+                    self.raise_error("a value is missing in a list")
             return items
 
-        def _next_is(self, kind: TokenType) -> bool:
-            return self._curr is not None and self._curr.token_type is kind
+        def _ends_at(self, *kinds: TokenType) -> bool:
+            return not self._curr or self._curr.token_type in kinds
 
 
 class QueryDialect(ExpressionDialect):

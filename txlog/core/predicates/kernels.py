@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.arrow.decimals import divided, truncated
 from txlog.core.format.schema import Decimal, Map, type_to_arrow
 from txlog.core.predicates.casts import to_decimal
@@ -22,10 +23,10 @@ from txlog.core.predicates.json_kernels import JSON_KERNELS
 from txlog.core.predicates.patterns import like_pattern
 from txlog.core.predicates.row_filter import ARROW_COMPARISONS
 from txlog.core.predicates.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
-from txlog.core.predicates.time_patterns import TIME_PATTERNS, pattern_parts
+from txlog.core.predicates.time_patterns import pattern_parts
 from txlog.core.predicates.tree import Call
 from txlog.core.predicates.types import is_floating, is_integer
-from txlog.core.predicates.zones import as_instant
+from txlog.core.predicates.zones import as_clock, as_instant
 
 __all__ = ["FALLIBLE", "KERNELS"]
 
@@ -332,6 +333,15 @@ def _floored(given: Any, unit: pa.Scalar) -> Any:
     return pc.if_else(is_above, pc.subtract(whole, 1), whole)
 
 
+def _shown_elsewhere(call: Call, moments: Any) -> Any:
+    """The instant at which clocks in UTC show what those of the zone show at this one."""
+    return as_clock(moments, call.options[0]).cast(pa.timestamp("us", "UTC"))
+
+
+def _shown_here(call: Call, moments: Any) -> Any:
+    return as_instant(moments.cast(pa.timestamp("us")), call.options[0])
+
+
 def _seconds(call: Call, moments: Any) -> Any:
     """The seconds of the minute with their fraction."""
     given, minute = moments.cast(pa.int64()), pa.scalar(60_000_000, pa.int64())
@@ -353,12 +363,27 @@ def _formatted(call: Call, values: Any) -> Any:
     years = pc.year(values)
     if pc.any(pc.or_(pc.less(years, 1), pc.greater(years, 9999))).as_py():
         raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
-    parts = [TIME_PATTERNS.get(part, part.strip("'")) for part in pattern_parts(call.options[0], call.name)]
-    seconds = pc.floor_temporal(values, 1, "second").cast(pa.timestamp("s", values.type.tz))
-    return pc.strftime(seconds, "".join(parts), locale="C")
+    text = values.cast(pa.timestamp("us")).cast(pa.string())  # 2026-11-29 11:17:40.000000
+    pieces: list[Any] = []
+    for part in pattern_parts(call.options[0], call.name):
+        at = _PLACES.get(part)
+        pieces.append(part.strip("'") if at is None else pc.utf8_slice_codeunits(text, at, at + len(part)))
+    return pc.binary_join_element_wise(*pieces, "", null_handling="emit_null")
+
+
+_PLACES = {"yyyy": 0, "MM": 5, "dd": 8, "HH": 11, "mm": 14, "ss": 17}
+"""Where Arrow writes each part of a time."""
 
 
 # --- arrays, maps and structs ---------------------------------------------------------------------------------
+
+
+def _rounded(call: Call, values: Any) -> Any:
+    """Decimals half away from zero, in Arrow; other numbers, and decimals to tens, as they are written."""
+    source = call.arguments[0].type
+    if not isinstance(source, Decimal) or not isinstance(call.type, Decimal) or call.options[0] < 0:
+        return ROW_KERNELS["round"](call, values)
+    return to_decimal(values, source, call.type.precision, call.type.scale)
 
 
 def _size(call: Call, values: Any) -> Any:
@@ -378,6 +403,33 @@ def _array(call: Call, *values: Any) -> Any:
     order = np.arange(len(columns) * length).reshape(len(columns), length).T.ravel()
     ends = pa.array(np.arange(0, len(joined) + 1, len(columns), dtype=np.int32))
     return _as_given(values, pa.ListArray.from_arrays(ends, joined.take(pa.array(order)), kind))
+
+
+def _map(call: Call, *values: Any) -> Any:
+    """Entries from the keys, which come first, and the values. Raises ``ArrowInvalid`` for a key that is null or twice
+    in a map, as Spark does."""
+    columns = _columns(values)
+    kind, count, length = type_to_arrow(call.type), len(columns) // 2, len(columns[0])
+    order = pa.array(np.arange(count * length).reshape(count, length).T.ravel())
+    keys, items = (pa.concat_arrays(part).take(order) for part in (columns[:count], columns[count:]))
+    if keys.null_count:
+        raise pa.ArrowInvalid("a map has no key that is NULL")
+    if count > 1:
+        rows = pa.table({"row": np.repeat(np.arange(length), count), "key": keys})
+        if rows.group_by(["row", "key"]).aggregate([]).num_rows < len(keys):
+            raise pa.ArrowInvalid("a map has each key once")
+    ends = pa.array(np.arange(0, len(keys) + 1, count, dtype=np.int32))
+    return _as_given(values, pa.MapArray.from_arrays(ends, keys.cast(kind.key_type), items.cast(kind.item_type)))
+
+
+def _entries(call: Call, values: Any) -> Any:
+    """The keys, or the values, of a map."""
+    if isinstance(values, pa.Scalar):
+        return _entries(call, pa.repeat(values, 1))[0]
+    lists = as_list_of_entries(_columns((values,))[0])
+    offsets, mask = offsets_and_mask(lists)
+    part = lists.flatten().field(0 if call.name == "map_keys" else 1)
+    return pa.ListArray.from_arrays(offsets, part, mask=mask).cast(type_to_arrow(call.type))
 
 
 def _struct(call: Call, *values: Any) -> Any:
@@ -409,12 +461,15 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "/": _divide,
     "%": _remainder,
     "div": lambda call, left, right: pc.divide_checked(left, right),
+    "&": lambda call, left, right: pc.bit_wise_and(left, right),
+    "|": lambda call, left, right: pc.bit_wise_or(left, right),
+    "^": lambda call, left, right: pc.bit_wise_xor(left, right),
     "negate": lambda call, values: pc.negate_checked(values),
     "abs": lambda call, values: pc.abs_checked(values),
     "ceil": _ceil,
     "floor": _floor,
     "sqrt": lambda call, values: pc.sqrt(values),
-    "sign": lambda call, values: pc.sign(values).cast(pa.float64()),
+    "sign": lambda call, values: pc.if_else(pc.equal(values, 0.0), values, pc.sign(values)),  # zeros keep theirs
     "greatest": _extreme,
     "least": _extreme,
     "isnan": lambda call, values: pc.coalesce(pc.is_nan(values), pa.scalar(False, pa.bool_())),
@@ -445,11 +500,17 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "endswith": lambda call, values: pc.ends_with(values, call.options[0]),
     "contains": lambda call, values: pc.match_substring(values, call.options[0]),
     **ROW_KERNELS,
+    "round": _rounded,
     **HASH_KERNELS,
     **JSON_KERNELS,
     "size": _size,
     "array": _array,
     "struct": _struct,
+    "map": _map,
+    "map_keys": _entries,
+    "map_values": _entries,
+    "from_utc_timestamp": _shown_elsewhere,
+    "to_utc_timestamp": _shown_here,
     "interval_microseconds": _microseconds_later,
     "from_epoch": _from_epoch,
     "to_epoch": _to_epoch,
@@ -504,6 +565,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "interval_microseconds": lambda call: True,
     "from_epoch": lambda call: True,
     **dict.fromkeys((*ROW_FALLIBLE, *JSON_KERNELS), lambda call: True),
+    **dict.fromkeys(("map", "from_utc_timestamp", "to_utc_timestamp"), lambda call: True),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,
     "datediff": lambda call: True,

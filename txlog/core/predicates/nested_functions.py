@@ -5,7 +5,8 @@ In: bound operands. Out: bound expressions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from txlog.core.format.schema import (
     BOOLEAN,
@@ -22,23 +23,19 @@ from txlog.core.format.schema import (
     fold_name,
     type_name,
 )
-from txlog.core.predicates.build import convert, struct_of
+from txlog.core.predicates.build import call, convert, struct_of
 from txlog.core.predicates.operands import Make, constant, typed
 from txlog.core.predicates.tree import Call, Expression, Reference, Value, Written
-from txlog.core.predicates.types import common_type, is_integer
+from txlog.core.predicates.types import common_type, is_floating, is_integer, is_ordered
 from txlog.errors import InvalidInputError
 
 __all__ = ["NESTED_FUNCTIONS", "item"]
 
 
 def _array(*values: Expression) -> Expression:
-    kind: DataType | None = VOID
-    for value in values:
-        kind = common_type(kind, value.type) if kind is not None else None
-    if kind is None or kind == VOID:
-        raise ValueError("array() takes values of one type: CAST them")
+    given = _alike(values, "array")
     may_be_null = not all(isinstance(value, Value) and value.value is not None for value in values)
-    return Call("array", tuple(convert(value, kind) for value in values), Array(kind, may_be_null))
+    return Call("array", tuple(given), Array(given[0].type, may_be_null))
 
 
 def _struct(*values: Expression) -> Expression:
@@ -55,9 +52,27 @@ def _named_struct(*given: Expression) -> Expression:
 def _named(names: Sequence[str], values: Sequence[Expression]) -> Expression:
     if len({fold_name(name) for name in names}) < len(names):
         raise ValueError("a struct has each name once: write named_struct('name', value, ...)")
-    if any(value.type == VOID for value in values):
-        raise ValueError("a NULL in a struct has no type: CAST it")
     return struct_of(Struct(tuple(Field(name, value.type) for name, value in zip(names, values, strict=True))), values)
+
+
+def _map(*given: Expression) -> Expression:
+    if len(given) % 2:
+        raise ValueError("map() takes pairs of a key and a value")
+    keys, values = _alike(given[::2], "map"), _alike(given[1::2], "map")
+    if keys[0].type == VOID or any(isinstance(key, Value) and key.value is None for key in keys):
+        raise ValueError("a map has no key that is NULL")
+    return Call("map", (*keys, *values), Map(keys[0].type, values[0].type))
+
+
+def _alike(values: Sequence[Expression], name: str) -> list[Expression]:
+    """The values as their common type."""
+    kind: DataType | None = VOID
+    for value in values:
+        kind = common_type(kind, value.type) if kind is not None else None
+    if kind is None:
+        types = ", ".join(sorted({type_name(value.type) for value in values}))
+        raise ValueError(f"{name}() takes values of one type, not {types}: CAST them")
+    return [convert(value, kind) for value in values]
 
 
 def _size(values: Expression) -> Expression:
@@ -95,7 +110,56 @@ def _map_value(values: Expression, key: Expression) -> Expression:
 def _array_contains(values: Expression, wanted: Expression) -> Expression:
     if not isinstance(values.type, Array) or common_type(values.type.element, wanted.type) != values.type.element:
         raise ValueError(f"array_contains() takes an array and a value of its type, not {type_name(values.type)}")
+    if wanted.type == VOID:
+        raise ValueError("array_contains() takes no NULL: it finds a value")
     return Call("array_contains", (values, convert(wanted, values.type.element)), BOOLEAN)
+
+
+def _of_array(name: str, result: Callable[[Array], DataType], *options: Any) -> Make:
+    """A function of an array whose elements Python compares as Spark does, and more operands."""
+
+    def make(values: Expression, *others: Expression) -> Expression:
+        kind = values.type
+        if not isinstance(kind, Array) or not is_ordered(kind.element) or is_floating(kind.element):
+            raise ValueError(
+                f"{name}() takes an array of whole numbers, strings, dates or decimals, not {type_name(kind)}"
+            )
+        return call(name, (values, *others), result(kind), options)
+
+    return make
+
+
+def _sort_array(values: Expression, ascending: Expression | None = None) -> Expression:
+    is_ascending = True if ascending is None else constant(ascending, bool, "sort_array")
+    way = "nulls first" if is_ascending else "descending"
+    sql = Written(f"sort_array({{}}, {str(is_ascending).lower()})")
+    return _of_array("sort_array", lambda kind: kind, way, sql)(values)
+
+
+def _array_position(values: Expression, wanted: Expression) -> Expression:
+    if not isinstance(values.type, Array) or common_type(values.type.element, wanted.type) != values.type.element:
+        raise ValueError(f"array_position() takes an array and a value of its type, not {type_name(values.type)}")
+    return _of_array("array_position", lambda kind: LONG)(values, convert(wanted, values.type.element))
+
+
+def _slice(values: Expression, start: Expression, length: Expression) -> Expression:
+    bounds = [typed(each, INTEGER, "slice") for each in (start, length)]
+    return _of_array("slice", lambda kind: kind)(values, *bounds)
+
+
+def _array_join(values: Expression, separator: Expression) -> Expression:
+    if values.type not in (Array(STRING), Array(STRING, False)):
+        raise ValueError(f"array_join() takes an array of strings, not {type_name(values.type)}")
+    return call("array_join", (values, typed(separator, STRING, "array_join")), STRING)
+
+
+def _entries(name: str) -> Make:
+    def make(values: Expression) -> Expression:
+        if not isinstance(values.type, Map):
+            raise ValueError(f"{name}() takes a map, not {type_name(values.type)}")
+        return Call(name, (values,), Array(values.type.key if name == "map_keys" else values.type.value))
+
+    return make
 
 
 _OF_JSON = (STRING, INTEGER, LONG, DOUBLE, BOOLEAN)
@@ -139,10 +203,21 @@ NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "array": (1, None, _array),
     "struct": (1, None, _struct),
     "named_struct": (2, None, _named_struct),
+    "map": (2, None, _map),
     "size": (1, 1, _size),
     "element_at": (2, 2, _element_at),
     "array_contains": (2, 2, _array_contains),
     "from_json": (2, 2, _from_json),
+    "array_distinct": (1, 1, _of_array("array_distinct", lambda kind: kind)),
+    "array_position": (2, 2, _array_position),
+    "array_max": (1, 1, _of_array("array_max", lambda kind: kind.element)),
+    "array_min": (1, 1, _of_array("array_min", lambda kind: kind.element)),
+    "array_join": (2, 2, _array_join),
+    "array_sort": (1, 1, _of_array("sort_array", lambda kind: kind, "nulls last", Written("array_sort({})"))),
+    "sort_array": (1, 2, _sort_array),
+    "slice": (3, 3, _slice),
+    "map_keys": (1, 1, _entries("map_keys")),
+    "map_values": (1, 1, _entries("map_values")),
     "hash": (1, None, _hash("hash", INTEGER)),
     "xxhash64": (1, None, _hash("xxhash64", LONG)),
 }

@@ -482,6 +482,8 @@ def _bind_comparison(path: Path, data_type: DataType, operator: str, value: Lite
         raise _cannot_compare(path, data_type, value, str(error)) from None
     if fitted.exact and fitted.value is not None:
         return Comparison(path, operator, fitted.value, data_type)
+    if isinstance(value, str):
+        raise _cannot_compare(path, data_type, value, "Spark reads the text as a value of the column's type, and fails")
     return _around_gap(path, data_type, operator, fitted.value)
 
 

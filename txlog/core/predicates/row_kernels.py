@@ -229,6 +229,55 @@ def _contains(call: Call, values: list[Any], wanted: Any) -> bool | None:
     return None if None in values else False
 
 
+def _distinct(call: Call, values: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _position(call: Call, values: list[Any], wanted: Any) -> int:
+    return values.index(wanted) + 1 if wanted in values else 0
+
+
+def _sorted(call: Call, values: list[Any]) -> list[Any]:
+    nulls = [None] * values.count(None)
+    present = sorted((value for value in values if value is not None), reverse=call.options[0] == "descending")
+    return [*nulls, *present] if call.options[0] == "nulls first" else [*present, *nulls]
+
+
+def _most(call: Call, values: list[Any]) -> Any:
+    present = [value for value in values if value is not None]
+    return (max if call.name == "array_max" else min)(present, default=None)
+
+
+def _sliced(call: Call, values: list[Any], start: int, length: int) -> list[Any]:
+    if start == 0 or length < 0:
+        raise pa.ArrowInvalid(f"slice() from the place {start}, of {length} values: places begin at 1")
+    first = start - 1 if start > 0 else len(values) + start
+    return values[first : first + length] if first >= 0 else []
+
+
+def _joined_array(call: Call, values: list[Any], separator: str) -> str:
+    return separator.join(value for value in values if value is not None)
+
+
+def _split_part(call: Call, text: str, separator: str, place: int) -> str:
+    if place == 0:
+        raise pa.ArrowInvalid("split_part() of the part 0: parts begin at 1")
+    parts = text.split(separator) if separator else [text]
+    at = place - 1 if place > 0 else len(parts) + place
+    return parts[at] if 0 <= at < len(parts) else ""
+
+
+def _distance(call: Call, one: str, other: str) -> int:
+    """How many letters to insert, remove or replace."""
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        before, row[0] = row[0], at
+        for place, wanted in enumerate(other, 1):
+            cost = before + (letter != wanted)
+            before, row[place] = row[place], min(cost, row[place] + 1, row[place - 1] + 1)
+    return row[-1]
+
+
 ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "locate": by_row(_locate, takes_null=True),
     "concat_ws": by_row(_joined, takes_null=True),
@@ -254,12 +303,22 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "item": by_row(_item),
     "map_value": by_row(_value_of),
     "array_contains": by_row(_contains),
+    "array_distinct": by_row(_distinct),
+    "array_position": by_row(_position),
+    "sort_array": by_row(_sorted),
+    "array_max": by_row(_most),
+    "array_min": by_row(_most),
+    "slice": by_row(_sliced),
+    "array_join": by_row(_joined_array),
+    "split_part": by_row(_split_part),
+    "levenshtein": by_row(_distance),
 }
 
 ROW_FALLIBLE = frozenset(
     {
         *("lpad", "rpad", "repeat", "unhex", "base64", "round", "bround"),
         *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
+        *("slice", "split_part"),
     }
 )
 """Those that can raise for some row."""

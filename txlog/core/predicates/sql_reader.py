@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -41,6 +41,7 @@ from txlog.core.predicates.build import (
     balanced,
     call,
     cast_to,
+    check_sign,
     chosen,
     compare,
     is_null,
@@ -48,6 +49,7 @@ from txlog.core.predicates.build import (
     like_any_case,
     literal,
     member,
+    try_cast_to,
 )
 from txlog.core.predicates.functions import function
 from txlog.core.predicates.grammar import NullSafeEQ
@@ -82,6 +84,9 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Div: "/",
     exp.Mod: "%",
     exp.IntDiv: "div",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
 }
 _NOT_COMPARED: tuple[type[exp.Expression], ...] = (
     exp.Not,
@@ -96,10 +101,9 @@ _NOT_COMPARED: tuple[type[exp.Expression], ...] = (
 """What is no operand of a comparison without parentheses, as no comparison is on the right: in Spark all comparisons
 bind alike, from the left, and more tightly than these; sqlglot reads ``a = b IN (c)`` as ``a = (b IN (c))``."""
 _CONDITIONS: tuple[type[exp.Expression], ...] = (exp.And, exp.Or, *_NOT_COMPARED, *_COMPARISONS)
-_NAMES = {"RegexpLike": "RLIKE", "TryCast": "TRY_CAST", "CurrentDate": "current_date", "Anonymous": "a function"}
+_NAMES = {"RegexpLike": "RLIKE", "CurrentDate": "current_date", "Anonymous": "a function"}
 
 _INSTEAD = {
-    "TryCast": "Write CAST, which raises for a value that does not fit",
     "SimilarTo": "Write LIKE or RLIKE",
     "Any": "Write one comparison for each value, with OR between them",
     "Window": "Compute it first: it is a value of several rows",
@@ -109,7 +113,6 @@ _INSTEAD = {
     "Transform": "Compute it first, or name the elements: values[0]",
     "BitwiseLeftShift": "Write a multiplication",
     "BitwiseRightShift": "Write a division: n div 2",
-    "BitwiseAnd": "Write n % 2 for the last bit, and n div 2 % 2 for the one before",
 }
 """The nearest to write for constructs that cannot be evaluated."""
 
@@ -295,12 +298,15 @@ class SqlReader:
                 return self.value(node.this)
             case exp.Column() | exp.Dot():
                 return self._column(node)
-            case exp.Null() | exp.Boolean() | exp.Literal() | exp.HexString():
+            case exp.Null() | exp.Boolean() | exp.Literal() | exp.HexString() | exp.RawString():
                 return literal(self._literal(node))
             case exp.Neg():
                 return self._negated(node)
             case exp.Cast() if type(node) is exp.Cast:
                 return self._cast(node)
+            case exp.TryCast():
+                self._takes(node, "this", "to", "safe")
+                return try_cast_to(self.value(node.this), self._type(node))
             case exp.DPipe():
                 self._takes(node, "this", "expression", "safe")
                 return concat(self.value(node.this), self.value(node.expression))
@@ -336,7 +342,21 @@ class SqlReader:
         if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
             self._takes(arguments[0], "this", "field")
             arguments = [arguments[0].this, arguments[0].args["field"]]
+        if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
+            return self._struct(arguments)
         return function(name, [self.value(argument) for argument in arguments])
+
+    def _struct(self, nodes: Sequence[exp.Expression]) -> Expression:
+        """``struct(a AS x, b)``."""
+        pairs: list[Expression] = []
+        for at, node in enumerate(nodes, 1):
+            if isinstance(node, exp.Alias):
+                self._takes(node, "this", "alias")
+                name, node = str(node.alias), node.this
+            else:
+                name = str(node.name) if isinstance(node, (exp.Column, exp.Dot)) else f"col{at}"
+            pairs += [literal(name), self.value(node)]
+        return function("named_struct", pairs)
 
     def _shifted(self, moment: Expression, interval: exp.Interval, sign: int) -> Expression:
         self._takes(interval, "this", "unit")
@@ -391,6 +411,8 @@ class SqlReader:
                 return bool(node.this)
             case exp.Literal():
                 return str(node.this) if node.is_string else _number(str(node.this))
+            case exp.RawString():
+                return str(node.this)
             case exp.HexString():
                 return bytes.fromhex(str(node.this).rjust(len(str(node.this)) + len(str(node.this)) % 2, "0"))
         return None
@@ -405,6 +427,7 @@ class SqlReader:
         operand = self.value(node.this)
         if not is_numeric(operand.type):
             raise ValueError(f"cannot negate {type_name(operand.type)}")
+        check_sign(operand)
         return call("negate", (operand,), operand.type)
 
     def _cast(self, node: exp.Expression) -> Expression:

@@ -11,8 +11,11 @@ from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIM
 from txlog.core.predicates.build import call, cast_to, clock_of, convert, instant_of, literal
 from txlog.core.predicates.operands import Make, constant, day, of_types, typed
 from txlog.core.predicates.time_patterns import TIME_PATTERNS, pattern_parts
-from txlog.core.predicates.tree import Expression, Written
+from txlog.core.predicates.tree import Expression, Value, Written
 from txlog.core.predicates.types import is_integer
+from txlog.core.predicates.values import fit, parse_timestamp
+from txlog.core.predicates.zones import current_zone
+from txlog.core.util.time_zones import zone_name
 
 __all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
 
@@ -143,6 +146,18 @@ def _to_epoch(name: str, microseconds: int) -> Make:
     return lambda moment: call("to_epoch", (typed(moment, TIMESTAMP, name),), LONG, options)
 
 
+def _in_another_zone(name: str) -> Make:
+    def make(moment: Expression, zone: Expression) -> Expression:
+        if isinstance(moment, Value) and isinstance(moment.value, str):
+            moment = Value(fit(parse_timestamp(moment.value), TIMESTAMP, current_zone()).value, TIMESTAMP)
+        if moment.type in (DATE, TIMESTAMP_NTZ, STRING):
+            moment = cast_to(moment, TIMESTAMP)
+        written = zone_name(str(constant(zone, str, name)), what=name)
+        return call(name, (typed(moment, TIMESTAMP, name),), TIMESTAMP, (written,))
+
+    return make
+
+
 def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
     """``moment + INTERVAL count unit``. Raises ``ValueError`` for an unknown unit, and for hours after a date."""
     unit = unit.lower().removesuffix("s")
@@ -190,6 +205,8 @@ TIME_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "date_trunc": (2, 2, _date_trunc),
     "trunc": (2, 2, _trunc),
     "date_format": (2, 2, _date_format),
+    "from_utc_timestamp": (2, 2, _in_another_zone("from_utc_timestamp")),
+    "to_utc_timestamp": (2, 2, _in_another_zone("to_utc_timestamp")),
     **{f"timestamp_{unit}": (1, 1, _from_epoch(f"timestamp_{unit}", size)) for unit, size in _UNITS_OF_EPOCH.items()},
     **{f"unix_{unit}": (1, 1, _to_epoch(f"unix_{unit}", size)) for unit, size in _UNITS_OF_EPOCH.items()},
     **{

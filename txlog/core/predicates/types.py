@@ -89,9 +89,11 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 
 def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType | None:
-    """The type of ``left operator right`` for ``+ - * / % div``; None if SQL has no such operation."""
+    """The type of ``left operator right`` for ``+ - * / % div & | ^``; None if SQL has no such operation."""
     if not (is_numeric(left) and is_numeric(right)):
         return None
+    if operator in ("&", "|", "^"):
+        return _common_number(left, right) if is_integer(left) and is_integer(right) else None
     if operator == "div":
         return Primitive("long") if is_integer(left) and is_integer(right) else None
     if is_floating(left) or is_floating(right):
@@ -109,9 +111,9 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return not (is_floating(source) and isinstance(target, Decimal))
     if target == STRING:
         small = isinstance(source, Decimal) and source.scale <= 6
-        return is_integer(source) or small or source in (BOOLEAN, DATE)
+        return is_integer(source) or small or source in (BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
     if source == STRING:
-        return is_numeric(target) or target in (BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+        return is_numeric(target) or target in (BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, BINARY)
     if source == BOOLEAN or target == BOOLEAN:
         other = target if source == BOOLEAN else source
         return is_integer(other)
