@@ -98,7 +98,7 @@ def test_text_comes_from_a_file_or_a_pipe_with_parameters(folder: Path, tmp_path
     (tmp_path / "script.sql").write_text(SCRIPT)
     assert run("sql", "--file", tmp_path / "script.sql", "-c", folder).exit_code == 0
     piped = run("sql", "-c", folder, "--param", "name=a' or true", "--param", "n=1", stdin="select :n, :name")
-    assert piped.stdout.splitlines()[1:] == ["1    a' or true", "1 row"]
+    assert piped.stdout.splitlines()[1:] == ["1  a' or true", "1 row"]
 
 
 def test_a_long_result_is_cut_and_says_so(folder: Path) -> None:

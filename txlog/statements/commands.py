@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pyarrow as pa
 import typer
@@ -30,6 +30,8 @@ from txlog.result import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+    from txlog.statements.cursor import Dialect
 
 __all__ = ["describe", "sql", "tables"]
 
@@ -55,6 +57,9 @@ def sql(
         list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="the text for :NAME; may be repeated")
     ] = None,
     limit: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="show at most this many rows of a query")] = 100,
+    dialect: Annotated[
+        Literal["spark", "duckdb"], typer.Option(help="duckdb: queries in duckdb's own SQL, with its values")
+    ] = "spark",
     workers: Workers = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -75,10 +80,10 @@ def sql(
         if text is None:
             for entered in _prompted():
                 with contextlib.suppress(typer.Exit), out.reporting():
-                    _run(out, entered, catalog, given, options, executor, limit)
+                    _run(out, entered, catalog, given, options, executor, limit, dialect)
             return
         with out.reporting():
-            _run(out, text, catalog, given, options, executor, limit)
+            _run(out, text, catalog, given, options, executor, limit, dialect)
 
 
 def _given_text(text: str | None, file: Path | None) -> str | None:
@@ -155,13 +160,14 @@ def _run(
     storage_options: dict[str, str],
     executor: Executor | None,
     limit: int | None,
+    dialect: Dialect = "spark",
 ) -> None:
     from txlog.statements.engine import LocalEngine  # with SQL's parser, which most commands start without
     from txlog.statements.sql import results_of
 
     facts = out.results_before
     for result in results_of(
-        text, LocalEngine(executor, time_zone.get()), catalog, parameters, storage_options or None
+        text, LocalEngine(executor, time_zone.get()), catalog, parameters, storage_options or None, dialect
     ):
         if out.as_json:
             facts.append(_facts(result))

@@ -12,37 +12,29 @@ import decimal
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
+from sqlglot.dialects.duckdb import DuckDB
 
 from txlog.core.format.schema import backquoted
+from txlog.core.predicates.grammar import QueryDialect
 from txlog.core.util.arguments import described, invalid
 from txlog.core.util.lazy import cached_property, pattern
 from txlog.core.util.scalars import plain
 from txlog.errors import InvalidInputError
 
-__all__ = ["Cursor", "QueryDialect", "quoted", "read_script"]
+__all__ = ["Cursor", "Dialect", "DuckdbDialect", "quoted", "read_script"]
 
 Read = TypeVar("Read")
+Dialect: TypeAlias = Literal["spark", "duckdb"]
+"""Whose SQL a text is."""
 _OPENS, _CLOSES = "([{", ")]}"
 _WITH_ANGLES = ("ARRAY", "MAP", "STRUCT")
 _NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
 _UNIT = pattern(r"(?:MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?")
-
-
-class QueryDialect(Databricks):
-    """The dialect of queries. A doubled quote in a string is a quote, as in Spark 4, and not two strings to join."""
-
-    class Tokenizer(Databricks.Tokenizer):
-        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
-
-    class Parser(Databricks.Parser):  # type: ignore[misc, valid-type]
-        FUNCTIONS = {  # noqa: RUF012  # without those of which it makes AT TIME ZONE
-            name: build for name, build in Databricks.Parser.FUNCTIONS.items() if not name.endswith("_UTC_TIMESTAMP")
-        }
 
 
 class _Dialect(QueryDialect):
@@ -54,7 +46,22 @@ class _Dialect(QueryDialect):
         NUMERIC_LITERALS = {}  # noqa: RUF012
 
 
-def read_script(text: str, parameters: Mapping[str, object] | None = None) -> list[Cursor]:
+class DuckdbDialect(DuckDB):
+    """duckdb's SQL, in which backquotes too enclose the name of a table."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012
+
+
+class _DuckdbWords(DuckdbDialect):
+    """The tokens of duckdb's SQL, in which each word is one."""
+
+    class Tokenizer(DuckdbDialect.Tokenizer):
+        COMMANDS = set()  # noqa: RUF012
+        KEYWORDS = {word: kind for word, kind in DuckDB.Tokenizer.KEYWORDS.items() if " " not in word}  # noqa: RUF012
+
+
+def read_script(text: str, parameters: Mapping[str, object] | None = None, dialect: Dialect = "spark") -> list[Cursor]:
     """A cursor for each statement of a script; statements end with a semicolon.
 
     Raises InvalidInputError for text that has no tokens, and for a parameter without a value.
@@ -62,12 +69,12 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
     if not isinstance(text, str) or not text.strip():
         raise invalid("text", text, "an SQL statement, or several with a semicolon after each")
     try:
-        tokens = sqlglot.tokenize(text, dialect=_Dialect)
+        tokens = sqlglot.tokenize(text, dialect=_DuckdbWords if dialect == "duckdb" else _Dialect)
     except sqlglot.errors.TokenError as error:
         cause = error.__cause__ or error
         why = "a comment is not closed: add */" if isinstance(cause, IndexError) else cause
         raise InvalidInputError(f"the SQL text cannot be read: {why}") from None
-    script = _Script(text, parameters or {})
+    script = _Script(text, parameters or {}, dialect)
     found, first = [], 0
     for at, token in [*enumerate(tokens), (len(tokens), None)]:
         if token is None or token.token_type is TokenType.SEMICOLON:
@@ -94,12 +101,13 @@ _NO_SUBQUERY = (
 class _Script:
     """The whole text, and the values of its parameters: as they were given, and as literals of SQL."""
 
-    def __init__(self, text: str, parameters: Mapping[str, object]) -> None:
+    def __init__(self, text: str, parameters: Mapping[str, object], dialect: Dialect) -> None:
         if not isinstance(parameters, Mapping):
             raise invalid("parameters", parameters, 'values by name, such as {"id": 7} for :id')
-        self.text = text
+        self.text, self.dialect = text, dialect
+        written = quoted if dialect == "spark" else _in_duckdb
         self.parameters = {str(name): _plain(value, f":{name}") for name, value in parameters.items()}
-        self.literals = {name: quoted(value, f":{name}") for name, value in self.parameters.items()}
+        self.literals = {name: written(value, f":{name}") for name, value in self.parameters.items()}
 
     def line_and_column(self, at: int) -> str:
         before = bisect_left(self._line_ends, at)
@@ -131,6 +139,10 @@ class Cursor:
         """What texts have otherwise in front of the name of a column."""
         self.common_queries = common_queries
         """``WITH c AS (...)`` in front of the statement, whose query may name c."""
+
+    @property
+    def dialect(self) -> Dialect:
+        return self._script.dialect
 
     # --- words ----------------------------------------------------------------------------------------------------
 
@@ -376,7 +388,11 @@ class Cursor:
                 value = self._script.literals[name]
                 begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
                 pieces.append(f" {value}" if begins_comment else value)
-            elif token.token_type is TokenType.STRING and (source[token.start] == '"' or "''" in self._written(at)):
+            elif (
+                token.token_type is TokenType.STRING
+                and self.dialect == "spark"
+                and (source[token.start] == '"' or "''" in self._written(at))
+            ):
                 pieces.append(quoted(token.text))  # before Spark 4, 'it''s' is its
             else:
                 pieces.append(self._written(at))
@@ -502,6 +518,19 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def _in_duckdb(value: object, what: str) -> str:
+    """The same for duckdb."""
+    value = _plain(value, what)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bytes):
+        return f"unhex('{value.hex()}')"
+    if isinstance(value, datetime.datetime):
+        kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
+        return f"{kind} '{value.isoformat(' ')}'"
+    return quoted(value, what)
 
 
 def _plain(value: object, what: str) -> object:

@@ -1,4 +1,4 @@
-"""A query run by duckdb, in the words of Spark's SQL, which sqlglot translates.
+"""A query run by duckdb: of Spark's SQL, as `query_binder` writes it, or in duckdb's own.
 
 In: a `Query`, and the rows of its tables: datasets, of which duckdb reads the columns and rows that it needs, or
 streams. Out: a stream of Arrow batches. duckdb sees these tables only: neither files nor Python's variables.
@@ -6,6 +6,8 @@ streams. Out: a stream of Arrow batches. duckdb sees these tables only: neither 
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -13,17 +15,19 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 import sqlglot
-from sqlglot import exp
 
+from txlog.core.format.arrow.arrays import offsets_and_mask
+from txlog.core.format.schema import from_arrow, type_to_arrow
+from txlog.core.predicates.grammar import QueryDialect
 from txlog.core.reading import may_hold_nan
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC
 from txlog.core.util.parallel import Threads
-from txlog.core.util.time_zones import full_name, offset_of, zone_name
+from txlog.core.util.time_zones import full_name, offset_of
 from txlog.errors import InvalidInputError
-from txlog.statements.cursor import QueryDialect
-from txlog.statements.duckdb_times import add_macros, in_zone, replaced
+from txlog.statements.native import duckdb_type, identifier
 from txlog.statements.query import FAULTS, Query
+from txlog.statements.query_binder import Function, bind_query
 
 __all__ = ["Duckdb"]
 
@@ -31,12 +35,6 @@ Out = TypeVar("Out")
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false")
 _BATCH_ROWS = 1 << 16
 _AGAIN_S = 0.05
-_DATES = (exp.TsOrDsAdd, exp.AddMonths, exp.DateTrunc)
-"""``date_add`` and ``date_sub``, ``add_months``, ``trunc``: duckdb's sum of a date and an interval is a timestamp."""
-_TIMES = (exp.StrToTime, exp.TimestampFromParts)
-"""``to_timestamp`` with a format, ``make_timestamp``: duckdb's have no zone."""
-_SHIFTS = {"from_utc_timestamp": "txlog_from_utc", "to_utc_timestamp": "txlog_to_utc"}
-_OTHERS = (*_DATES, *_TIMES, exp.Anonymous, exp.AtTimeZone, exp.Cast, exp.DayOfWeek, exp.In, exp.LastDay, exp.Substring)
 
 
 class Duckdb:
@@ -46,17 +44,18 @@ class Duckdb:
     def __init__(self, time_zone: str) -> None:
         self._instance = duckdb.connect()
         self._time_zone = time_zone
-        add_macros(self._instance, duckdb_zone(time_zone), changes=offset_of(time_zone) is None)
+        self._numbers = itertools.count()
 
     def run(self, query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         """The rows of a query. Raises InvalidInputError, also in the stream."""
         running = _Running(self._instance)
         try:
-            reader = running.call(_begun, running.connection, query, tables, self._time_zone)
+            prefix = f"txlog_{next(self._numbers)}_"
+            reader = running.call(_begun, running, query, tables, self._time_zone, prefix)
         except BaseException as error:
             running.close()
-            if isinstance(error, (duckdb.Error, *FAULTS)):
-                raise _failed(query, error) from None
+            if isinstance(error, (duckdb.Error, *FAULTS)) and not isinstance(error, InvalidInputError):
+                raise _failed(query, running.fault or error) from None
             raise
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -64,7 +63,7 @@ class Duckdb:
                 while (batch := running.call(next, reader, None)) is not None:
                     yield batch
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise _failed(query, error) from None
+                raise _failed(query, running.fault or error) from None
             finally:
                 running.close()
 
@@ -80,6 +79,11 @@ class _Running:
 
     def __init__(self, instance: duckdb.DuckDBPyConnection) -> None:
         self.connection = instance.cursor()
+        self._registrar = instance.cursor()
+        """Its functions can be removed while the connection has a result."""
+        self.fault: BaseException | None = None
+        """What a function raised that duckdb called."""
+        self._functions: list[str] = []
         self._threads = Threads(1, "txlog-query")
         self._rests = threading.Event()
         self._rests.set()
@@ -89,6 +93,25 @@ class _Running:
         """What ``work`` returns or raises."""
         found: Out = self._threads.submit(self._work, work, *arguments).result()
         return found
+
+    def register(self, function: Function) -> None:
+        """Have duckdb know a function."""
+        kinds = [type_to_arrow(kind) for kind in function.arguments]
+
+        def run(*columns: Any) -> pa.Array:
+            try:
+                return _without_void(function.run(*map(_array, columns, kinds)))
+            except BaseException as error:
+                self.fault = self.fault or error
+                raise
+
+        parameters = [inspect.Parameter(f"a{at}", inspect.Parameter.POSITIONAL_ONLY) for at in range(len(kinds))]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # by which duckdb counts them
+        types = [duckdb_type(kind) for kind in function.arguments]
+        self._registrar.create_function(
+            function.name, run, types, duckdb_type(function.result), type="arrow", null_handling="special"
+        )
+        self._functions.append(function.name)
 
     def _work(self, work: Callable[..., Out], *arguments: Any) -> Out:
         self._rests.clear()
@@ -108,27 +131,58 @@ class _Running:
             self.connection.interrupt()  # again, since a query that begins after an interrupt does not notice it
         self._threads.close()
         self.connection.close()
+        for name in self._functions:
+            self._registrar.remove_function(name)
+        self._registrar.close()
 
 
-def _begun(
-    connection: duckdb.DuckDBPyConnection, query: Query, tables: Sequence[Any], time_zone: str
-) -> pa.RecordBatchReader:
-    settings = (*_SETTINGS, f"TimeZone = '{duckdb_zone(time_zone)}'")
-    for setting in settings:
+def _begun(running: _Running, query: Query, tables: Sequence[Any], time_zone: str, prefix: str) -> pa.RecordBatchReader:
+    connection = running.connection
+    is_own = query.dialect == "duckdb"
+    for setting in (*_SETTINGS, f"TimeZone = '{duckdb_zone(time_zone) if is_own else UTC}'"):
         connection.execute(f"SET {setting}")
     names = [f"txlog_{number}" for number in range(len(tables))]
     for name, rows in zip(names, tables, strict=True):
         _register(connection, name, rows)
-    parsed = replaced(sqlglot.parse_one(query.text(*names), read=QueryDialect), _as_in_spark, *_OTHERS)
-    if offset_of(time_zone) is None:
-        text = in_zone(connection, parsed, time_zone, names, settings)
-    else:
-        text = parsed.sql("duckdb", identify=True)
+    if is_own:
+        return _as_written(connection, query.text(*names))
+    schemas = {name: from_arrow(rows.schema) for name, rows in zip(names, tables, strict=True)}
+    tree = sqlglot.parse_one(query.text(*names), read=QueryDialect)
+    bound = bind_query(tree, schemas, time_zone, ambient.now(), prefix, f"the query at {query.at}")
+    for function in bound.functions:
+        running.register(function)
+    reader = connection.sql(bound.text).to_arrow_reader(_BATCH_ROWS)
+    schema = pa.schema([pa.field(field.name, _nullable(type_to_arrow(field.type))) for field in bound.columns])
+    return pa.RecordBatchReader.from_batches(schema, (_as(batch, schema) for batch in reader))
+
+
+def _as_written(connection: duckdb.DuckDBPyConnection, text: str) -> pa.RecordBatchReader:
+    """The rows of a query in duckdb's own SQL."""
     found = connection.sql(text)
     if found is None:
         raise ValueError("it has no rows")
     reader = connection.sql(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
-    return reader if time_zone == UTC else reader.cast(pa.schema([_in_utc(field) for field in reader.schema]))
+    return reader.cast(pa.schema([_in_utc(field) for field in reader.schema]))
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [_shaped(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _shaped(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column as this type, also where duckdb has integers in place of nulls without a type."""
+    if column.type == kind:
+        return column
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column))
+    if pa.types.is_struct(kind):
+        parts = [_shaped(part, member.type) for part, member in zip(column.flatten(), kind, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind):
+        offsets, mask = offsets_and_mask(column)
+        return pa.ListArray.from_arrays(offsets, _shaped(column.flatten(), kind.value_type), kind, mask=mask)
+    return column.cast(kind)
 
 
 def _in_utc(field: pa.Field) -> pa.Field:
@@ -159,6 +213,42 @@ def duckdb_zone(name: str) -> str:
     return f"Etc/GMT{-hours:+}"  # whose sign is that of POSIX
 
 
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """The type, in which any part may be null: an expression promises no more."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(member.name, _nullable(member.type)) for member in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    return kind
+
+
+def _without_void(column: pa.Array) -> pa.Array:
+    """Nulls without a type are integers in duckdb."""
+    kind = _with_integers(column.type)
+    return column if kind is column.type else column.cast(kind)
+
+
+def _with_integers(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        members = [(member.name, _with_integers(member.type)) for member in kind]
+        changes = any(found is not member.type for (_, found), member in zip(members, kind, strict=True))
+        return pa.struct(members) if changes else kind
+    if pa.types.is_list(kind):
+        found = _with_integers(kind.value_type)
+        return kind if found is kind.value_type else pa.list_(found)
+    return kind
+
+
+def _array(column: Any, kind: pa.DataType) -> pa.Array:
+    """A column of duckdb's as the kernels take it."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole if whole.type == kind else whole.cast(kind)
+
+
 def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:
     """Name a table, so that duckdb itself compares the columns that can hold NaN.
 
@@ -167,7 +257,7 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> No
     over only filters on bare columns, so these columns are a CASE with the same values. The filters on others still
     skip files, and columns that are not needed are not read.
     """
-    floats = [_quoted(field.name) for field in rows.schema if may_hold_nan(field.type)]
+    floats = [identifier(field.name) for field in rows.schema if may_hold_nan(field.type)]
     if not floats:
         connection.register(name, rows)
         return
@@ -176,73 +266,14 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> No
     connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * REPLACE ({same}) FROM {name}_read")
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _as_in_spark(node: Any) -> Any:
-    """A function as one of duckdb's with Spark's value, where sqlglot leaves one of the same name with another.
-
-    Raises InvalidInputError for one that duckdb has only with other values.
-    """
-    if isinstance(node, exp.AtTimeZone):
-        raise InvalidInputError(
-            "AT TIME ZONE is no part of Spark's SQL: write from_utc_timestamp(ts, 'Europe/Berlin'), or"
-            " to_utc_timestamp(ts, 'Europe/Berlin')"
-        )
-    if isinstance(node, exp.In) and isinstance(node.this, exp.Column) and any(map(_is_time, node.expressions)):
-        # duckdb hands no filter to Arrow then, for which it would need pytz
-        column = node.this
-        node.set("this", exp.Case(ifs=[exp.If(this=column.is_(exp.null()), true=exp.null())], default=column.copy()))
-        return node
-    if isinstance(node, exp.Anonymous):
-        return _function_as_in_spark(node)
-    if isinstance(node, exp.Cast):  # sqlglot's to_timestamp
-        return _instant(node.this) if node.to.is_type(exp.DataType.Type.TIMESTAMP) else node
-    if isinstance(node, _TIMES):
-        return _instant(node)
-    if isinstance(node, (exp.AddMonths, exp.LastDay)):  # of a timestamp, duckdb takes another day near a gap
-        node.set("this", exp.cast(node.this, "date"))
-    if isinstance(node, _DATES):
-        return exp.cast(node, "date")
-    if isinstance(node, exp.DayOfWeek):  # Sunday is 1
-        return exp.paren(exp.func("isodow", node.this) % 7 + 1)
-    start = node.args.get("start")
-    if isinstance(node, exp.Substring) and isinstance(start, exp.Literal) and start.this == "0":  # as from 1
-        start.replace(exp.Literal.number(1))
-    return node
-
-
-def _function_as_in_spark(node: exp.Anonymous) -> exp.Expr:
-    name, given = node.name.lower(), node.expressions
-    if name == "hash":
-        raise InvalidInputError("hash() has other values in duckdb than in Spark: use md5() or sha2()")
-    if name == "weekday" and len(given) == 1:  # Monday is 0
-        return exp.paren(exp.func("isodow", exp.cast(given[0], "date")) - 1)
-    if name in _SHIFTS and len(given) == 2:
-        if not isinstance(given[1], exp.Literal):
-            raise InvalidInputError(f"{name}() needs the name of a time zone as a text, such as 'Europe/Berlin'")
-        zone = exp.Literal.string(duckdb_zone(zone_name(given[1].name, what=name)))
-        return exp.func(_SHIFTS[name], _instant(given[0]), zone)
-    return node
-
-
-def _is_time(value: exp.Expr) -> bool:
-    return isinstance(value, exp.Cast) or (isinstance(value, exp.Literal) and value.this.lstrip()[4:5] == "-")
-
-
-def _instant(value: exp.Expr) -> exp.Expr:
-    return exp.cast(value, exp.DataType.Type.TIMESTAMPTZ)
-
-
 def _columns(found: duckdb.DuckDBPyRelation) -> str:
     """All columns; sums of integers are a bigint, as in Spark, and not duckdb's own type of 128 bits."""
     columns = []
     for number, (name, kind) in enumerate(zip(found.columns, found.types, strict=True), 1):
-        quoted = _quoted(name)
+        quoted = identifier(name)
         columns.append(f"CAST(#{number} AS BIGINT) AS {quoted}" if str(kind) == "HUGEINT" else f"#{number} AS {quoted}")
     return ", ".join(columns)
 
 
-def _failed(query: Query, error: Exception) -> InvalidInputError:
+def _failed(query: Query, error: BaseException) -> InvalidInputError:
     return InvalidInputError(f"duckdb cannot run the query at {query.at}: {error}")

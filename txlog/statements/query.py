@@ -16,9 +16,10 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.core.format.schema import backquoted
+from txlog.core.predicates.grammar import QueryDialect
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError
-from txlog.statements.cursor import Cursor, QueryDialect
+from txlog.statements.cursor import Cursor, Dialect, DuckdbDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string
 
 __all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "read_query", "read_whole"]
@@ -66,6 +67,7 @@ class Query(msgspec.Struct, frozen=True):
     pieces: tuple[str, ...]
     readings: tuple[Reading, ...]
     at: str = ""
+    dialect: Dialect = "spark"
 
     def text(self, *names: str) -> str:
         """The text with these names in place of the tables."""
@@ -94,7 +96,7 @@ def read_query(cursor: Cursor) -> Query:
         raise cursor.refused("expected a query: SELECT, WITH or VALUES")
     if cursor.common_queries and cursor.word() == "WITH":
         raise cursor.refused("WITH stands in front of the statement already: write all of its queries there")
-    return _split(*_without_versions(cursor.behind_common_queries()), at)
+    return _split(*_without_versions(cursor.behind_common_queries()), at, cursor.dialect)
 
 
 def read_whole(cursor: Cursor) -> tuple[TableName, Query]:
@@ -157,9 +159,9 @@ def _version_or_time(cursor: Cursor) -> str:
     return str(cursor.whole_number()) if cursor.is_at_digits() else cursor.primary("a version or a time")
 
 
-def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: str) -> Query:
+def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: str, dialect: Dialect = "spark") -> Query:
     try:
-        tree = sqlglot.parse_one(text, dialect=QueryDialect)
+        tree = sqlglot.parse_one(text, dialect=DuckdbDialect if dialect == "duckdb" else QueryDialect)
     except FAULTS as error:
         fault = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
         near = f" near {fault['highlight']!r}" if fault.get("highlight") else ""
@@ -172,7 +174,7 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
             " CREATE TABLE t AS WITH c AS (...) SELECT ..., or MERGE INTO t USING (WITH c AS (...) SELECT ...);"
             " nothing was run"
         )
-    for word in tree.find_all(exp.Identifier):
+    for word in tree.find_all(exp.Identifier) if dialect == "spark" else ():
         if text[word.meta.get("start", len(text)) :][:1] in ("'", '"'):
             raise InvalidInputError(
                 f"the query at {at} has a string, or a parameter, for the name of a table or a column, and it is a"
@@ -200,7 +202,7 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
             " it behind the name, and the alias behind it; nothing was run"
         )
     spans += _qualifiers(tree, spans)
-    return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at)
+    return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at, dialect)
 
 
 def _tables(tree: exp.Expr) -> list[tuple[exp.Table, bool]]:
@@ -250,13 +252,14 @@ def _qualifiers(tree: exp.Expr, spans: list[_Span]) -> list[_Span]:
     return found
 
 
-def _with_placeholders(text: str, spans: list[_Span], at: str) -> Query:
+def _with_placeholders(text: str, spans: list[_Span], at: str, dialect: Dialect) -> Query:
     pieces, done = [""], 0
     for begin, end, reading, has_alias in spans:
         pieces[-1] += text[done:begin]
         done = end
         if reading is not None:
             name = "table_changes" if reading.changes else reading.table.parts[-1]
-            pieces.append("" if has_alias else f" AS {backquoted(name)}")
+            quoted = backquoted(name) if dialect == "spark" else exp.to_identifier(name, quoted=True).sql("duckdb")
+            pieces.append("" if has_alias else f" AS {quoted}")
     pieces[-1] += text[done:]
-    return Query(tuple(pieces), tuple(reading for _, _, reading, _ in spans if reading is not None), at)
+    return Query(tuple(pieces), tuple(reading for _, _, reading, _ in spans if reading is not None), at, dialect)

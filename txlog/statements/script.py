@@ -7,12 +7,13 @@ In: text, and values for its parameters. Out: the values of ``rows``, ``tables``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
+from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
 from txlog.statements.changes import read_alter, read_comment
-from txlog.statements.cursor import Cursor, read_script
-from txlog.statements.query import BEGINNINGS, read_query
+from txlog.statements.cursor import Cursor, Dialect, read_script
+from txlog.statements.query import BEGINNINGS, Query, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
 from txlog.statements.show import read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
@@ -60,9 +61,20 @@ _CLOSERS = ("'", '"', "`", "*/")
 _NOT_NEEDED = {"USE": "there is no current schema: write the schema in front of each table's name"}
 
 
-def read_statements(text: str, parameters: Mapping[str, object] | None = None) -> list[Any]:
+def read_statements(text: str, parameters: Mapping[str, object] | None = None, dialect: Dialect = "spark") -> list[Any]:
     """The statements of a script, in order. Raises InvalidInputError, with the line and the column."""
-    return [_statement(cursor) for cursor in read_script(text, parameters)]
+    if dialect not in get_args(Dialect):
+        raise invalid("dialect", dialect, "one of " + ", ".join(map(repr, get_args(Dialect))))
+    cursors = read_script(text, parameters, dialect)
+    if dialect == "duckdb":
+        return [_own_query(cursor) for cursor in cursors]
+    return [_statement(cursor) for cursor in cursors]
+
+
+def _own_query(cursor: Cursor) -> Query:
+    if cursor.word() not in BEGINNINGS:
+        raise cursor.refused("dialect='duckdb' takes queries alone: append their rows to a table, or write them as one")
+    return read_query(cursor)
 
 
 def ends_statement(text: str) -> bool:

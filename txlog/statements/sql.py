@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from txlog.core.workers import GivenWorkers
+    from txlog.statements.cursor import Dialect
     from txlog.statements.engine import Engine
 
 __all__ = ["results_of", "sql"]
@@ -34,6 +35,7 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     workers: GivenWorkers | None = None,
     time_zone: str | ZoneInfo = UTC,
+    dialect: Dialect = "spark",
 ) -> Any:
     """Run SQL: one statement, or several with a semicolon after each. docs/sql.md lists the statements.
 
@@ -52,6 +54,8 @@ def sql(
         storage_options: The options of the store, as for `Table.open`, for tables that are named by location.
         workers: Where commands work, as for `Table.open`.
         time_zone: As for `Table.open`, for queries too.
+        dialect: ``"spark"``, whose values a query has in all of txlog and in Spark; or ``"duckdb"``, for queries in
+            duckdb's own SQL, with duckdb's values and types.
 
     Returns:
         What the last statement returns: rows as a ``pyarrow.RecordBatchReader`` for a query, an Arrow table for
@@ -62,7 +66,7 @@ def sql(
         TableNotFoundError: A table is named that does not exist. Nothing was run.
         TxlogError: What the methods of `Table` raise. Statements before the one that failed were run.
     """
-    *_, last = results_of(text, LocalEngine(workers, time_zone), catalog, parameters, storage_options)
+    *_, last = results_of(text, LocalEngine(workers, time_zone), catalog, parameters, storage_options, dialect)
     return last
 
 
@@ -72,9 +76,10 @@ def results_of(
     catalog: Catalog | str | os.PathLike[str] | None,
     parameters: Mapping[str, object] | None,
     storage_options: Mapping[str, str] | None,
+    dialect: Dialect = "spark",
 ) -> Iterator[Any]:
     """The result of each statement, which runs when it is asked for."""
     if isinstance(catalog, str | os.PathLike):
         catalog = Catalog(catalog, storage_options=storage_options)
-    statements = read_statements(text, parameters)
+    statements = read_statements(text, parameters, dialect)
     return Runner(engine, catalog, storage_options).run(statements)

@@ -1,4 +1,4 @@
-"""Times without a zone in queries that duckdb runs, against Python's own rules of time zones."""
+"""Times without a zone in queries, against Python's own rules of time zones."""
 
 from __future__ import annotations
 
@@ -80,20 +80,14 @@ def test_a_text_that_looks_like_a_time_stays_a_text_in_a_query(catalog: txlog.Ca
 @pytest.mark.parametrize(
     ("query", "instead"),
     [
-        (
-            "select ts from t where ts > tn",
-            r"makes an instant of tn .* in Europe/Berlin change: write CAST\(tn AS TIMES",
-        ),
-        ("select ts from t where ts > dt", r"write CAST\(dt AS TIMESTAMP\)"),
-        ("select coalesce(ts, tn) as x from t", r"write CAST\(tn AS TIMESTAMP\)"),
-        ("select ts + (ts - ts) as x from t", "write INTERVAL and a number"),
-        ("select ts + interval (id) day as x from t", "write INTERVAL and a number"),
-        ("select * from t where ts > dt + 1", r"write CAST\(\.\.\. AS TIMESTAMP\)"),
-        ("select explode(sequence(ts, ts, interval 1 day)) as x from t", "make it of dates or numbers"),
-        ("select ts at time zone 'Asia/Tokyo' as x from t", "write from_utc_timestamp"),
+        ("select ts from t where ts > tn", "timestamp and timestamp_ntz cannot be compared: CAST one of them"),
+        ("select coalesce(ts, tn) as x from t", r"no common type .*: CAST them to one"),
+        ("select ts + interval (id) day as x from t", "an interval other than a whole number and a unit"),
+        ("select explode(sequence(ts, ts, interval 1 day)) as x from t", "is not supported"),
+        ("select ts at time zone 'Asia/Tokyo' as x from t", "is not supported"),
     ],
 )
-def test_a_query_that_duckdb_may_read_with_other_instants_is_refused(
+def test_a_query_whose_instants_nobody_compared_with_sparks_is_refused(
     catalog: txlog.Catalog, query: str, instead: str
 ) -> None:
     at = datetime.datetime(2026, 1, 1)

@@ -1,0 +1,33 @@
+"""Spark's answers, of which tests/statements/test_values.py has a record, as Spark gives them now."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import SparkSession
+from spark_values import spark_answer, with_rows
+from values_compared import Answer, read_recorded
+
+DRAWN = 60
+
+
+def others(spark: SparkSession, given: list[Answer]) -> list[str]:
+    with_rows(spark)
+    found = [(expected, spark_answer(spark, expected.kind, expected.text)) for expected in given]
+    return [
+        f"{one.text}: {one} was recorded, and Spark says {other}"[:500]
+        for one, other in found
+        if (one.type, one.names, one.values, one.raises) != (other.type, other.names, other.values, other.raises)
+    ]
+
+
+def test_spark_answers_as_it_was_recorded(spark: SparkSession) -> None:
+    """If not, a release of Spark has another value: run integration/spark_values.py."""
+    plain = [each for each in read_recorded() if not each.raises and not each.is_refused]
+    assert not others(spark, random.Random(58).sample(plain, DRAWN))
+
+
+@pytest.mark.hunt(part="sql")
+def test_spark_answers_every_text_as_it_was_recorded(spark: SparkSession) -> None:
+    assert not others(spark, read_recorded())

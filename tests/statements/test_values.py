@@ -1,0 +1,116 @@
+"""Values of queries against what Spark answered to the same texts: integration/spark_values.py recorded it.
+
+A text has Spark's value, type and names, or is refused; or its rows raise. Nothing else may be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from query_texts import ROWS, query, table, texts
+from values_compared import Answer, answer_of, difference, read_recorded
+
+import txlog
+from txlog.errors import InvalidInputError
+from txlog.statements.aggregates import AGGREGATES, ALIASES, RANKS, WINDOW_VALUES
+from txlog.statements.duckdb_query import Duckdb
+from txlog.statements.query import Query
+from txlog.statements.query_binder import GENERATORS
+from txlog.statements.script import read_statements
+
+SILENT = ("value", "type", "accepted")
+
+
+class Engine:
+    """txlog's queries of one table, without a catalog."""
+
+    def __init__(self) -> None:
+        self.duckdb, self.rows = Duckdb("UTC"), table()
+
+    def answer(self, kind: str, text: str) -> Answer:
+        try:
+            return answer_of(kind, text, self.run(query(kind, text)))
+        except InvalidInputError as error:
+            if kind in ("query", "window"):
+                return Answer(kind, text, is_refused="cannot run" not in str(error), raises=("0",), why=str(error))
+            return self.by_row(kind, text, str(error))
+
+    def run(self, text: str) -> pa.Table:
+        (found,) = read_statements(text)
+        assert isinstance(found, Query)
+        return self.duckdb.run(found, [self.rows] * len(found.readings)).read_all()
+
+    def by_row(self, kind: str, text: str, why: str) -> Answer:
+        """The answer for the rows that do not raise."""
+        found: list[pa.Table] = []
+        raises: list[str] = []
+
+        def search(ids: Sequence[int]) -> None:
+            try:
+                found.append(self.run(query(kind, text, ids)))
+            except InvalidInputError:
+                if len(ids) == 1:
+                    raises.append(str(ids[0]))
+                else:
+                    search(ids[: len(ids) // 2])
+                    search(ids[len(ids) // 2 :])
+
+        try:
+            self.run(query(kind, text, [-1]))
+        except InvalidInputError:
+            return Answer(kind, text, is_refused=True, why=why)
+        search(range(ROWS if kind == "row" else ROWS // 6))
+        if not found:
+            return Answer(kind, text, raises=tuple(raises), why=why)
+        return answer_of(kind, text, pa.concat_tables(found), tuple(raises))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine()
+
+
+def counts(engine: Engine, given: list[Answer]) -> Counter[str]:
+    """How many texts have which difference from Spark. Fails for those that nobody is told of."""
+    found: Counter[str] = Counter()
+    silent = []
+    for expected in given:
+        answer = engine.answer(expected.kind, expected.text)
+        kind = difference(expected, answer)
+        found[kind] += 1
+        if kind in SILENT:
+            silent.append(f"{expected.kind} {expected.text}: {kind}, {expected} and here {answer}"[:700])
+    assert not silent, "\n".join(silent)
+    return found
+
+
+def test_a_query_has_sparks_values_types_and_names_or_is_refused(engine: Engine) -> None:
+    """Of each kind of text some: the hunt takes all of them."""
+    recorded = read_recorded()
+    found = counts(engine, [*recorded[::23], *(each for each in recorded if each.kind == "query")])
+    assert found[""] > found["refused"]
+
+
+@pytest.mark.hunt(part="sql")
+def test_all_texts_have_sparks_values_types_and_names_or_are_refused(engine: Engine) -> None:
+    recorded = read_recorded()
+    assert [(each.kind, each.text) for each in recorded] == texts(), "run integration/spark_values.py"
+    found = counts(engine, recorded)
+    assert len(recorded) >= 1500
+    assert found[""] + found["raises"] >= 1000
+
+
+def test_the_page_lists_what_queries_may_have() -> None:
+    page = (Path(txlog.__file__).parent.parent / "docs" / "sql.md").read_text()
+    for part, names in {
+        "rows from arrays and maps": GENERATORS,
+        "aggregates": [*AGGREGATES, *ALIASES],
+        "window functions": [*RANKS, *WINDOW_VALUES],
+    }.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {part} |")]
+        listed = ", ".join(f"`{name}`" for name in sorted(names))
+        assert row.split(" | ", 1)[1].startswith(listed), f"docs/sql.md, {part}: {listed}"

@@ -1,0 +1,325 @@
+"""Functions of several rows that duckdb computes with Spark's values, by the types of their operands.
+
+In: a function's name and the types of its operands. Out: an `Aggregate`: which of duckdb's calls to make, and what
+Spark makes of their values. A function in no table here is refused.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from txlog.core.format.schema import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    Array,
+    DataType,
+    Decimal,
+    Primitive,
+    type_name,
+    type_to_arrow,
+)
+from txlog.core.predicates.tree import Value
+from txlog.core.predicates.types import is_floating, is_integer, is_numeric, is_ordered
+from txlog.statements.native import duckdb_type
+
+__all__ = [
+    "AGGREGATES",
+    "ALIASES",
+    "ORDERED_OTHERWISE",
+    "RANKS",
+    "WINDOW_VALUES",
+    "Aggregate",
+    "Operand",
+    "aggregate",
+    "is_aggregate",
+]
+
+_DIGITS = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
+_WIDE = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
+
+
+class Operand(msgspec.Struct, frozen=True):
+    """An operand: duckdb's text, its type, and its value if it is a literal."""
+
+    text: str
+    type: DataType
+    literal: Value | None = None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One of duckdb's aggregates. ``where`` is a condition of its own on the rows that it takes."""
+
+    name: str
+    operands: tuple[str, ...] = ()
+    where: str = ""
+
+
+class Aggregate(msgspec.Struct, frozen=True):
+    """duckdb's calls, with Spark's value of them: a text in which ``{0}`` is the first, or of texts, what
+    ``compute`` makes of arrays of them."""
+
+    type: DataType
+    calls: tuple[Call, ...]
+    text: str | tuple[str, ...] = "{0}"
+    compute: Callable[..., pa.Array] | None = None
+    call_types: tuple[DataType, ...] = ()
+    """The types of the calls' values, which are the arguments of ``compute``."""
+
+
+Make = Callable[[Sequence[Operand]], "Aggregate | None"]
+
+
+def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = False) -> Aggregate:
+    """The aggregate of this name. Raises ValueError for operands whose value would be another one."""
+    name = ALIASES.get(name, name)
+    if name not in AGGREGATES:
+        raise ValueError(
+            f"the aggregate {name}() is not supported in a query: there are {', '.join(sorted(AGGREGATES))}"
+        )
+    lowest, highest, make = AGGREGATES[name]
+    if not lowest <= len(operands) <= (highest or len(operands)):
+        raise ValueError(f"{name}() takes {lowest if lowest == highest else f'{lowest} or more'} values in a query")
+    if ignores_nulls and name not in ("first", "last"):
+        raise ValueError(f"{name}() takes no IGNORE NULLS")
+    found = make([*operands, Operand("", BOOLEAN, Value(True, BOOLEAN))] if ignores_nulls else operands)
+    if found is None:
+        types = ", ".join(type_name(operand.type) for operand in operands)
+        raise ValueError(f"{name}() of {types} is not supported in a query: CAST it to a number that it takes")
+    return found
+
+
+def _same(name: str, fits: Callable[[DataType], bool]) -> Make:
+    """An aggregate of duckdb with values of the operand's type."""
+
+    def make(operands: Sequence[Operand]) -> Aggregate | None:
+        (operand,) = operands
+        return Aggregate(operand.type, (Call(name, (operand.text,)),)) if fits(operand.type) else None
+
+    return make
+
+
+def _count(operands: Sequence[Operand]) -> Aggregate:
+    present = [
+        each.text for each in operands if each.text != "*" and (each.literal is None or each.literal.value is None)
+    ]
+    if not present:
+        return Aggregate(LONG, (Call("count", ("*",)),))
+    if len(present) == 1:
+        return Aggregate(LONG, (Call("count", (present[0],)),))
+    where = " AND ".join(f"{text} IS NOT NULL" for text in present)
+    return Aggregate(LONG, (Call("count", (f"({', '.join(present)})",), where),))
+
+
+def _sum(operands: Sequence[Operand]) -> Aggregate | None:
+    (operand,) = operands
+    call = Call("sum", (operand.text,))
+    match operand.type:
+        case Decimal(precision, scale) if precision > _DIGITS.prec - 10:
+            return _wide_sum(operand, Decimal(_DIGITS.prec, scale))
+        case Decimal(precision, scale):
+            result: DataType = Decimal(precision + 10, scale)
+        case kind if is_integer(kind):
+            result = LONG
+        case kind if is_floating(kind):
+            result, call = DOUBLE, Call("sum", (f"CAST({operand.text} AS DOUBLE)",))
+        case _:
+            return None
+    return Aggregate(result, (call,), f"CAST({{0}} AS {duckdb_type(result)})")
+
+
+def _wide_sum(operand: Operand, result: Decimal) -> Aggregate:
+    """A sum that is an error if it may have more digits on the way: Spark adds in any order, and stops there."""
+    text, kind = operand.text, duckdb_type(result)
+    most = f"CAST('{decimal.Decimal(10**result.precision - 1).scaleb(-result.scale, _WIDE):f}' AS {kind})"
+    calls = [Call("sum", (text,), where) for where in ("", f"{text} > 0", f"{text} < 0")]
+    is_beyond = f"coalesce({{1}} > {most}, false) OR coalesce({{2}} < -{most}, false)"
+    error = f"CAST(error('a sum of decimals has more than 38 digits: CAST them to fewer') AS {kind})"
+    return Aggregate(result, tuple(calls), f"CASE WHEN {is_beyond} THEN {error} ELSE CAST({{0}} AS {kind}) END")
+
+
+def _average(operands: Sequence[Operand]) -> Aggregate | None:
+    (operand,) = operands
+    if isinstance(operand.type, Decimal):
+        return _decimal_average(operand, operand.type)
+    if not is_numeric(operand.type):
+        return None
+    return Aggregate(DOUBLE, (Call("avg", (f"CAST({operand.text} AS DOUBLE)",)),))
+
+
+def _decimal_average(operand: Operand, kind: Decimal) -> Aggregate:
+    """The quotient of the sum and the count: of 38 digits, as Spark computes it, and then of the result's."""
+    total = Decimal(min(38, kind.precision + 10), kind.scale)
+    result = Decimal(min(38, kind.precision + 4), min(38, kind.scale + 4))
+    unit, arrow_type = decimal.Decimal(1).scaleb(-result.scale), type_to_arrow(result)
+
+    def average(whole: decimal.Decimal | None, count: int) -> decimal.Decimal | None:
+        if whole is None or not count:
+            return None
+        return _DIGITS.divide(whole, decimal.Decimal(count)).quantize(unit, context=_WIDE)
+
+    def compute(wholes: pa.Array, counts: pa.Array) -> pa.Array:
+        return pa.array(map(average, wholes.to_pylist(), counts.to_pylist()), arrow_type)
+
+    calls = (Call("sum", (operand.text,)), Call("count", (operand.text,)))
+    if kind.precision > _DIGITS.prec - 10:
+        whole = _wide_sum(operand, total)
+        return Aggregate(result, (*whole.calls, calls[1]), (str(whole.text), "{3}"), compute, (total, LONG))
+    return Aggregate(result, calls, ("{0}", "{1}"), compute, (total, LONG))
+
+
+def _of_doubles(name: str) -> Make:
+    def make(operands: Sequence[Operand]) -> Aggregate | None:
+        if not all(is_numeric(operand.type) for operand in operands):
+            return None
+        return Aggregate(DOUBLE, (Call(name, tuple(f"CAST({each.text} AS DOUBLE)" for each in operands)),))
+
+    return make
+
+
+def _first(name: str) -> Make:
+    def make(operands: Sequence[Operand]) -> Aggregate | None:
+        operand = operands[0]
+        if len(operands) == 1:
+            return Aggregate(operand.type, (Call(name, (operand.text,)),))
+        ignores = operands[1].literal
+        if ignores is None or not isinstance(ignores.value, bool):
+            raise ValueError(f"{name}() takes true or false as its second value")
+        where = f"{operand.text} IS NOT NULL" if ignores.value else ""
+        return Aggregate(operand.type, (Call(name, (operand.text,), where),))
+
+    return make
+
+
+def _listed(name: str) -> Make:
+    def make(operands: Sequence[Operand]) -> Aggregate | None:
+        (operand,) = operands
+        kind = Array(operand.type)
+        call = Call("list", (operand.text,), f"{operand.text} IS NOT NULL")
+        if name == "collect_set":
+            if not is_ordered(operand.type):
+                return None
+            call = Call("list", (f"DISTINCT {operand.text}",), f"{operand.text} IS NOT NULL")
+        return Aggregate(kind, (call,), f"coalesce({{0}}, CAST([] AS {duckdb_type(kind)}))")
+
+    return make
+
+
+def _count_if(operands: Sequence[Operand]) -> Aggregate | None:
+    (operand,) = operands
+    return Aggregate(LONG, (Call("count", ("*",), operand.text),)) if operand.type == BOOLEAN else None
+
+
+def _by(name: str) -> Make:
+    """The value in the row in which another one is the least or the greatest."""
+
+    def make(operands: Sequence[Operand]) -> Aggregate | None:
+        value, order = operands
+        call = Call(name, (value.text, order.text))
+        return Aggregate(value.type, (call,)) if is_ordered(order.type) else None
+
+    return make
+
+
+def _joined(operands: Sequence[Operand]) -> Aggregate | None:
+    if operands[0].type != STRING:
+        return None
+    separator = operands[1].literal if len(operands) > 1 else Value("", STRING)
+    if separator is None or not isinstance(separator.value, str):
+        raise ValueError("listagg() takes a literal string as its separator")
+    written = "'" + separator.value.replace("'", "''") + "'"
+    return Aggregate(STRING, (Call("string_agg", (operands[0].text, written)),))
+
+
+def _percentile(operands: Sequence[Operand]) -> Aggregate | None:
+    value = operands[0]
+    share = operands[1].literal if len(operands) > 1 else Value(0.5, DOUBLE)
+    if not (is_integer(value.type) or isinstance(value.type, Decimal)):
+        return None
+    if share is None or isinstance(share.value, (str, bytes, bool)) or share.value is None or not 0 <= share.value <= 1:
+        raise ValueError("percentile() takes a literal number from 0 to 1")
+    return Aggregate(
+        DOUBLE, (Call("quantile_cont", (f"CAST({value.text} AS DOUBLE)", f"CAST({float(share.value)!r} AS DOUBLE)")),)
+    )
+
+
+def _is_boolean(data_type: DataType) -> bool:
+    return data_type == BOOLEAN
+
+
+def _grouping(operands: Sequence[Operand]) -> Aggregate:
+    return Aggregate(Primitive("byte"), (Call("GROUPING", (operands[0].text,)),), "CAST({0} AS TINYINT)")
+
+
+AGGREGATES: dict[str, tuple[int, int | None, Make]] = {
+    "any_value": (1, 2, _first("first")),
+    "avg": (1, 1, _average),
+    "bit_and": (1, 1, _same("bit_and", is_integer)),
+    "bit_or": (1, 1, _same("bit_or", is_integer)),
+    "bit_xor": (1, 1, _same("bit_xor", is_integer)),
+    "bool_and": (1, 1, _same("bool_and", _is_boolean)),
+    "bool_or": (1, 1, _same("bool_or", _is_boolean)),
+    "collect_list": (1, 1, _listed("collect_list")),
+    "collect_set": (1, 1, _listed("collect_set")),
+    "corr": (2, 2, _of_doubles("corr")),
+    "count": (1, None, _count),
+    "count_if": (1, 1, _count_if),
+    "covar_pop": (2, 2, _of_doubles("covar_pop")),
+    "covar_samp": (2, 2, _of_doubles("covar_samp")),
+    "first": (1, 2, _first("first")),
+    "grouping": (1, 1, _grouping),
+    "last": (1, 2, _first("last")),
+    "listagg": (1, 2, _joined),
+    "max": (1, 1, _same("max", is_ordered)),
+    "max_by": (2, 2, _by("arg_max_null")),
+    "median": (1, 1, _percentile),
+    "min": (1, 1, _same("min", is_ordered)),
+    "min_by": (2, 2, _by("arg_min_null")),
+    "mode": (1, 1, _same("mode", is_ordered)),
+    "percentile": (2, 2, _percentile),
+    "stddev_pop": (1, 1, _of_doubles("stddev_pop")),
+    "stddev_samp": (1, 1, _of_doubles("stddev_samp")),
+    "sum": (1, 1, _sum),
+    "var_pop": (1, 1, _of_doubles("var_pop")),
+    "var_samp": (1, 1, _of_doubles("var_samp")),
+}
+"""Name -> the least and the greatest number of operands (None: any), and what makes the aggregate."""
+
+ALIASES = {
+    **{"mean": "avg", "every": "bool_and", "some": "bool_or", "any": "bool_or", "array_agg": "collect_list"},
+    **{"stddev": "stddev_samp", "std": "stddev_samp", "variance": "var_samp", "string_agg": "listagg"},
+    **{"first_value": "first", "last_value": "last"},
+}
+
+_OTHERS = frozenset(
+    {
+        *("approx_count_distinct", "approx_percentile", "percentile_approx", "percentile_cont", "percentile_disc"),
+        *("skewness", "kurtosis", "histogram_numeric", "product", "try_sum", "try_avg", "count_min_sketch"),
+        *("grouping_id", "regr_count", "regr_slope", "regr_intercept", "regr_r2", "hll_sketch_agg", "bitmap_or_agg"),
+    }
+)
+"""Spark's aggregates without an equal in duckdb, which are refused by name."""
+
+RANKS: dict[str, DataType] = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "ntile"), INTEGER),
+    **dict.fromkeys(("percent_rank", "cume_dist"), DOUBLE),
+}
+"""Window functions of a row's place, and their types."""
+
+WINDOW_VALUES = ("lag", "lead", "first_value", "last_value", "nth_value", "first", "last", "any_value")
+"""Window functions with the value of a row, which has the type of their first operand."""
+
+
+ORDERED_OTHERWISE = ("max_by", "min_by")
+"""Aggregates whose value among equal rows depends on which is first: as a window function, Spark has the last."""
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether it is a function of several rows, one that is refused included."""
+    return ALIASES.get(name, name) in AGGREGATES or name in _OTHERS

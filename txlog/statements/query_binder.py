@@ -1,0 +1,751 @@
+"""A query in Spark's SQL as one of duckdb's with the same values, types and names; or a refusal.
+
+In: the parsed query, and the columns of its tables. Out: `BoundQuery`: duckdb's text, and the functions that it calls.
+
+Every expression is bound by the reader of UPDATE's. duckdb computes it if `native` knows it, or else calls a function
+with its columns, in which txlog's own kernels compute it. Each shape of query is read here part by part, and whatever
+has no reader is refused. No name of the query is one in duckdb's text: relations are ``r0``, their columns ``c0``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from sqlglot import exp
+
+from txlog.core.format.schema import (
+    BOOLEAN,
+    INTEGER,
+    LONG,
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    fold_name,
+    type_name,
+)
+from txlog.core.predicates.build import as_condition, balanced, compare, convert
+from txlog.core.predicates.evaluate import can_fail, evaluate
+from txlog.core.predicates.predicate import And, Predicate
+from txlog.core.predicates.sql_reader import SqlReader
+from txlog.core.predicates.tree import Expression, Value, columns_of
+from txlog.core.predicates.types import common_type, is_floating, is_ordered
+from txlog.core.predicates.zones import read_in
+from txlog.errors import InvalidInputError
+from txlog.statements.aggregates import (
+    ORDERED_OTHERWISE,
+    RANKS,
+    WINDOW_VALUES,
+    Aggregate,
+    Operand,
+    aggregate,
+    is_aggregate,
+)
+from txlog.statements.native import duckdb_type, identifier, native
+from txlog.statements.query_scope import Column, QueryScope, Relation, Rows, column_key
+from txlog.statements.query_select import SelectList
+from txlog.statements.query_tree import (
+    Unsupported,
+    as_group,
+    bound_of_frame,
+    column_named,
+    ordinal_of,
+    taken_apart,
+    takes,
+    terms_of,
+    with_named_window,
+    without_parentheses,
+    wrong_query,
+)
+from txlog.statements.result_names import result_name
+
+__all__ = ["GENERATORS", "BoundQuery", "Function", "bind_query"]
+
+_WAYS_OUT = (
+    "; dialect='duckdb' runs the query as duckdb's own SQL, with duckdb's values, and txlog.spark.sql runs it in Spark"
+    " or Sail"
+)
+GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
+_JOINS = {
+    **{("", ""): "JOIN", ("", "INNER"): "JOIN", ("", "CROSS"): "CROSS JOIN", ("LEFT", ""): "LEFT JOIN"},
+    **{("RIGHT", ""): "RIGHT JOIN", ("FULL", ""): "FULL JOIN", ("LEFT", "OUTER"): "LEFT JOIN"},
+    **{("RIGHT", "OUTER"): "RIGHT JOIN", ("FULL", "OUTER"): "FULL JOIN", ("LEFT", "SEMI"): "SEMI JOIN"},
+    **{("LEFT", "ANTI"): "ANTI JOIN", ("", "SEMI"): "SEMI JOIN", ("", "ANTI"): "ANTI JOIN"},
+}
+_SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+_MODIFIERS = ("order", "limit", "offset", "with_", "with")
+
+
+class Function(msgspec.Struct, frozen=True):
+    """What duckdb calls: the value of each row, from arrays of these types."""
+
+    name: str
+    run: Callable[..., pa.Array]
+    arguments: tuple[DataType, ...]
+    result: DataType
+
+
+class BoundQuery(msgspec.Struct, frozen=True):
+    """duckdb's text, in which the columns are ``c0``, ``c1``, ...; their names and types; and functions to register."""
+
+    text: str
+    columns: tuple[Field, ...]
+    functions: tuple[Function, ...]
+
+
+_Common = Mapping[str, tuple[str, "Rows"]]
+
+
+def bind_query(
+    tree: Any, tables: Mapping[str, Struct], zone: str, now: datetime.datetime, prefix: str, shown: str
+) -> BoundQuery:
+    """The query for duckdb.
+
+    Args:
+        tree: The query, parsed by `grammar.QueryDialect`, with a placeholder for each table.
+        tables: The columns of each placeholder.
+        zone: The time zone of times without one.
+        now: The value of ``current_timestamp()``.
+        prefix: What the names of functions begin with.
+        shown: What an error calls the query.
+
+    Raises:
+        InvalidInputError: It has a part that is wrong, or has no equal in duckdb and in txlog's expressions.
+    """
+    binder = Binder(tables, zone, now, prefix, shown)
+    try:
+        with read_in(zone):
+            rows = binder.query(tree, None, {})
+    except Unsupported as error:
+        raise InvalidInputError(f"{error} (in {shown}){_WAYS_OUT}") from None
+    common = f"WITH {', '.join(binder.common)} " if binder.common else ""
+    columns = tuple(Field(name, data_type) for name, data_type in rows.columns)
+    return BoundQuery(common + rows.text, columns, tuple(binder.functions))
+
+
+class _Reader(SqlReader):
+    def __init__(self, shown: str, scope: QueryScope) -> None:
+        super().__init__(shown, scope)  # type: ignore[arg-type]  # which has all that is asked of a scope
+        self._shown = shown
+
+    def _place(self, node: exp.Expression) -> str:
+        return f" (in {self._shown})"
+
+
+class Binder:
+    def __init__(
+        self, tables: Mapping[str, Struct], zone: str, now: datetime.datetime, prefix: str, shown: str
+    ) -> None:
+        self.tables, self.zone, self.now, self.prefix, self.shown = tables, zone, now, prefix, shown
+        self.functions: list[Function] = []
+        self.common: list[str] = []
+        self._calls: dict[str, str] = {}
+        self._aliases = 0
+
+    def alias(self) -> str:
+        self._aliases += 1
+        return f"r{self._aliases - 1}"
+
+    def scope(self, outer: QueryScope | None) -> QueryScope:
+        return QueryScope(zone=self.zone, now=self.now, outer=outer)
+
+    # --- queries ------------------------------------------------------------------------------------------------
+
+    def query(self, node: Any, outer: QueryScope | None, common: _Common) -> Rows:
+        """Any query. ``common`` are those that WITH names."""
+        match node:
+            case exp.Select():
+                return self.select(node, outer, self.with_queries(node, common))
+            case exp.Union() | exp.Intersect() | exp.Except():
+                return self.set_operation(node, outer, self.with_queries(node, common))
+            case exp.Subquery():
+                takes(node, "this", "alias", *_MODIFIERS)
+                common = self.with_queries(node, common)
+                rows = self.query(node.this, outer, common)
+                return self.ordered(node, rows, outer) if any(node.args.get(each) for each in _MODIFIERS[:3]) else rows
+            case exp.Values():
+                return self.values(node, outer)
+        raise Unsupported(f"{type(node).__name__.upper()} is not supported as a query")
+
+    def with_queries(self, node: exp.Expression, common: _Common) -> _Common:
+        found = node.args.get("with_") or node.args.get("with")
+        if found is None:
+            return common
+        takes(found, "expressions")
+        known = dict(common)
+        for each in found.expressions:
+            takes(each, "this", "alias")
+            names = [str(name.this) for name in each.args["alias"].args.get("columns") or ()]
+            rows = self.query(each.this, None, known)
+            if len(names) not in (0, len(rows.columns)):
+                raise wrong_query(f"{each.alias} has {len(rows.columns)} columns, and {len(names)} names for them")
+            if names:
+                rows = Rows(rows.text, tuple(zip(names, (kind for _, kind in rows.columns), strict=True)))
+            self.common.append(f"q{len(self.common)} AS ({rows.text})")
+            known[fold_name(each.alias)] = (f"q{len(self.common) - 1}", rows)
+        return known
+
+    def values(self, node: exp.Values, outer: QueryScope | None) -> Rows:
+        """Rows of literals. The types of a column have one in common."""
+        takes(node, "expressions", "alias")
+        rows = [
+            each.expressions if isinstance(each, exp.Tuple) else [without_parentheses(each)]
+            for each in node.expressions
+        ]
+        if len({len(row) for row in rows}) != 1:
+            raise wrong_query("the rows of VALUES have different numbers of values")
+        scope = self.scope(outer)
+        columns = [[self.bound(value, scope) for value in values] for values in zip(*rows, strict=True)]
+        types = [self.common_type([value.type for value in column], "VALUES") for column in columns]
+        texts = [
+            [self.text(convert(value, kind), scope) for value in column]
+            for column, kind in zip(columns, types, strict=True)
+        ]
+        names = ", ".join(f"c{at}" for at in range(len(types)))
+        rows_text = ", ".join(f"({', '.join(row)})" for row in zip(*texts, strict=True))
+        text = f"SELECT {names} FROM (VALUES {rows_text}) AS {self.alias()}({names})"
+        return Rows(text, tuple((f"col{at}", kind) for at, kind in enumerate(types, 1)))
+
+    def set_operation(self, node: Any, outer: QueryScope | None, common: _Common) -> Rows:
+        takes(node, "this", "expression", "distinct", *_MODIFIERS)
+        sides = [self.query(side, outer, common) for side in (node.this, node.expression)]
+        counts = [len(side.columns) for side in sides]
+        if counts[0] != counts[1]:
+            raise wrong_query(f"the queries of a UNION have {counts[0]} and {counts[1]} columns")
+        word = _SETS[type(node)]
+        pairs = zip(sides[0].columns, sides[1].columns, strict=True)
+        types = [self.common_type([left, right], f"column {name} of a {word}") for (name, left), (_, right) in pairs]
+        is_distinct = bool(node.args.get("distinct"))
+        texts = [self.converted(side, types, is_distinct=is_distinct) for side in sides]
+        columns = tuple((name, kind) for (name, _), kind in zip(sides[0].columns, types, strict=True))
+        whole = f"({texts[0]}) {word}{'' if is_distinct else ' ALL'} ({texts[1]})"
+        names = ", ".join(f"c{at}" for at in range(len(types)))
+        rows = Rows(f"SELECT {names} FROM ({whole}) AS {self.alias()}", columns)
+        return self.ordered(node, rows, outer) if any(node.args.get(each) for each in _MODIFIERS[:3]) else rows
+
+    def converted(self, rows: Rows, types: Sequence[DataType], *, is_distinct: bool) -> str:
+        if [kind for _, kind in rows.columns] == list(types) and not (is_distinct and any(map(is_floating, types))):
+            return rows.text
+        alias, scope = self.alias(), self.scope(None)
+        scope.relations = [rows.relation(alias, "")]
+        texts = []
+        for at, (column, kind) in enumerate(zip(scope.relations[0].columns, types, strict=True)):
+            held = exp.column(exp.to_identifier(scope.hold(column.name, column.type, column.text), quoted=True))
+            text = self.text(convert(self.bound(held, scope), kind), scope)
+            texts.append(f"{as_group(text, kind) if is_distinct else text} AS c{at}")
+        return f"SELECT {', '.join(texts)} FROM ({rows.text}) AS {alias}"
+
+    def ordered(self, node: exp.Expression, rows: Rows, outer: QueryScope | None) -> Rows:
+        """The rows with the ORDER BY, LIMIT and OFFSET of a node around them."""
+        alias, scope = self.alias(), self.scope(outer)
+        scope.relations = [rows.relation(alias, "")]
+        columns = scope.relations[0].columns
+        order = self.order(node.args.get("order"), scope, columns)
+        names = ", ".join(column.text for column in columns)
+        return Rows(f"SELECT {names} FROM ({rows.text}) AS {alias}{order}{self.limit(node)}", rows.columns)
+
+    def common_type(self, types: Sequence[DataType], what: str) -> DataType:
+        kind: DataType | None = types[0]
+        for each in types[1:]:
+            kind = common_type(kind, each) if kind is not None else None
+        if kind is None:
+            shown = " and ".join(sorted({type_name(each) for each in types}))
+            raise Unsupported(f"{what} has values of types {shown}, which have none in common: CAST one of them")
+        return kind
+
+    # --- FROM ---------------------------------------------------------------------------------------------------
+
+    def relation(self, node: Any, outer: QueryScope | None, common: _Common) -> tuple[str, Relation]:
+        """duckdb's text of one item of FROM, and its columns."""
+        named = node.args.get("alias")
+        name = str(named.this.this) if named is not None and named.this is not None else ""
+        names = [str(each.this) for each in (named.args.get("columns") or ())] if named is not None else []
+        alias = self.alias()
+        match node:
+            case exp.Table() if isinstance(node.this, exp.Identifier):
+                takes(node, "this", "alias", "joins")
+                table = str(node.this.this)
+                if table in self.tables:
+                    columns = [
+                        Column(
+                            names[at] if at < len(names) else field.name,
+                            field.type,
+                            f"{alias}.{identifier(field.name)}",
+                            dict(field.metadata),
+                        )
+                        for at, field in enumerate(self.tables[table].fields)
+                    ]
+                    return f"{table} AS {alias}", Relation(name, tuple(columns))
+                if fold_name(table) in common:
+                    text, rows = common[fold_name(table)]
+                    return f"{text} AS {alias}", rows.relation(alias, name or table, names)
+                raise Unsupported(f"{node.sql(dialect='spark')} is not supported in FROM")
+            case exp.Table() if isinstance(node.this, exp.Anonymous) and str(node.this.this).lower() == "range":
+                takes(node, "this", "alias")
+                rows = self.numbers(node.this)
+            case exp.Subquery():
+                takes(node, "this", "alias", *_MODIFIERS)
+                rows = self.query(node, outer, common)
+            case exp.Values():
+                rows = self.values(node, None)
+            case exp.Lateral() if not node.args.get("view"):
+                takes(node, "this", "alias", "view", "outer")
+                rows = self.query(node.this, outer, common)
+                return f"LATERAL ({rows.text}) AS {alias}", rows.relation(alias, name, names)
+            case _:
+                raise Unsupported(f"{node.sql(dialect='spark')} is not supported in FROM")
+        return f"({rows.text}) AS {alias}", rows.relation(alias, name, names)
+
+    def numbers(self, node: exp.Expression) -> Rows:
+        """``range(end)``, ``range(start, end, step)``."""
+        scope = self.scope(None)
+        bounds = [self.bound(each, scope) for each in node.expressions]
+        whole = [each.value for each in bounds if isinstance(each, Value) and type(each.value) is int]
+        if len(whole) != len(bounds) or not 1 <= len(bounds) <= 3:
+            raise Unsupported("range() takes one to three literal whole numbers in a query")
+        return Rows(f"SELECT range AS c0 FROM range({', '.join(map(str, whole))})", (("id", LONG),))
+
+    def from_items(self, node: exp.Select, outer: QueryScope | None, common: _Common) -> tuple[str, QueryScope]:
+        scope = self.scope(outer)
+        first = node.args.get("from_") or node.args.get("from")
+        if first is None:
+            if node.args.get("laterals") or node.args.get("joins"):
+                raise Unsupported("a query without FROM has no joins")
+            return "", scope
+        takes(first, "this")
+        text, relation = self.relation(first.this, outer, common)
+        scope.relations.append(relation)
+        for join in [*(first.this.args.get("joins") or ()), *(node.args.get("joins") or ())]:
+            text += self.join(join, scope, common)
+        for lateral in node.args.get("laterals") or ():
+            text += self.lateral_view(lateral, scope)
+        return f" FROM {text}", scope
+
+    def join(self, node: exp.Join, scope: QueryScope, common: _Common) -> str:
+        """The text of a join, whose columns are in the scope then."""
+        takes(node, "this", "side", "kind", "method", "on", "using")
+        side, kind, method = (str(node.args.get(each) or "").upper() for each in ("side", "kind", "method"))
+        word = _JOINS.get((side, kind))
+        if word is None or method not in ("", "NATURAL"):
+            raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported")
+        is_lateral = isinstance(node.this, exp.Lateral)
+        text, relation = self.relation(node.this, scope if is_lateral else scope.outer, common)
+        left = list(scope.visible())
+        names = [str(name.this) for name in node.args.get("using") or ()]
+        if method:
+            names = [
+                each.name for each in left if any(fold_name(each.name) == fold_name(c.name) for c in relation.columns)
+            ]
+        is_half = word in ("SEMI JOIN", "ANTI JOIN")
+        conditions = [self.pair(name, left, relation, scope) for name in names]
+        inner = QueryScope([*scope.relations, relation], zone=self.zone, now=self.now, outer=scope.outer)
+        inner.common = common
+        if node.args.get("on") is not None:
+            inner.merged = list(scope.merged)
+            conditions.append(self.condition(node.args["on"], inner))
+        if not is_half:
+            scope.relations.append(relation)
+            scope.merged = [self.merged(name, left, relation, word) for name in names] + [
+                each for each in scope.merged if fold_name(each.name) not in set(map(fold_name, names))
+            ]
+        if word == "JOIN" and not conditions:
+            word = "CROSS JOIN"
+        if word == "CROSS JOIN" and conditions:
+            word = "JOIN"
+        on = "" if word == "CROSS JOIN" else f" ON {' AND '.join(conditions or ['true'])}"
+        return f" {word} {text}{on}"
+
+    def pair(self, name: str, left: Sequence[Column], relation: Relation, scope: QueryScope) -> str:
+        """The condition that a column of USING is equal on both sides."""
+        sides = [column_named(name, left), column_named(name, relation.columns)]
+        held = self.scope(None)
+        ends = [held.find((held.hold(each.name, each.type, each.text),)) for each in sides]
+        return self.text(self.checked(lambda: compare("=", *ends)), held)
+
+    def merged(self, name: str, left: Sequence[Column], relation: Relation, word: str) -> Column:
+        one, other = column_named(name, left), column_named(name, relation.columns)
+        if word == "FULL JOIN":
+            kind = self.common_type([one.type, other.type], f"column {name} of USING")
+            return Column(one.name, kind, f"CAST(coalesce({one.text}, {other.text}) AS {duckdb_type(kind)})")
+        return other if word == "RIGHT JOIN" else one
+
+    def lateral_view(self, node: exp.Lateral, scope: QueryScope) -> str:
+        takes(node, "this", "view", "outer", "alias")
+        alias = node.args.get("alias")
+        names = [str(name.this) for name in (alias.args.get("columns") or ())] if alias is not None else []
+        table = str(alias.this.this) if alias is not None and alias.this is not None else ""
+        text, relation = self.generated(node.this, scope, names, table, is_outer=bool(node.args.get("outer")))
+        scope.relations.append(relation)
+        return text
+
+    def generated(
+        self, node: Any, scope: QueryScope, names: Sequence[str], table: str, *, is_outer: bool
+    ) -> tuple[str, Relation]:
+        """The rows that a function makes of each row, as a join."""
+        name = str(node.this).lower() if isinstance(node, exp.Anonymous) else type(node).__name__
+        if name not in GENERATORS or len(node.expressions) != 1:
+            raise Unsupported(f"{name}() is not supported where rows are made: there are {', '.join(GENERATORS)}")
+        found = self.value(node.expressions[0], scope)
+        match found.type:
+            case Array(element):
+                columns, parts = [("col", element)], [f"unnest({found.text})"]
+                count = f"len({found.text})"
+            case Map(key, value):
+                columns = [("key", key), ("value", value)]
+                parts = [f"unnest(map_keys({found.text}))", f"unnest(map_values({found.text}))"]
+                count = f"cardinality({found.text})"
+            case _:
+                raise wrong_query(f"{name}() takes an array or a map, not {type_name(found.type)}")
+        if name.startswith("pos"):
+            columns, parts = (
+                [("pos", INTEGER), *columns],
+                [f"CAST(unnest(range(0, CAST({count} AS BIGINT))) AS INTEGER)", *parts],
+            )
+        if names and len(names) != len(columns):
+            raise wrong_query(f"{name}() makes {len(columns)} columns, and {len(names)} names are given")
+        alias = self.alias()
+        rows = Rows(f"SELECT {', '.join(f'{part} AS c{at}' for at, part in enumerate(parts))}", tuple(columns))
+        outer = is_outer or name.endswith("_outer")
+        word, condition = ("LEFT", " ON true") if outer else ("CROSS", "")
+        return f" {word} JOIN LATERAL ({rows.text}) AS {alias}{condition}", rows.relation(alias, table, names)
+
+    # --- SELECT -------------------------------------------------------------------------------------------------
+
+    def select(self, node: exp.Select, outer: QueryScope | None, common: _Common) -> Rows:
+        takes(
+            node,
+            *("expressions", "from_", "from", "joins", "laterals", "where", "group", "having", "distinct", "windows"),
+            *("hint", "qualify", *_MODIFIERS),
+        )
+        if node.args.get("qualify") is not None:
+            raise Unsupported("QUALIFY is no part of Spark's SQL: put the window function into a query of FROM")
+        text, scope = self.from_items(node, outer, common)
+        scope.common = common
+        scope.windows = {fold_name(str(each.this.this)): each for each in node.args.get("windows") or ()}
+        made, items = self.with_generator(node.expressions, scope)
+        where = node.args.get("where")
+        filtered = "" if where is None else f" WHERE {self.condition(where.this, scope)}"
+        return SelectList(self, node).finished(text + made + filtered, scope, items)
+
+    def with_generator(self, nodes: Sequence[Any], scope: QueryScope) -> tuple[str, list[Any]]:
+        """The join for a function in the list of SELECT that makes rows, and the list with its columns."""
+        found: list[Any] = []
+        text = ""
+        for node in nodes:
+            inner = node.this if isinstance(node, (exp.Alias, exp.Aliases)) else node
+            if not (isinstance(inner, exp.Anonymous) and str(inner.this).lower() in GENERATORS):
+                found.append(node)
+                continue
+            if text:
+                raise wrong_query("a query has one function that makes rows: use LATERAL VIEW for more")
+            names = [node.alias] if isinstance(node, exp.Alias) else []
+            names = [str(each.this) for each in node.expressions] if isinstance(node, exp.Aliases) else names
+            text, relation = self.generated(inner, scope, names, "", is_outer=False)
+            found += relation.columns
+        return text, found
+
+    def order(self, node: Any, scope: QueryScope, columns: Sequence[Column]) -> str:
+        """ORDER BY, which may name the query's own columns by their numbers."""
+        if node is None:
+            return ""
+        takes(node, "expressions")
+        return f" ORDER BY {', '.join(self.sort_key(each, scope, columns) for each in node.expressions)}"
+
+    def sort_key(self, node: Any, scope: QueryScope, columns: Sequence[Column] = ()) -> str:
+        takes(node, "this", "desc", "nulls_first")
+        number = ordinal_of(node.this)
+        if number is not None and columns:
+            if not 1 <= number <= len(columns):
+                raise wrong_query(f"ORDER BY {number}: the query has {len(columns)} columns")
+            found = columns[number - 1]
+        else:
+            found = self.value(node.this, scope)
+        if not is_ordered(found.type) and type_name(found.type) != "void":
+            raise Unsupported(f"ORDER BY a value of type {type_name(found.type)} is not supported")
+        texts = [column.text for column in columns]
+        shown = str(texts.index(found.text) + 1) if found.text in texts else found.text
+        if not columns and shown.isdigit():
+            shown = f"({shown})"
+        first = node.args.get("nulls_first")
+        return f"{shown}{' DESC' if node.args.get('desc') else ''} NULLS {'FIRST' if first else 'LAST'}"
+
+    def limit(self, node: exp.Expression) -> str:
+        text = ""
+        for name in ("limit", "offset"):
+            part = node.args.get(name)
+            if part is None:
+                continue
+            takes(part, "expression")
+            value = self.bound(part.expression, self.scope(None))
+            if not isinstance(value, Value) or type(value.value) is not int or value.value < 0:
+                raise wrong_query(f"{name.upper()} takes a whole number, not {part.expression.sql()}")
+            text += f" {name.upper()} {value.value}"
+        return text
+
+    # --- expressions --------------------------------------------------------------------------------------------
+
+    def value(self, node: Any, scope: QueryScope) -> Column:
+        """A value: duckdb's text and the type."""
+        if isinstance(node, Column):
+            return node
+        bound = self.bound(node, scope)
+        return Column("", bound.type, self.text(bound, scope))
+
+    def bound(self, node: Any, scope: QueryScope) -> Expression:
+        """The bound expression, in which the values of several rows and of other queries are columns."""
+        held = node.transform(lambda each: self.held(each, scope) or each)
+        return self.checked(lambda: _Reader(self.shown, scope).value(held), scope)
+
+    def checked(self, read: Callable[[], Expression], scope: QueryScope | None = None) -> Expression:
+        """What ``read`` returns. What it refuses, other ways may take, unless a name is not there."""
+        try:
+            return read()
+        except ValueError as error:
+            if scope is not None and scope.lacks_a_name:
+                raise
+            raise InvalidInputError(f"{error}{_WAYS_OUT}") from None
+
+    def text(self, bound: Expression, scope: QueryScope) -> str:
+        """duckdb's text: its own, or a call of a function."""
+        found = native(bound, scope.texts, lambda part: self.function(part, scope))
+        return self.function(bound, scope) if found is None else found
+
+    def function(self, bound: Expression, scope: QueryScope) -> str:
+        """A call of a function that computes the expression."""
+        keys = sorted({path[0] for _, path in columns_of(bound)})
+        types = [scope.types[key] for key in keys]
+
+        def run(*arrays: pa.Array) -> pa.Array:
+            return evaluate(bound, pa.RecordBatch.from_arrays(list(arrays), names=keys or ["row"]))
+
+        return self.call(run, [scope.texts[key] for key in keys], types, bound.type, repr((bound, types)))
+
+    def call(
+        self,
+        run: Callable[..., pa.Array],
+        texts: Sequence[str],
+        types: Sequence[DataType],
+        result: DataType,
+        what: str = "",
+    ) -> str:
+        """A call of a function, which is the same for the same ``what``. One without columns gets a constant."""
+        name = self._calls.get(what)
+        if name is None:
+            name = f"{self.prefix}{len(self.functions)}"
+            self.functions.append(Function(name, run, tuple(types) or (BOOLEAN,), result))
+            if what:
+                self._calls[what] = name
+        return f"{name}({', '.join(texts) or 'true'})"
+
+    def condition(self, node: Any, scope: QueryScope) -> str:
+        """A condition. Each term of AND that duckdb knows, and that cannot fail, is one there, so that files are
+        skipped; a term that may fail is computed only for rows that the terms before it leave."""
+        terms = [self.bound(term, scope) for term in terms_of(node)]
+        conditions = [self.as_condition(term) for term in terms]
+        fails = [can_fail(term) for term in conditions]
+        texts, others = [], []
+        for term, may_fail in zip(conditions, fails, strict=True):
+            text = None if may_fail else native(term, scope.texts)
+            if text is None:
+                others.append(term)
+            else:
+                texts.append(text)
+        if others:
+            whole = conditions if any(fails) else others
+            texts.append(self.text(balanced(whole, And), scope))
+        return " AND ".join(texts)
+
+    def as_condition(self, term: Expression) -> Predicate:
+        try:
+            return as_condition(term)
+        except ValueError as error:
+            raise wrong_query(str(error)) from None
+
+    def held(self, node: Any, scope: QueryScope) -> exp.Expression | None:
+        """A column that stands for a node that is no expression of one row; None for any other node."""
+        found = self.computed(node, scope)
+        if found is None:
+            return None
+        return exp.column(exp.to_identifier(scope.hold(found.name, found.type, found.text), quoted=True))
+
+    def computed(self, node: Any, scope: QueryScope) -> Column | None:
+        if scope.groups is not None:
+            group = scope.groups.get(self.canonical(node, scope))
+            if group is not None:
+                return group
+        match node:
+            case exp.Window():
+                return self.window(node, scope)
+            case exp.Filter() | exp.WithinGroup() | exp.IgnoreNulls() | exp.RespectNulls():
+                return self.aggregate(node, scope)
+            case exp.Anonymous() if is_aggregate(str(node.this).lower()):
+                return self.aggregate(node, scope)
+            case exp.Subquery() | exp.Select():
+                return self.scalar_query(node, scope)
+            case exp.Exists():
+                takes(node, "this")
+                rows = self.query(node.this, scope, scope.common)
+                return Column("exists()", BOOLEAN, f"(EXISTS ({rows.text}))")
+            case exp.In() if node.args.get("query") is not None:
+                return self.membership(node, scope)
+        return None
+
+    def canonical(self, node: Any, scope: QueryScope) -> str:
+        """The same text for all ways to write an expression: with other names of its columns, in other cases."""
+        if isinstance(node, (exp.Literal, exp.Identifier, exp.Null, exp.Boolean)):
+            return ""
+
+        def change(each: Any) -> Any:
+            if isinstance(each, exp.Paren):
+                return without_parentheses(each).transform(change)
+            if isinstance(each, exp.Column) and not isinstance(each.this, exp.Star):
+                path = tuple(str(part.this) for part in each.parts)
+                try:
+                    column, rest = scope.base.column(path)
+                except InvalidInputError:
+                    scope.base.lacks_a_name = False
+                    return each
+                return exp.Var(this=column_key(".".join((column.text, *map(fold_name, rest)))))
+            if isinstance(each, exp.Anonymous) and str(each.this) != str(each.this).lower():
+                each.set("this", str(each.this).lower())
+            return each
+
+        return str(node.transform(change).sql(dialect="spark"))
+
+    def scalar_query(self, node: Any, scope: QueryScope) -> Column:
+        rows = self.query(node, scope, scope.common)
+        if len(rows.columns) != 1:
+            raise wrong_query(f"a query in place of a value has one column, not {len(rows.columns)}")
+        return Column("scalarsubquery()", rows.columns[0][1], f"({rows.text})")
+
+    def membership(self, node: exp.In, scope: QueryScope) -> Column:
+        takes(node, "this", "query")
+        operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        given = [self.bound(each, scope) for each in operands]
+        rows = self.query(node.args["query"], scope, scope.common)
+        if len(rows.columns) != len(given):
+            raise wrong_query(f"IN compares {len(given)} values with {len(rows.columns)} columns of a query")
+        types = [
+            self.common_type([value.type, kind], "IN") for value, (_, kind) in zip(given, rows.columns, strict=True)
+        ]
+        texts = [self.text(convert(value, kind), scope) for value, kind in zip(given, types, strict=True)]
+        left = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        return Column("in()", BOOLEAN, f"({left} IN ({self.converted(rows, types, is_distinct=False)}))")
+
+    # --- several rows -------------------------------------------------------------------------------------------
+
+    def aggregate(self, node: Any, scope: QueryScope, over: str = "") -> Column:
+        """The value of an aggregate, or with ``over`` of one as a window function."""
+        name, call, where, order, ignores = taken_apart(node)
+        inner = scope if over or name == "grouping" else scope.base
+        if name == "grouping" and not scope.base.has_sets:
+            raise wrong_query("grouping() needs ROLLUP, CUBE or GROUPING SETS")
+        if where is not None:
+            condition = self.condition(where, inner)
+        distinct = call.expressions[0] if call.expressions and isinstance(call.expressions[0], exp.Distinct) else None
+        if distinct is not None:
+            takes(distinct, "expressions")
+        if distinct is not None and over:
+            raise wrong_query(f"{name}(DISTINCT ...) is no window function")
+        given = call.expressions if distinct is None else distinct.expressions
+        operands = [self.operand(each, inner) for each in given]
+        if distinct is not None or name == "collect_set":
+            operands = [Operand(as_group(each.text, each.type), each.type, each.literal) for each in operands]
+        try:
+            found = aggregate(name, operands, ignores_nulls=ignores)
+        except ValueError as error:
+            raise Unsupported(str(error)) from None
+        sorting = ""
+        if order is not None:
+            if name not in ("listagg", "string_agg"):
+                raise Unsupported(f"{name}() takes no WITHIN GROUP in a query")
+            sorting = self.order(order, inner, ())
+        shape = _Shape("" if where is None else condition, sorting, over, is_distinct=distinct is not None)
+        return Column(result_name(call), found.type, self.shaped(found, shape))
+
+    def operand(self, node: Any, scope: QueryScope) -> Operand:
+        if isinstance(node, exp.Star):
+            return Operand("*", LONG)
+        bound = self.bound(node, scope)
+        return Operand(self.text(bound, scope), bound.type, bound if isinstance(bound, Value) else None)
+
+    def shaped(self, found: Aggregate, shape: _Shape) -> str:
+        texts = []
+        for call in found.calls:
+            where = " AND ".join(filter(None, (shape.where, call.where)))
+            distinct = "DISTINCT " if shape.is_distinct and call.operands != ("*",) else ""
+            text = f"{call.name}({distinct}{', '.join(call.operands)}{shape.sorting})"
+            texts.append(f"{text}{f' FILTER (WHERE {where})' if where else ''}{shape.over}")
+        if found.compute is None:
+            assert isinstance(found.text, str)
+            return found.text.format(*texts)
+        values = [text.format(*texts) for text in found.text]
+        return self.call(found.compute, values, found.call_types, found.type)
+
+    def window(self, node: exp.Window, scope: QueryScope) -> Column:
+        node = with_named_window(node, scope.windows)
+        takes(node, "this", "partition_by", "order", "spec", "over")
+        partition = [self.value(each, scope) for each in node.args.get("partition_by") or ()]
+        order, spec = node.args.get("order"), node.args.get("spec")
+        keys = [] if order is None else [self.sort_key(each, scope) for each in order.expressions]
+        parts = [f"PARTITION BY {', '.join(as_group(each.text, each.type) for each in partition)}"] if partition else []
+        parts += [f"ORDER BY {', '.join(keys)}"] if keys else []
+        parts += [] if spec is None else [self.frame(spec, order, scope)]
+        over = f" OVER ({' '.join(parts)})"
+        name, call, where, _, ignores = taken_apart(node.this)
+        if name in RANKS:
+            if not keys or where is not None or ignores:
+                raise wrong_query(f"{name}() needs ORDER BY in its window")
+            texts = [self.value(each, scope).text for each in call.expressions]
+            return Column(
+                result_name(call), RANKS[name], f"CAST({name}({', '.join(texts)}){over} AS {duckdb_type(RANKS[name])})"
+            )
+        if name in WINDOW_VALUES:
+            return self.window_value(name, call, scope, over, ignores=ignores)
+        if not is_aggregate(name) or name in ORDERED_OTHERWISE:
+            raise Unsupported(f"the window function {name}() is not supported in a query")
+        return self.aggregate(node.this, scope, over)
+
+    def window_value(self, name: str, call: Any, scope: QueryScope, over: str, *, ignores: bool) -> Column:
+        operand, *rest = [self.bound(each, scope) for each in call.expressions]
+        texts = [self.text(operand, scope)]
+        is_offset = name in ("lag", "lead")
+        if not is_offset and name != "nth_value" and rest:
+            flag = rest.pop()
+            ignores = ignores or str(flag) == "TRUE"
+            if rest or str(flag) not in ("TRUE", "FALSE"):
+                raise wrong_query(f"{name}() takes true or false as its second value")
+        for at, each in enumerate(rest):
+            if at == 0 and (not isinstance(each, Value) or type(each.value) is not int):
+                raise Unsupported(f"{name}() takes a literal whole number in a query")
+            if at == 1:
+                self.common_type([operand.type, each.type], f"{name}()")
+                each = self.checked(lambda each=each: convert(each, operand.type))  # type: ignore[misc]
+            texts.append(self.text(each, scope))
+        name = {"first": "first_value", "any_value": "first_value", "last": "last_value"}.get(name, name)
+        text = f"{name}({', '.join(texts)}{' IGNORE NULLS' if ignores else ''}){over}"
+        return Column(result_name(call), operand.type, text)
+
+    def frame(self, node: exp.WindowSpec, order: Any, scope: QueryScope) -> str:
+        takes(node, "kind", "start", "start_side", "end", "end_side")
+        kind = str(node.args["kind"]).upper()
+        sides = [bound_of_frame(node.args.get(side), node.args.get(f"{side}_side")) for side in ("start", "end")]
+        if kind == "RANGE" and any(side[:1].isdigit() for side in sides):
+            keys = [] if order is None else [self.value(each.this, scope) for each in order.expressions]
+            if len(keys) != 1 or type_name(keys[0].type) not in ("byte", "short", "integer", "long"):
+                raise Unsupported("a RANGE of numbers needs one whole number in ORDER BY")
+        return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    """What goes around an aggregate's operands."""
+
+    where: str
+    sorting: str
+    over: str
+    is_distinct: bool

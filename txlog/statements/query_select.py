@@ -1,0 +1,161 @@
+"""The list of SELECT, and all that depends on it: groups, HAVING, DISTINCT, ORDER BY, LIMIT.
+
+In: the columns of FROM. Out: the rows of the query, as duckdb's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from txlog.core.format.schema import fold_name
+from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
+from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
+from txlog.statements.result_names import result_name
+
+__all__ = ["SelectList"]
+
+
+class Binder(Protocol):
+    """What writes the expressions: `query_binder` has it."""
+
+    def value(self, node: Any, scope: QueryScope) -> Column: ...
+
+    def condition(self, node: Any, scope: QueryScope) -> str: ...
+
+    def order(self, node: Any, scope: QueryScope, columns: Sequence[Column]) -> str: ...
+
+    def limit(self, node: exp.Expression) -> str: ...
+
+    def canonical(self, node: Any, scope: QueryScope) -> str: ...
+
+
+class SelectList:
+    """The list of SELECT, and all that depends on it."""
+
+    def __init__(self, binder: Binder, node: exp.Select) -> None:
+        self.binder, self.node = binder, node
+
+    def finished(self, text: str, scope: QueryScope, nodes: Sequence[Any]) -> Rows:
+        items = list(self.items(nodes, scope))
+        group = self.node.args.get("group")
+        having, order = self.node.args.get("having"), self.node.args.get("order")
+        nodes = [each for _, each in items if not isinstance(each, Column)]
+        is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order))]))
+        grouped = ""
+        if is_grouped:
+            grouped, groups = self.groups(group, items, scope)
+            scope.has_sets = any(word in grouped for word in ("ROLLUP (", "CUBE (", "GROUPING SETS ("))
+            scope = scope.grouped(groups)
+        columns = self.columns(items, scope)
+        text += grouped
+        if having is not None:
+            text += f" HAVING {self.binder.condition(having.this, scope.naming(columns, first=False))}"
+        distinct = self.node.args.get("distinct")
+        if distinct is not None:
+            takes(distinct)
+            columns = [Column(each.name, each.type, as_group(each.text, each.type)) for each in columns]
+        if order is not None and order.find(exp.Window) is not None:
+            raise Unsupported("ORDER BY a window function is not supported: name it in SELECT, and order by its name")
+        sorting = self.binder.order(order, scope.naming(columns, first=True), columns)
+        listed = ", ".join(f"{column.text} AS c{at}" for at, column in enumerate(columns))
+        word = "SELECT" if distinct is None else "SELECT DISTINCT"
+        whole = f"{word} {listed}{text}{sorting}{self.binder.limit(self.node)}"
+        return Rows(whole, tuple((column.name, column.type) for column in columns))
+
+    def items(self, nodes: Sequence[Any], scope: QueryScope) -> Iterator[tuple[str, Any]]:
+        """Each column by its name, as a node, or as what ``*`` names."""
+        for node in nodes:
+            match node:
+                case Column():
+                    yield node.name, node
+                case exp.Star():
+                    yield from self.stars(node, scope.visible())
+                case exp.Column() if isinstance(node.this, exp.Star):
+                    name = str(node.parts[-2].this)
+                    found = [each for each in scope.relations if fold_name(each.alias) == fold_name(name)]
+                    if not found:
+                        raise wrong_query(f"{name}.* names no table of FROM")
+                    yield from self.stars(node.this, found[0].columns)
+                case exp.Alias():
+                    takes(node, "this", "alias")
+                    yield node.alias, node.this
+                case exp.Aliases():
+                    raise Unsupported("several names for one column are for explode() and posexplode() only")
+                case _:
+                    yield result_name(node), node
+
+    def stars(self, star: Any, columns: Any) -> Iterator[tuple[str, Column]]:
+        takes(star, "except_", "except")
+        given = star.args.get("except_") or star.args.get("except") or ()
+        left_out = {fold_name(str(each.name)) for each in given}
+        columns = list(columns)
+        unknown = left_out - {fold_name(column.name) for column in columns}
+        if unknown:
+            raise wrong_query(f"EXCEPT names {', '.join(sorted(unknown))}, which is no column of *")
+        yield from ((column.name, column) for column in columns if fold_name(column.name) not in left_out)
+
+    def columns(self, items: Sequence[tuple[str, Any]], scope: QueryScope) -> list[Column]:
+        """The columns. Each expression may name those before it."""
+        found: list[Column] = []
+        for name, node in items:
+            here = scope.naming(found, first=False)
+            if isinstance(node, Column) and scope.groups is not None:
+                node = self.star_in_group(node, scope)
+            made = self.binder.value(node, here)
+            found.append(Column(name, made.type, made.text, made.metadata))
+        return found
+
+    def star_in_group(self, column: Column, scope: QueryScope) -> Column:
+        assert scope.groups is not None
+        group = scope.groups.get(column_key(column.text))
+        if group is None:
+            raise wrong_query(f"{column.name} has several values in a group: name the columns in place of *")
+        return group
+
+    def groups(self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope) -> tuple[str, dict[str, Column]]:
+        """GROUP BY, and the values that it has, by their canonical texts."""
+        if node is None:
+            return "", {}
+        takes(node, "expressions", "all", "rollup", "cube", "grouping_sets")
+        known: dict[str, Column] = {}
+        given = list(node.expressions)
+        if node.args.get("all"):
+            given = [each for _, each in items if not has_aggregate(each)]
+        texts = [self.group(each, items, scope, known) for each in given]
+        for word in ("rollup", "cube"):
+            for each in node.args.get(word) or ():
+                if each.expressions:
+                    texts.append(self.group(each, items, scope, known))
+                else:
+                    texts = [f"{word.upper()} ({', '.join(texts)})"]
+        texts += [self.group(each, items, scope, known) for each in node.args.get("grouping_sets") or ()]
+        return (f" GROUP BY {', '.join(texts)}" if texts else ""), known
+
+    def group(self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope, known: dict[str, Column]) -> str:
+        if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+            word = {"Rollup": "ROLLUP", "Cube": "CUBE"}.get(type(node).__name__, "GROUPING SETS")
+            return f"{word} ({', '.join(self.group(each, items, scope, known) for each in node.expressions)})"
+        if isinstance(node, exp.Tuple):
+            return f"({', '.join(self.group(each, items, scope, known) for each in node.expressions)})"
+        number = ordinal_of(node)
+        if number is not None:
+            if not 1 <= number <= len(items):
+                raise wrong_query(f"GROUP BY {number}: the query has {len(items)} columns")
+            node = items[number - 1][1]
+        elif isinstance(node, exp.Column) and len(node.parts) == 1 and not is_column(node, scope):
+            name = fold_name(str(node.name))
+            node = next((each for known_name, each in items if fold_name(known_name) == name), node)
+        if not isinstance(node, Column) and has_aggregate(node):
+            raise wrong_query("GROUP BY names a value of several rows")
+        made = self.binder.value(node, scope)
+        text = as_group(made.text, made.type)
+        if isinstance(node, Column):
+            canonical, name = column_key(node.text), node.name
+        else:
+            canonical, name = self.binder.canonical(node, scope), result_name(node)
+        if canonical:
+            known[canonical] = Column(name, made.type, text)
+        return text
