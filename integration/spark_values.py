@@ -18,7 +18,10 @@ _NOT_A_QUERY = r"AnalysisException|ParseException"
 
 
 def with_rows(spark: SparkSession) -> SparkSession:
-    """The session, with the rows as its view ``t``."""
+    """A session of its own in UTC and in ANSI mode, with the rows as its view ``t``."""
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
     rows = spark.createDataFrame(table()).coalesce(1)
     rows.withColumn("tn", rows["tn"].cast("timestamp_ntz")).cache().createOrReplaceTempView("t")
     return spark

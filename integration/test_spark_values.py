@@ -13,7 +13,7 @@ DRAWN = 60
 
 
 def others(spark: SparkSession, given: list[Answer]) -> list[str]:
-    with_rows(spark)
+    spark = with_rows(spark)
     found = [(expected, spark_answer(spark, expected.kind, expected.text)) for expected in given]
     return [
         f"{one.text}: {one} was recorded, and Spark says {other}"[:500]
