@@ -21,6 +21,7 @@ from tests.library import modules, tree
 ROOT = Path(__file__).parents[1]
 NAMES_MAX = 30
 LONGER_FACES = {
+    "txlog.core.reading": (32, "scans, datasets, changes and known keys of tables, and what spreads their tasks"),
     "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
     "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
     "txlog.core.operations": (35, "one name for each thing a user asks, until operations are declared once"),
@@ -42,7 +43,6 @@ TAKEN = {
         "txlog.core.sink": "Application StagedState applications clean_staging staged_states",
         "txlog.core.store": "ProbeReport",
         "txlog.core.versions": "OpenTable",
-        "txlog.core.versions.files": "DeltaLog",
     },
 }
 """What Spark and the command line take of rooms with a face. They go through the table and operations otherwise."""

@@ -29,6 +29,7 @@ OPTIONS = {
     "comment": "--comment",
     "default": "--default",
     "delimiter": "--delimiter",
+    "dialect": "--dialect",
     "exist_ok": "--exist-ok",
     "first": "--first",
     "force": "--force",

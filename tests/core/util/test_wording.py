@@ -205,7 +205,8 @@ def test_the_names_of_spark_are_options_of_its_writes() -> None:
 
 def test_the_names_of_the_command_line_are_options_of_its_commands() -> None:
     program = typer.main.get_command(app)
-    commands = [program, *program.commands.values()]  # type: ignore[attr-defined]
+    context = typer.Context(program)
+    commands = [program, *(program.get_command(context, name) for name in program.list_commands(context))]  # type: ignore[attr-defined]
     known = {option for command in commands for parameter in command.params for option in parameter.opts}
     assert set(COMMAND_OPTIONS.values()) | {"--merge-schema", "--unset", "--create"} <= known
 

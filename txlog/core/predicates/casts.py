@@ -125,7 +125,7 @@ def _of_form(texts: Any, target: DataType) -> Any:
     return pc.if_else(fits, texts, _NO_TEXT)
 
 
-_NO_TEXT = pa.scalar(None, pa.string())
+_NO_TEXT = pa.nulls(1, pa.string())[0]  # pa.scalar would import pandas
 
 
 def cast_can_fail(source: DataType, target: DataType) -> bool:
