@@ -20,7 +20,7 @@ from txlog.core.store import TableStore
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, commit_bytes
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "commit"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "core" / "versions"))
 from test_conflict_outcomes import (
     CELLS,
     KINDS,
