@@ -764,6 +764,24 @@ def test_a_time_has_intervals_in_sparks_forms(catalog: txlog.Catalog) -> None:
             txlog.sql(f"select k from t timestamp as of now() - interval{interval}", catalog)
 
 
+def test_a_query_without_from_may_have_a_function_that_makes_rows(catalog: txlog.Catalog) -> None:
+    assert txlog.sql("select explode(array(1, 2)) as x", catalog).read_all().to_pydict() == {"x": [1, 2]}
+
+
+def test_concat_casts_what_is_no_text_in_a_query_and_in_an_update(catalog: txlog.Catalog) -> None:
+    """Spark 4.2 gives these texts: a number, a day, a time in the session's zone, and a boolean have one."""
+    txlog.sql("create table s.texts (id bigint, day date, price decimal(10, 2), at timestamp, s string)", catalog)
+    row = "1, date'2026-01-02', 1.5, timestamp'2026-01-02 03:04:05', null"
+    txlog.sql(f"insert into s.texts values ({row})", catalog)
+    text = "concat_ws('|', concat(id, 'a'), day || 'b', concat(price), concat(at, true))"
+    found = txlog.sql(f"select {text} as found from s.texts", catalog).read_all()["found"].to_pylist()
+    txlog.sql(f"update s.texts set s = {text}", catalog)
+    assert found == ["1a|2026-01-02b|1.50|2026-01-02 03:04:05true"]
+    assert catalog.table("s.texts").to_arrow()["s"].to_pylist() == found
+    with pytest.raises(txlog.InvalidInputError, match=r"concat\(\) takes string, not double: CAST it"):
+        txlog.sql("update s.texts set s = concat(s, cast(id as double))", catalog)
+
+
 def test_weekdays_and_substrings_are_the_same_in_a_query_and_in_an_update(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (id int, d date, a int, b int, c string)", catalog)
     values = "dayofweek(d), weekday(d), substring('abc', 0, 2)"

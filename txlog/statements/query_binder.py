@@ -316,7 +316,7 @@ class Binder:
         if first is None:
             if node.args.get("laterals") or node.args.get("joins"):
                 raise Unsupported("a query without FROM has no joins")
-            return "", scope
+            return " FROM (SELECT 1)", scope  # one row, which a function that makes rows joins
         takes(first, "this")
         text, relation = self.relation(first.this, outer, common)
         scope.relations.append(relation)

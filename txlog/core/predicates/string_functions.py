@@ -9,11 +9,11 @@ import re
 from typing import Any
 
 from txlog.core.format.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, Array, DataType, type_name
-from txlog.core.predicates.build import call, convert, like, literal
+from txlog.core.predicates.build import call, cast_to, convert, like, literal
 from txlog.core.predicates.operands import Make, constant, of_types, typed
 from txlog.core.predicates.patterns import java_pattern, java_replacement, matches_empty
 from txlog.core.predicates.tree import Call, Expression, Written
-from txlog.core.predicates.types import is_integer
+from txlog.core.predicates.types import can_cast, is_integer
 
 __all__ = ["STRING_FUNCTIONS", "concat"]
 
@@ -37,12 +37,18 @@ def _starts_with(text: Expression, prefix: Expression) -> Expression:
     return like(typed(text, STRING, "startswith"), found + "%")
 
 
-def concat(*texts: Expression) -> Expression:
-    return call("concat", [typed(text, STRING, "concat") for text in texts], STRING)
+def concat(*values: Expression) -> Expression:
+    return call("concat", [_as_text(value, "concat") for value in values], STRING)
 
 
-def _concat_ws(*texts: Expression) -> Expression:
-    return call("concat_ws", [typed(text, STRING, "concat_ws") for text in texts], STRING)
+def _concat_ws(*values: Expression) -> Expression:
+    return call("concat_ws", [_as_text(value, "concat_ws") for value in values], STRING)
+
+
+def _as_text(value: Expression, name: str) -> Expression:
+    """A number, a day, a time or a boolean as text, as Spark casts it where it needs one."""
+    casts = value.type != BINARY and can_cast(value.type, STRING)
+    return typed(cast_to(value, STRING) if casts else value, STRING, name)
 
 
 def _substring(text: Expression, position: Expression, length: Expression | None = None) -> Expression:
