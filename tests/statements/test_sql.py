@@ -768,6 +768,21 @@ def test_a_query_without_from_may_have_a_function_that_makes_rows(catalog: txlog
     assert txlog.sql("select explode(array(1, 2)) as x", catalog).read_all().to_pydict() == {"x": [1, 2]}
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select d, sum(k) as s from t group by all",
+        "select d, sum(k) as s from t group by all order by d",
+        "select * from (select d, sum(k) as s from t group by all)",
+    ],
+)
+def test_group_by_all_groups_by_what_is_no_aggregate(catalog: txlog.Catalog, query: str) -> None:
+    txlog.sql("create table t (k int, d int); insert into t values (1, 7), (2, 7)", catalog)
+    assert rows(catalog, query) == [(7, 3)]
+    with pytest.raises(InvalidInputError, match="a value is missing in a list"):
+        txlog.sql("select concat(all) from t", catalog)
+
+
 def test_concat_casts_what_is_no_text_in_a_query_and_in_an_update(catalog: txlog.Catalog) -> None:
     """Spark 4.2 gives these texts: a number, a day, a time in the session's zone, and a boolean have one."""
     txlog.sql("create table s.texts (id bigint, day date, price decimal(10, 2), at timestamp, s string)", catalog)

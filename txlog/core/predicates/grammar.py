@@ -80,9 +80,15 @@ class ExpressionDialect(Databricks):
                 count += 1
                 if item is not None:
                     items.append(item)
+                elif count == 1 and self._is_after(TokenType.GROUP_BY, TokenType.ALL):  # which name no column
+                    continue
                 elif (count > 1 or self._index != begin or self._ends_at(sep)) and self._ends_at(sep, *_AFTER_A_LIST):
                     self.raise_error("a value is missing in a list")
             return items
+
+        def _is_after(self, *kinds: TokenType) -> bool:
+            before = self._tokens[max(0, self._index - len(kinds)) : self._index]
+            return [token.token_type for token in before] == [*kinds]
 
         def _ends_at(self, *kinds: TokenType) -> bool:
             return not self._curr or self._curr.token_type in kinds
