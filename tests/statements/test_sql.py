@@ -783,6 +783,24 @@ def test_group_by_all_groups_by_what_is_no_aggregate(catalog: txlog.Catalog, que
         txlog.sql("select concat(all) from t", catalog)
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("select 1 as x union all select null", [(1,), (None,)]),
+        ("select null as x union all select 'a'", [(None,), ("a",)]),
+        ("select array(1) as x union all select null union all select array(9, null)", [([1],), (None,), ([9, None],)]),
+        ("values (array(1)), (null), (array(9, null))", [([1],), (None,), ([9, None],)]),
+        ("values (map('a', 1)), (map('b', null))", [([("a", 1)],), ([("b", None)],)]),
+        ("select coalesce(x, 5), x + 1 from (select null as x)", [(5, None)]),
+        ("select coalesce(x, array(7)) from (values (array(null)), (null)) v(x)", [([None],), ([7],)]),
+    ],
+)
+def test_null_without_a_type_takes_that_of_the_values_beside_it(
+    catalog: txlog.Catalog, query: str, found: list[tuple[object, ...]]
+) -> None:
+    assert rows(catalog, query) == found
+
+
 def test_concat_casts_what_is_no_text_in_a_query_and_in_an_update(catalog: txlog.Catalog) -> None:
     """Spark 4.2 gives these texts: a number, a day, a time in the session's zone, and a boolean have one."""
     txlog.sql("create table s.texts (id bigint, day date, price decimal(10, 2), at timestamp, s string)", catalog)

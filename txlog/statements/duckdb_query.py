@@ -246,7 +246,7 @@ def _with_integers(kind: pa.DataType) -> pa.DataType:
 def _array(column: Any, kind: pa.DataType) -> pa.Array:
     """A column of duckdb's as the kernels take it."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole if whole.type == kind else whole.cast(kind)
+    return _shaped(whole, kind)
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:
