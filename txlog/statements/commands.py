@@ -43,7 +43,6 @@ CatalogOption = Annotated[
 ]
 CatalogUri = Annotated[str, typer.Argument(metavar="URI", help="a folder of tables", show_default=False)]
 _HISTORY_LINES = 1000
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
 def sql(

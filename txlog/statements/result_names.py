@@ -17,7 +17,6 @@ _OPERATORS: dict[str, str] = {
 }
 _TYPES = {"TEXT": "STRING", "VARCHAR": "STRING", "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP"}
 _TYPES |= {"TIMESTAMPNTZ": "TIMESTAMP_NTZ"}
-_FUNCTIONS = {"substr": "substr", "mean": "mean"}
 
 
 def result_name(node: exp.Expression) -> str:
