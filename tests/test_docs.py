@@ -7,6 +7,8 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 import txlog
 
 ROOT = Path(__file__).parent.parent
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "contributors" / "architecture.md").read_text()
 REFERENCE = "\n".join(path.read_text() for path in sorted((ROOT / "docs" / "reference").glob("*.md")))
 RAISE_NOTHING = (
     "adds|at|error_from|is_not_null|is_null|isin|located|named_paths|on_commit|on_conflict|on_retry|on_step|operation_metrics"
@@ -102,10 +104,19 @@ def test_every_public_name_and_each_of_its_methods_has_a_docstring(name: str) ->
     assert not [member for member in silent if not hasattr(Exception, member)]
 
 
-@pytest.mark.parametrize("name", re.findall(r"^::: ([\w.]+)$", REFERENCE, re.MULTILINE))
+@pytest.mark.parametrize("name", re.findall(r"^::: (?!txlog\.Table\.)([\w.]+)$", REFERENCE, re.MULTILINE))
 def test_every_function_of_the_reference_lists_its_arguments_what_it_returns_and_its_errors(name: str) -> None:
     missing = [f"{label}: {part}" for label, function in functions_of(name) for part in missing_sections(function)]
     assert not missing
+
+
+def test_the_reference_has_every_member_of_a_table_in_one_of_its_groups() -> None:
+    grouped = re.findall(r"^::: txlog\.Table\.(\w+)$", REFERENCE, re.MULTILINE)
+    assert sorted(grouped) == sorted([*public_members(txlog.Table), "__arrow_c_stream__"])
+
+
+def public_members(public: type) -> list[str]:
+    return [name for name in dir(public) if not name.startswith("_")]
 
 
 def functions_of(name: str) -> list[tuple[str, Callable[..., object]]]:
@@ -137,9 +148,32 @@ def section(text: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_page_is_in_the_navigation(page: Path) -> None:
+def test_the_navigation_has_every_page_for_users_and_none_for_contributors(page: Path) -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
-    assert re.search(rf": {re.escape(page.as_posix())}$", navigation, re.MULTILINE)
+    in_navigation = bool(re.search(rf": {re.escape(page.as_posix())}$", navigation, re.MULTILINE))
+    assert in_navigation == (page.parts[0] != "contributors")
+
+
+SEARCH_FROM_A_DISK = """
+const location = { protocol: "file:" }, window = {}, tasks = []
+const scope = { onmessage(event) { event.data.terms.length = 0; scope.postMessage({ results: event.data }) } }
+const element = () => ({ append(script) { tasks.push(() => script.onload?.()) } })
+const frame = { contentWindow: scope, contentDocument: { createElement: element, head: element() } }
+const document = { createElement: () => frame, documentElement: element() }
+SHIM
+const worker = new window.Worker("search.js"), query = { terms: ["deletion", "vectors"] }
+worker.onmessage = event => console.log(JSON.stringify([query.terms, event.data.results.terms]))
+worker.postMessage(query)
+setTimeout(() => tasks.forEach(task => task()))
+"""
+"""A page that was opened from a disk, and a search that changes the query that it gets, as the site's does."""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="runs the site's script in Node")
+def test_the_search_from_a_disk_leaves_the_typed_query_as_it_is() -> None:
+    program = SEARCH_FROM_A_DISK.replace("SHIM", (ROOT / "docs" / "js" / "iframe-worker.js").read_text())
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ('[["deletion","vectors"],[]]\n', "")
 
 
 def test_the_site_names_the_version_and_the_license() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text()
-PROOFS = (ROOT / "docs" / "proofs.md").read_text()
+PROOFS = (ROOT / "docs" / "contributors" / "proofs.md").read_text()
 NAMED = re.compile(r"`((?:tests|integration)/[\w/]+\.py)::(\w+)`")
 
 

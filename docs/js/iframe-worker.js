@@ -1,4 +1,5 @@
-// Browsers refuse workers to pages that were opened from a disk. There the search runs its worker's script in a hidden frame.
+// Browsers give no workers to pages that were opened from a disk. On those, the search runs its worker's script in a hidden
+// frame. As between a page and a worker, each side gets a copy of what the other sends: the script changes the query.
 if (location.protocol === "file:")
   window.Worker = class {
     constructor(url) {
@@ -6,7 +7,10 @@ if (location.protocol === "file:")
       this.frame.hidden = true
       document.documentElement.append(this.frame)
       this.scope = this.frame.contentWindow
-      this.scope.postMessage = data => setTimeout(() => this.onmessage?.({ data }))
+      this.scope.postMessage = data => {
+        const copy = structuredClone(data)
+        setTimeout(() => this.onmessage?.({ data: copy }))
+      }
       const script = this.frame.contentDocument.createElement("script")
       script.src = url
       this.loaded = new Promise(resolve => { script.onload = resolve })
@@ -14,7 +18,8 @@ if (location.protocol === "file:")
     }
 
     postMessage(data) {
-      this.loaded.then(() => this.scope.onmessage({ data }))
+      const copy = structuredClone(data)
+      this.loaded.then(() => this.scope.onmessage({ data: copy }))
     }
 
     terminate() {
