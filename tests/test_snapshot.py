@@ -17,6 +17,7 @@ import pandas as pd
 import polars
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
@@ -428,6 +429,57 @@ def test_errors_of_reads_pickle(table: Table) -> None:
 # --- for people -------------------------------------------------------------------------------------------------------
 
 
+EXACT = 2**60 + 1  # no float has it
+WITH_NULLS = pa.table(
+    {
+        "n": pa.array([EXACT, None], pa.int64()),
+        "small": pa.array([1, None], pa.int16()),
+        "whole": pa.array([EXACT, 7], pa.int64()),
+        "listed": pa.array([[EXACT, None], None], pa.list_(pa.int64())),
+        "in_struct": pa.array([{"n": EXACT}, {"n": None}], pa.struct([("n", pa.int64())])),
+        "mapped": pa.array([[("a", EXACT), ("b", None)], None], pa.map_(pa.string(), pa.int64())),
+        "deep": pa.array([[{"n": EXACT}, {"n": None}], None], pa.list_(pa.struct([("n", pa.int64())]))),
+        "is": [True, None],
+        "x": [1.5, None],
+        "s": ["a", None],
+    }
+)
+
+
+def test_pandas_gets_integers_beside_nulls_as_they_are(make_table: Callable[..., Table]) -> None:
+    table = make_table(WITH_NULLS)
+    for found in (table.to_pandas(), table.snapshot().to_pandas()):
+        assert [str(each) for each in found.dtypes[:3]] == ["Int64", "Int16", "int64"]
+        assert (found["n"][0], found["n"].isna().tolist()) == (EXACT, [False, True])
+        (first, second), *_ = found["listed"]
+        assert (first, second) == (EXACT, None)
+        assert (found["in_struct"][0], found["deep"][0][0]) == ({"n": EXACT}, {"n": EXACT})
+        assert found["mapped"][0] == [("a", EXACT), ("b", None)]
+        written_back = pa.Table.from_pandas(found, schema=WITH_NULLS.schema, preserve_index=False)
+        assert written_back.to_pylist() == WITH_NULLS.to_pylist()
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_pandas_types_are_those_that_pandas_gives_the_same_rows(
+    make_table: Callable[..., Table], tmp_path: Path, backend: Any
+) -> None:
+    flat = WITH_NULLS.select(["n", "small", "whole", "is", "x", "s"])
+    pq.write_table(flat, tmp_path / "same.parquet")
+    expected = pd.read_parquet(tmp_path / "same.parquet", dtype_backend=backend)
+    table = make_table(flat)
+    pd.testing.assert_frame_equal(table.to_pandas(dtype_backend=backend), expected)
+    if backend == "pyarrow":
+        pd.testing.assert_frame_equal(table.to_pandas(types_mapper=pd.ArrowDtype), expected)
+    some = table.to_pandas(types_mapper=lambda kind: pd.StringDtype() if kind == pa.string() else None)
+    assert (some["s"].dtype, some["n"].dtype) == (pd.StringDtype(), pd.Int64Dtype())
+    with pytest.raises(InvalidInputError, match="types_mapper and dtype_backend both decide"):
+        table.to_pandas(types_mapper=pd.ArrowDtype, dtype_backend=backend)
+    with pytest.raises(InvalidInputError, match="expected 'numpy_nullable' or 'pyarrow'"):
+        table.to_pandas(dtype_backend="arrow")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="types_mapper"):
+        table.to_pandas(types_mapper={})  # type: ignore[arg-type]
+
+
 def test_rows_come_as_pandas_and_polars_too(table: Table) -> None:
     for source in (table, table.snapshot()):
         assert source.to_pandas(["id"], "id > 3").to_dict("list") == {"id": [4]}
@@ -502,6 +554,21 @@ def test_the_log_counts_rows_and_only_files_without_a_count_are_opened(tmp_path:
     assert caught.value.path == lost["path"]
     (tmp_path / lost["path"].replace("/", "_")).rename(tmp_path / "t" / lost["path"])
     assert again.count() == 13
+
+
+def test_files_whose_every_row_is_known_to_match_are_counted_without_a_read(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, ["day"], {"delta.enableDeletionVectors": "true"})
+    table.append(rows_of(*range(10)))
+    table.delete("id in (2, 3)")
+    conditions = ["day = 'mon'", "id >= 0", "day = 'tue' and id < 9", "id between 0 and 100", "day like 'm%'", "id < 0"]
+    counts = [duckdb.from_arrow(table.to_arrow()).filter(each).shape[0] for each in conditions]
+    for file in (tmp_path / "t").glob("day=*/*"):
+        file.rename(tmp_path / file.name)
+    assert [table.count(each) for each in conditions] == counts == [4, 8, 4, 8, 4, 0]
+    with pytest.raises(txlog.NotFoundError):
+        table.count("id < 5")
+    with pytest.raises(txlog.NotFoundError):
+        table.count("x >= 0")  # a bound of floats leaves NaN out
 
 
 def test_a_notebook_shows_the_version_and_escapes_what_it_shows(tmp_path: Path) -> None:

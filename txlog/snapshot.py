@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.read_rows import ReadTask
     from txlog.core.changes.tasks.task_table import TaskStore
     from txlog.core.predicates.predicate import Predicate
-    from txlog.core.reading import ScanPlan, SnapshotDataset
+    from txlog.core.reading import DtypeBackend, ScanPlan, SnapshotDataset, TypesMapper
     from txlog.core.store import TableStore
 
 __all__ = ["Readable", "Snapshot", "Version", "version_summary"]
@@ -258,22 +258,35 @@ class Readable:
         read = self._read(where)
         return read.plan(columns, read.predicate(where)).to_arrow(read.log.store)
 
-    def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
-        """The rows as a pandas DataFrame.
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        types_mapper: TypesMapper | None = None,
+        dtype_backend: DtypeBackend | None = None,
+    ) -> pd.DataFrame:
+        """The rows as a pandas DataFrame, with every value as it is in the table.
 
         Args:
             columns: The names of the columns to read; None means all.
             where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            types_mapper: As in ``pyarrow.Table.to_pandas``: a function that gives an Arrow type its pandas dtype, or
+                None for the default; such as ``pandas.ArrowDtype``.
+            dtype_backend: As in ``pandas.read_parquet``: "numpy_nullable" or "pyarrow". None: numpy's types; a column
+                of integers with nulls has pandas' nullable integers (``Int64``), since floats would round it.
 
         Returns:
             All matching rows, in memory. Needs pandas.
 
         Raises:
-            InvalidInputError: pandas cannot be imported.
+            InvalidInputError: pandas cannot be imported, or both ``types_mapper`` and ``dtype_backend`` are given.
             TxlogError: What `to_batches` raises.
         """
         _require("pandas")
-        return self.to_arrow(columns, where).to_pandas()
+        from txlog.core.reading import to_pandas
+
+        return to_pandas(self.to_arrow(columns, where), types_mapper, dtype_backend)
 
     def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
         """The rows as a polars DataFrame.
@@ -386,7 +399,8 @@ class Readable:
         """The number of rows, or of matching rows.
 
         Without a condition, the log has the number, and only files without ``numRecords`` in their statistics have
-        their footers read. With a condition, its columns are read.
+        their footers read. With a condition, its columns are read, of the files of which partition values and
+        statistics do not prove that every row matches.
 
         Args:
             where: A condition in SQL; None counts all rows.
@@ -397,13 +411,10 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        from txlog.core.reading import count_rows
+        from txlog.core.reading import count_matching_rows
 
         read = self._read(where)
-        plan = read.plan([], read.predicate(where))
-        if where is not None:
-            return sum(batch.num_rows for batch in plan.batches(read.log.store))
-        return count_rows(read.log.store, plan.selection, plan.files)
+        return count_matching_rows(read.log.store, read.plan([], read.predicate(where)), read.state)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow PyCapsule interface: ``pl.DataFrame(table)``, ``duckdb.from_arrow``, ``pa.table(table)``."""

@@ -233,7 +233,7 @@ def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> Non
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        ("read", 'txlog sql "select * from delta.`URI`" shows rows'),
+        ("read", 'txlog head URI shows rows, and txlog sql "select * from delta.`URI`" queries them'),
         ("cat", "txlog sql"),
         ("ls", "use txlog files"),
         ("write", "use txlog append"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -10,11 +9,11 @@ import typer
 
 import txlog
 from txlog.cli import (
-    change_commands,
     definition_commands,
     log_commands,
     maintain_commands,
     merge_commands,
+    read_commands,
     restore_commands,
     rewrite_commands,
     row_commands,
@@ -27,13 +26,15 @@ from txlog.cli import (
 from txlog.cli.console import FAILED, Output
 from txlog.cli.file_rows import opens_files
 from txlog.cli.files_summary import summary_facts, summary_shown
-from txlog.cli.opened import open_table
+from txlog.cli.opened import at_version, open_table
 from txlog.cli.options import (
     ClusterBy,
     Json,
     PartitionBy,
     Storage,
+    Timestamp,
     Uri,
+    Version,
     names,
     pairs,
     read_schema,
@@ -58,13 +59,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Version = Annotated[
-    int | None, typer.Option("--version", min=0, metavar="NUMBER", help="this version instead of the newest")
-]
-Timestamp = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone; or ms since 1970)"),
-]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
 ]
@@ -162,6 +156,10 @@ app.command("upsert")(row_commands.upsert)
 app.command("merge")(merge_commands.merge)
 
 
+app.command("head")(read_commands.head)
+app.command("count")(read_commands.count)
+
+
 @app.command("show")
 def show_table(
     uri: Uri,
@@ -174,7 +172,7 @@ def show_table(
     as_json: Json = False,
 ) -> None:
     """Show schema, partitioning, size, protocol, properties."""
-    table_at = _at(version, timestamp, storage_options)
+    table_at = at_version(version, timestamp, storage_options)
     out = Output(as_json)
     with out.reporting():
         table, snapshot = table_at(uri)
@@ -216,7 +214,7 @@ def files(
     as_json: Json = False,
 ) -> None:
     """List the data files of a version."""
-    table_at = _at(version, timestamp, storage_options)
+    table_at = at_version(version, timestamp, storage_options)
     out = Output(as_json)
     with out.reporting():
         with out.waiting("listing files"):
@@ -245,7 +243,7 @@ def probe_store(
             raise typer.Exit(FAILED)
 
 
-app.command("changes")(change_commands.changes)
+app.command("changes")(read_commands.changes)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
@@ -265,22 +263,6 @@ app.command("abandon")(sink_commands.abandon)
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------
-
-
-def _at(
-    version: int | None, timestamp: str | None, storage_options: list[str] | None
-) -> Callable[[str], tuple[txlog.Table, txlog.Snapshot]]:
-    """Check the arguments now; the returned function opens the table."""
-    if version is not None and timestamp is not None:
-        raise typer.BadParameter("use --version or --timestamp, not both")
-    options = pairs(storage_options, "--storage-option")
-
-    def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:
-        table = open_table(uri, options)
-        is_number = timestamp is not None and timestamp.isdecimal() and len(timestamp) > len("20261120")
-        return table, table.snapshot(version, int(timestamp or 0) if is_number else timestamp)
-
-    return table_at
 
 
 def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:

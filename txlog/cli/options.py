@@ -21,12 +21,15 @@ __all__ = [
     "AppId",
     "CheckpointId",
     "ClusterBy",
+    "Columns",
     "Json",
     "ParquetSettings",
     "PartitionBy",
     "Storage",
+    "Timestamp",
     "Uri",
     "UserMetadata",
+    "Version",
     "Workers",
     "commit_arguments",
     "names",
@@ -57,6 +60,14 @@ ClusterBy = Annotated[
     list[str] | None,
     typer.Option("--cluster-by", metavar="COLUMNS", help="clustering columns, up to four: 'day,place.city'"),
 ]
+Version = Annotated[
+    int | None, typer.Option("--version", min=0, metavar="NUMBER", help="this version instead of the newest")
+]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone; or ms since 1970)"),
+]
+Columns = Annotated[list[str] | None, typer.Option("--columns", metavar="NAMES", help="only these columns: 'id,day'")]
 ParquetSettings = Annotated[
     list[str] | None,
     typer.Option(

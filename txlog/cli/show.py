@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import asdict
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.tables import grid, table_of
+from txlog.core.format.arrow.arrays import numbers_or
 from txlog.core.format.paths import location_of, resolve_data_path
 from txlog.core.format.schema import type_name
+from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.operations import HISTORY_COLUMNS, OPERATIONS, history_row
 from txlog.errors import TxlogError
 from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
@@ -234,7 +235,7 @@ def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iter
 
 
 def file_facts(uri: str, files: pa.Table) -> list[Facts]:
-    """Each file's path as in the log and in full, partition, size in bytes, rows, modification time."""
+    """Each file's path as in the log and in full, partition, size in bytes, live rows, modification time."""
     names = ("path", "partitionValues", "size", "modificationTime")
     columns = [files.column(name).to_pylist() for name in names]
     return [
@@ -272,10 +273,13 @@ def _whole(uri: str, path: str) -> str:
 
 
 def _rows_of(files: pa.Table) -> list[int | None]:
-    """``numRecords`` of each file's statistics, found without parsing the rest of the JSON."""
-    found = pc.extract_regex(files.column("stats").cast(pa.string()), r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})')
-    rows: list[int | None] = pc.struct_field(found, "rows").cast(pa.int64()).to_pylist()
-    return rows
+    """The live rows of each file, by the log; None for one that the log does not count."""
+    counts: list[int | None] = []
+    for batch in files.select(["stats", "deletionVector"]).to_batches():
+        dead = numbers_or(batch.column("deletionVector").field("cardinality"), 0)
+        known = zip(recorded_rows(batch.column("stats")).tolist(), dead.tolist(), strict=True)
+        counts += [None if rows < 0 else rows - gone for rows, gone in known]
+    return counts
 
 
 # --- probe -----------------------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
-"""How the command line lays out what it shows a person: tables of columns, and lists of names with values."""
+"""How the command line lays out what it shows a person: tables of columns, rows, and lists of names with values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
+import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["grid", "table_of"]
+from txlog.cli.values import plain
+
+__all__ = ["grid", "rows_table", "table_of"]
 
 
 def table_of(*names: str, numbers: Sequence[str] = (), unbroken: Sequence[str] = ()) -> Table:
@@ -26,3 +29,15 @@ def grid(lines: Mapping[str, str]) -> Table:
     for name, value in lines.items():
         found.add_row(Text(name, style="bold"), Text(value))
     return found
+
+
+def rows_table(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
+    """Rows of a table, as Python values in the order of the schema; numbers are aligned right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    types = pa.types
+    for field in schema:
+        is_number = types.is_integer(field.type) or types.is_floating(field.type) or types.is_decimal(field.type)
+        table.add_column(Text(field.name), justify="right" if is_number else "left")
+    for row in rows:
+        table.add_row(*(Text("null" if value is None else str(plain(value))) for value in row))
+    return table

@@ -23,7 +23,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 _GLOBAL = frozenset({"--time-zone"})
 """Options with a value that belong to no command, and are read before all of them."""
-_READ = 'txlog sql "select * from delta.`URI`" shows rows'
+_READ = 'txlog head URI shows rows, and txlog sql "select * from delta.`URI`" queries them'
 _INSTEAD = {
     "add": "append",
     "alter": "set URI KEY=VALUE",
@@ -31,7 +31,6 @@ _INSTEAD = {
     "cleanup": "clean-up-log",
     "compact": "optimize",
     "config": "set URI KEY=VALUE",
-    "count": "show",
     "fsck": "verify",
     "gc": "vacuum",
     "info": "show",
@@ -119,7 +118,7 @@ def _with_globals_first(args: list[str]) -> list[str]:
 
 
 def _hint(name: str, commands: Sequence[str]) -> str | None:
-    if name in ("cat", "head", "query", "read", "scan", "select"):
+    if name in ("cat", "query", "read", "scan", "select"):
         return f": {_READ}"
     if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
         return f": use txlog {_INSTEAD[name]}"

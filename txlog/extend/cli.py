@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from txlog.cli.file_rows import FileRows, OpensFiles
     from txlog.cli.opened import open_table, opened, processes
     from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
-    from txlog.cli.tables import grid, table_of
+    from txlog.cli.tables import grid, rows_table, table_of
     from txlog.cli.values import plain
     from txlog.cli.write_commands import Delimiter, Format, MergeSchema, NoHeader, NullValues, separator_of
 
@@ -25,7 +25,7 @@ _HOME = {
     **dict.fromkeys(
         ("Json", "Storage", "Uri", "UserMetadata", "Workers", "names", "pairs", "size", "time_zone"), "options"
     ),
-    **dict.fromkeys(("grid", "table_of"), "tables"),
+    **dict.fromkeys(("grid", "rows_table", "table_of"), "tables"),
     "plain": "values",
     **dict.fromkeys(("Delimiter", "Format", "MergeSchema", "NoHeader", "NullValues", "separator_of"), "write_commands"),
 }
@@ -52,6 +52,7 @@ __all__ = [
     "pairs",
     "plain",
     "processes",
+    "rows_table",
     "separator_of",
     "size",
     "table_of",

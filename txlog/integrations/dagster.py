@@ -71,17 +71,14 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
         table = txlog.Table.open(self._uri(context), storage_options=self.storage_options)
         is_part = context.has_asset_partitions
         where = _condition(context, metadata, table.schema) if is_part else None
-        rows = table.to_arrow(where=where)
         wanted = context.dagster_type.typing_type
         library = getattr(wanted, "__module__", "").partition(".")[0]
         if library == "pandas":
-            return rows.to_pandas()
+            return table.to_pandas(where=where)
         if library == "polars":
-            import polars
-
-            return polars.from_arrow(rows)
+            return table.to_polars(where=where)
         if wanted in (Any, pa.Table, object):
-            return rows
+            return table.to_arrow(where=where)
         raise InvalidInputError(f"an input of type {wanted} cannot be loaded: use pyarrow.Table, or a DataFrame")
 
     def _uri(self, context: InputContext | OutputContext) -> str:

@@ -25,7 +25,7 @@ from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import backquoted
 from txlog.core.util.values import public_fields
 from txlog.errors import InvalidInputError, NotFoundError
-from txlog.extend.cli import Json, Output, Storage, Workers, pairs, plain, processes, time_zone
+from txlog.extend.cli import Json, Output, Storage, Workers, pairs, plain, processes, rows_table, time_zone
 from txlog.result import counted
 
 if TYPE_CHECKING:
@@ -191,24 +191,16 @@ def _rows_shown(out: Output, result: pa.RecordBatchReader | pa.Table, limit: int
     if isinstance(result, pa.Table) and (records := _records(out, result)) is not None:
         yield from records
         return
-    table = Shown(box=None, pad_edge=False, header_style="bold")
-    for field in result.schema:
-        is_number = (
-            pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        )
-        table.add_column(Text(field.name), justify="right" if is_number else "left")
     batches = result.to_batches() if isinstance(result, pa.Table) else result
     values = (
         zip(*(python_values(each, maps_as_pydicts="lossy") for each in batch.columns), strict=True) for batch in batches
     )
     rows = itertools.chain.from_iterable(values)
-    count = 0
-    for row in itertools.islice(rows, limit):
-        table.add_row(*(Text("null" if value is None else str(plain(value))) for value in row))
-        count += 1
-    yield table
+    first = [*itertools.islice(rows, limit)]
+    yield rows_table(result.schema, first)
     more = next(rows, None) is not None
-    yield Text(f"the first {counted(count, 'row')}; --limit shows more" if more else f"{counted(count, 'row')}")
+    count = counted(len(first), "row")
+    yield Text(f"the first {count}; --limit shows more" if more else count)
 
 
 def _records(out: Output, result: pa.Table) -> list[Any] | None:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from txlog.core.reading._key_cache import CachedKeys, FileKeys, KeyCache, KeyPlaces, new_key_numbers
     from txlog.core.reading._key_values import KeyNumbers, KeyValues
     from txlog.core.reading._notebook import version_as_html
+    from txlog.core.reading._pandas import DtypeBackend, TypesMapper, to_pandas
     from txlog.core.reading._parquet_columns import ParquetColumns
-    from txlog.core.reading._row_count import count_rows
+    from txlog.core.reading._row_count import count_matching_rows, count_rows
     from txlog.core.reading._scan_plan import ScanPlan, select
     from txlog.core.reading._scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
     from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader, partition_scalar
@@ -30,8 +31,9 @@ else:
         _key_cache: CachedKeys FileKeys KeyCache KeyPlaces new_key_numbers
         _key_values: KeyNumbers KeyValues
         _notebook: version_as_html
+        _pandas: DtypeBackend TypesMapper to_pandas
         _parquet_columns: ParquetColumns
-        _row_count: count_rows
+        _row_count: count_matching_rows count_rows
         _scan_plan: ScanPlan select
         _scan_shares: AnyTask OPEN_BYTES balanced in_shares
         _scan_task: BATCH_ROWS ScanTask Selection TaskReader partition_scalar
@@ -46,6 +48,7 @@ __all__ = [
     "ChangeReader",
     "ChangeTask",
     "DeletionVectorReader",
+    "DtypeBackend",
     "FileKeys",
     "KeyCache",
     "KeyNumbers",
@@ -57,9 +60,11 @@ __all__ = [
     "Selection",
     "SnapshotDataset",
     "TaskReader",
+    "TypesMapper",
     "VersionChanges",
     "balanced",
     "checked_footer",
+    "count_matching_rows",
     "count_rows",
     "in_shares",
     "may_hold_nan",
@@ -68,6 +73,7 @@ __all__ = [
     "path_in_store",
     "read_footer",
     "select",
+    "to_pandas",
     "version_as_html",
     "why_missing",
 ]

@@ -1,23 +1,29 @@
-"""The number of rows in a version, from its log alone if possible.
+"""The number of rows in a version, or of those that match a condition, from its log alone if possible.
 
 In: live files and a table's store. Out: the number of live rows: ``numRecords`` of each file minus the cardinality of
-its deletion vector. The footer is read only for files without ``numRecords``.
+its deletion vector. The footer is read only for files without ``numRecords``, and rows only of files of which partition
+values and statistics do not prove that each row matches.
 PROTOCOL.md, "Per-file Statistics", "Deletion Vectors".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.core.format.arrow.arrays import from_flags, numbers_or
+from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.stats_struct import recorded_rows
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.reading._scan_plan import ScanPlan
 from txlog.core.reading._scan_task import Selection, TaskReader
 from txlog.core.store import TableFiles
 from txlog.core.util.parallel import parallel_map
 
-__all__ = ["count_rows"]
+__all__ = ["count_matching_rows", "count_rows"]
 
 _FOOTERS_AT_ONCE = 8
 
@@ -46,3 +52,31 @@ def count_rows(store: TableFiles, selection: Selection, files: pa.Table) -> int:
             parallel_map(lambda task: sum(b.num_rows for b in reader.batches(task)), tasks, threads=_FOOTERS_AT_ONCE)
         )
     return total
+
+
+def count_matching_rows(store: TableFiles, plan: ScanPlan, table: DefinedTable) -> int:
+    """The live rows of a plan, which may have a condition.
+
+    Raises:
+        TxlogError: What `count_rows` and `ScanPlan.batches` raise.
+    """
+    predicate, selection, files = plan.selection.predicate, plan.selection, plan.files
+    if predicate is None:
+        return count_rows(store, selection, files)
+    match = pa.array(_whole_matches(files, predicate, table), pa.bool_())
+    to_read = ScanPlan(selection, files.filter(pc.invert(match)))
+    counted = count_rows(store, selection, files.filter(match))
+    return counted + sum(int(batch.num_rows) for batch in to_read.batches(store))
+
+
+def _whole_matches(files: pa.Table, predicate: Predicate, table: DefinedTable) -> Iterator[bool]:
+    """For each file, whether the log proves that all of its rows match."""
+    from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
+    from txlog.core.predicates.skipping.proof import MatchProver
+
+    decided = PartitionPredicate.of(predicate, table)
+    prover = MatchProver(predicate, table.schema, table.partition_columns)
+    for batch in files.select(["partitionValues", "stats"]).to_batches():
+        for values, stats in zip(batch["partitionValues"].to_pylist(), batch["stats"].to_pylist(), strict=True):
+            known = dict(values)
+            yield prover.every_row_matches(known, stats) if decided is None else decided.holds(known)

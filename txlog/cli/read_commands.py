@@ -1,20 +1,22 @@
-"""The command of `txlog` that reads a table's change data feed."""
+"""The commands of `txlog` that print rows of a table: head, count, changes."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.console import Output
-from txlog.cli.opened import open_table
-from txlog.cli.options import Json, Storage, Uri, names, pairs
+from txlog.cli.opened import at_version, open_table
+from txlog.cli.options import Columns, Json, Storage, Timestamp, Uri, Version, names, pairs
+from txlog.cli.tables import rows_table
 from txlog.cli.values import plain
 from txlog.core.format.arrow.wide_years import python_rows
 
-__all__ = ["changes"]
+__all__ = ["changes", "count", "head"]
+
+Where = Annotated[str | None, typer.Option(metavar="SQL", help="only matching rows: \"day = '2026-11-20'\"")]
 
 _SHOWN_ROWS = 100
 
@@ -33,9 +35,7 @@ def changes(
     to_timestamp: Annotated[
         str | None, typer.Option(metavar="TIME", help="the last version at or before this time, not --to")
     ] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option("--columns", metavar="NAMES", help="only these columns: 'id,day'")
-    ] = None,
+    columns: Columns = None,
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="only these rows, such as \"_change_type = 'delete'\"")
     ] = None,
@@ -67,15 +67,61 @@ def changes(
             )
             rows, is_cut = _first_rows(reader, most)
         if as_json:
-            out.result([{name: plain(value) for name, value in row.items()} for row in rows])
+            out.result(_json_rows(rows))
             return
-        shown = Table(box=None, pad_edge=False, header_style="bold")
-        for name in reader.schema.names:
-            shown.add_column(Text(name))
-        for row in rows:
-            shown.add_row(*(Text("" if value is None else str(plain(value))) for value in row.values()))
+        shown = rows_table(reader.schema, (row.values() for row in rows))
         note = [f"and more: --limit shows more than {len(rows)} rows"] if is_cut else [] if rows else ["no changes"]
         out.result(None, *([shown] if rows else []), *note, is_folded=False)
+
+
+def head(
+    uri: Uri,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="how many rows")] = 10,
+    columns: Columns = None,
+    where: Where = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Show the first rows of a table. Only the files that have them are read."""
+    table_at = at_version(version, timestamp, storage_options)
+    out = Output(as_json)
+    with out.reporting():
+        with out.waiting("reading rows"):
+            _, snapshot = table_at(uri)
+            found = snapshot.head(limit, names(columns) if columns else None, where)
+        rows = python_rows(found)
+        if as_json:
+            out.result(_json_rows(rows))
+            return
+        shown = rows_table(found.schema, (row.values() for row in rows))
+        out.result(None, shown, *([] if rows else ["no rows"]), is_folded=False)
+
+
+def count(
+    uri: Uri,
+    where: Where = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Count the rows of a table, or those that match a condition.
+
+    The log has the number of rows. With --where, a file is read only if the log cannot tell which of its rows match.
+    """
+    table_at = at_version(version, timestamp, storage_options)
+    out = Output(as_json)
+    with out.reporting():
+        with out.waiting("counting rows"):
+            table, snapshot = table_at(uri)
+            rows = snapshot.count(where)
+        out.result({"table": table.uri, "version": snapshot.version, "rows": rows}, Text(str(rows)))
+
+
+def _json_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: plain(value) for name, value in row.items()} for row in rows]
 
 
 def _first_rows(reader: Any, most: int | None) -> tuple[list[dict[str, Any]], bool]:
