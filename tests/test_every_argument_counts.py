@@ -85,6 +85,7 @@ ARGUMENTS = {
     "checkpoint_id": Given(7, beside={"app_id": "orders"}),
     "fingerprint": Given("offsets", beside=IDENTITY),
     "user_metadata": Given("by hand"),
+    "dry_run": Given(value=True),
     "read_version": Given(0, before=changes_what_is_replaced),
     "on_conflict": Given(None, meanwhile=changes_what_is_replaced),
     "column_rules": Given("keep"),

@@ -24,7 +24,7 @@ LONGER_FACES = {
     "txlog.core.reading": (32, "scans, datasets, changes and known keys of tables, and what spreads their tasks"),
     "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
     "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
-    "txlog.core.operations": (35, "one name for each thing a user asks, until operations are declared once"),
+    "txlog.core.operations": (33, "one name for each thing a user asks, until operations are declared once"),
 }
 """Rooms that may show more names, how many, and why."""
 

@@ -702,6 +702,7 @@ class Table(Readable, metaclass=Hinted):
         mode: RowMode | None = None,
         on_conflict: OnConflict = "fail",
         read_version: int | None = None,
+        dry_run: bool = False,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Replace rows of the table with ``data``, as one new version: every row, or the rows that satisfy ``where``.
@@ -727,6 +728,7 @@ class Table(Readable, metaclass=Hinted):
                 including rows that others appended meanwhile. For rows from another source.
             read_version: The version that ``data`` comes from; a later change is a conflict. None: with ``where``, the
                 version that this handle last read, if any; otherwise the newest.
+            dry_run: Write nothing, and return what would be replaced, as for `delete`.
 
         The other arguments are the same as for `append`.
 
@@ -747,6 +749,7 @@ class Table(Readable, metaclass=Hinted):
             parquet=parquet or {},
             row_mode=mode,
             column_rules=column_rules,
+            dry_run=dry_run,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -763,6 +766,7 @@ class Table(Readable, metaclass=Hinted):
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "fail",
         read_version: int | None = None,
+        dry_run: bool = False,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Replace the partitions that have rows in ``data``, as one new version; all other partitions stay.
@@ -775,6 +779,7 @@ class Table(Readable, metaclass=Hinted):
             schema_mode: "strict", or "merge" to add columns that the table lacks.
             on_conflict: As for `overwrite`, for the replaced partitions.
             read_version: As for `overwrite`.
+            dry_run: As for `overwrite`.
 
         The other arguments are the same as for `append`.
 
@@ -791,6 +796,7 @@ class Table(Readable, metaclass=Hinted):
             commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
             parquet=parquet or {},
+            dry_run=dry_run,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -806,6 +812,7 @@ class Table(Readable, metaclass=Hinted):
         checkpoint_id: int | None = None,
         fingerprint: str | None = None,
         user_metadata: str | None = None,
+        dry_run: bool = False,
         on_progress: OnFiles | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
@@ -827,6 +834,8 @@ class Table(Readable, metaclass=Hinted):
             checkpoint_id: As for `append`.
             fingerprint: As for `append`.
             user_metadata: A note for the table's history.
+            dry_run: Change nothing, and return what would be changed: the result's outcome is "dry_run", and its
+                metrics count the rows and files. It runs in this process.
             on_progress: Called with the number of files read so far, and the total.
             workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
@@ -842,7 +851,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.tasks.operations.delete import DeleteSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet)
+        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
         return change_where(self._open_table, DeleteSpec(where), options, workers)
 
     def update(
@@ -858,6 +867,7 @@ class Table(Readable, metaclass=Hinted):
         checkpoint_id: int | None = None,
         fingerprint: str | None = None,
         user_metadata: str | None = None,
+        dry_run: bool = False,
         on_progress: OnFiles | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
@@ -886,12 +896,12 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.tasks.operations.update import UpdateSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet)
+        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
         return change_where(self._open_table, UpdateSpec(values, where), options, workers)
 
     def upsert(
         self,
-        rows: object,
+        data: object,
         keys: str | Iterable[str],
         *,
         when_matched: WhenMatched = "update",
@@ -912,37 +922,38 @@ class Table(Readable, metaclass=Hinted):
         checkpoint_id: int | None = None,
         fingerprint: str | None = None,
         user_metadata: str | None = None,
+        dry_run: bool = False,
         on_progress: OnFiles | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
-        """Update the rows whose keys are in ``rows``, and insert the others, as one new version.
+        """Update the rows whose keys are in ``data``, and insert the others, as one new version.
 
         An upsert never fails because of rows that others write meanwhile, even rows with the same keys: after a lost
         race it reruns on the newest version, and the result is as if the commits had run one after the other. That does
         not protect values computed from an earlier read: pass ``read_version`` for those.
 
         Args:
-            rows: Anything `append` takes, with every column of the table, or as ``missing_columns`` allows; read once,
+            data: Anything `append` takes, with every column of the table, or as ``missing_columns`` allows; read once,
                 and stored in a temporary file if large.
             keys: The columns that identify a row, or paths into structs ("address.zip"; a field whose name has a dot is
-                in backticks): integer, string, binary, boolean, date, timestamp or decimal. A null key in ``rows`` is
-                an error; in the table it matches nothing. If several table rows have the same key, the row in ``rows``
+                in backticks): integer, string, binary, boolean, date, timestamp or decimal. A null key in ``data`` is
+                an error; in the table it matches nothing. If several table rows have the same key, the row in ``data``
                 replaces all of them.
             when_matched: "update", or "ignore" to leave out rows whose keys the table has.
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
-            update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each
+            update_columns: The columns that matched rows get from ``data``; all others keep their values, and each
                 table row with the key is updated. None: whole rows are replaced.
-            missing_columns: If ``rows`` lack columns of the table: "error"; or "default", by which matched rows keep
+            missing_columns: If ``data`` lacks columns of the table: "error"; or "default", by which matched rows keep
                 them, and inserted rows get their defaults, or nulls. A NOT NULL column without a default is an error.
-            on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" or the "first" one.
+            on_duplicate: If two rows of ``data`` have the same key: "error", or use the "last" or the "first" one.
             sequence_by: A column whose greatest value is the last; among equal values, the order of arrival decides.
-            schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks.
+            schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks.
             merge_engine: How rows with one key, including the table's, become one: "deduplicate", "partial-update",
                 "aggregation", "first-row" or Paimon's options. None: the table's ``txlog.merge-engine``.
             row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
                 values that ``row_kinds`` defines (``{"gone": "-D"}``).
 
-        The other arguments are the same as for `delete`. On ``workers``, each task gets all ``rows`` and some of the
+        The other arguments are the same as for `delete`. On ``workers``, each task gets all of ``data`` and some of the
         table's files. Upserts with a merge engine, and upserts that add columns, take no workers.
 
         Returns:
@@ -957,14 +968,14 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet)
+        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
         how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
-        return upsert_rows(self._open_table, rows, how, options, workers)
+        return upsert_rows(self._open_table, data, how, options, workers)
 
     def merge(
         self,
-        source: object,
+        data: object,
         on: str | Iterable[str],
         *,
         source_alias: str = "source",
@@ -978,24 +989,25 @@ class Table(Readable, metaclass=Hinted):
         checkpoint_id: int | None = None,
         fingerprint: str | None = None,
         user_metadata: str | None = None,
+        dry_run: bool = False,
         on_progress: OnFiles | None = None,
         workers: GivenWorkers | None = None,
     ) -> MergeBuilder[WriteResult]:
-        """Start a merge of ``source`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
+        """Start a merge of ``data`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
 
         ``table.merge(rows, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()``
         does what `upsert` does, but updates each table row separately.
 
         Args:
-            source: Anything `append` takes; conditions and values may also use columns that the table lacks.
+            data: Anything `append` takes; conditions and values may also use columns that the table lacks.
             on: Which rows match: the names of key columns, or any SQL condition. Hashing finds equal values of both
                 sides (``target.id = source.id``, ``lower(target.k) = source.k``, ``<=>``), and a search finds ranges
                 (``source.ts BETWEEN target.start AND target.end``). Without either, every table row is compared with
                 every source row.
-            source_alias: The name of the source in conditions and values.
+            source_alias: The name of ``data`` in conditions and values.
             target_alias: The name of the table in conditions and values.
-            schema_mode: "strict", or "merge" to add columns of ``source`` that the table lacks: all of them if there is
-                a clause for all columns, otherwise those that clauses set. Columns that ``source`` lacks keep their
+            schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks: all of them if there is
+                a clause for all columns, otherwise those that clauses set. Columns that ``data`` lacks keep their
                 values in rows that a clause for all columns updates, and are null in rows that it inserts.
 
         The other arguments and the concurrency are as for `delete`. On ``workers``, each task gets the whole source and
@@ -1011,10 +1023,10 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet)
+        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
         merge = MergeOptions(on, source_alias, target_alias, schema_mode)
         return MergeBuilder(
-            self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options, workers)
+            self.uri, merge, lambda clauses: merge_rows(self._open_table, data, merge, clauses, options, workers)
         )
 
     def add_files(

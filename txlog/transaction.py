@@ -411,7 +411,7 @@ class Transaction:
 
     def upsert(
         self,
-        rows: object,
+        data: object,
         keys: str | Iterable[str],
         *,
         when_matched: WhenMatched = "update",
@@ -426,12 +426,12 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> None:
-        """Update the rows whose keys are in ``rows``, and insert the others: see `Table.upsert`.
+        """Update the rows whose keys are in ``data``, and insert the others: see `Table.upsert`.
 
         Conflicts are as for `delete`.
 
         Args:
-            rows: Anything `Table.append` takes, with every column of the table.
+            data: Anything `Table.append` takes, with every column of the table.
             keys: The columns that identify a row, as for `Table.upsert`.
             mode: As for `delete`.
             on_progress: As for `delete`.
@@ -459,12 +459,12 @@ class Transaction:
             row_kind=row_kind,
             row_kinds=row_kinds,
         )
-        operation = bound_upsert(self._open_table, self._state, rows, upsert)
+        operation = bound_upsert(self._open_table, self._state, data, upsert)
         self._change_rows("an upsert", operation, mode, on_progress)
 
     def merge(
         self,
-        source: object,
+        data: object,
         on: str | Iterable[str],
         *,
         source_alias: str = "source",
@@ -472,15 +472,15 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> MergeBuilder[None]:
-        """Start a merge of ``source``; add clauses, then call ``execute()``: see `Table.merge`.
+        """Start a merge of ``data``; add clauses, then call ``execute()``: see `Table.merge`.
 
         Conflicts are as for `delete`. Rows of this transaction count as part of the table. Without ``execute()``,
         nothing is merged.
 
         Args:
-            source: Anything `Table.append` takes.
+            data: Anything `Table.append` takes.
             on: Which rows match, as for `Table.merge`: a condition, or the names of key columns.
-            source_alias: The name of the source in conditions and values.
+            source_alias: The name of ``data`` in conditions and values.
             target_alias: The name of the table in conditions and values.
             mode: As for `delete`.
             on_progress: As for `delete`.
@@ -499,7 +499,7 @@ class Transaction:
 
         def run(clauses: tuple[MergeClause, ...]) -> None:
             self._require_open()
-            operation = bound_merge(self._open_table, self._state, source, merge, clauses)
+            operation = bound_merge(self._open_table, self._state, data, merge, clauses)
             self._change_rows("a merge", operation, mode, on_progress)
 
         return MergeBuilder(self._open_table.uri, merge, run)

@@ -9,7 +9,7 @@ import typer
 from txlog.cli import show
 from txlog.cli.opened import opened
 from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments, pairs
-from txlog.cli.row_commands import without_spaces
+from txlog.cli.row_commands import DryRun, without_spaces
 from txlog.cli.write_commands import (
     Delimiter,
     Files,
@@ -51,6 +51,7 @@ def merge(
         bool, typer.Option("--delete-rest", help="delete rows of the table that no row of the files matches")
     ] = False,
     delete_rest_if: Annotated[str | None, typer.Option(metavar="SQL", help="only those for which this is true")] = None,
+    dry_run: DryRun = False,
     file_format: Format = None,
     null_values: NullValues = None,
     delimiter: Delimiter = None,
@@ -69,6 +70,7 @@ def merge(
     """
     check_format(file_format)
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
+    how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else "strict", "dry_run": dry_run, **commit}
     clauses: dict[str, Any] = {
         "when_matched_delete": () if delete_if is None else (delete_if,),
         **_clause("update", "when_matched_update", update_all, update, update_if),
@@ -80,14 +82,11 @@ def merge(
     with opened(uri, storage_options, as_json, workers) as (table, out):
         data = data_for(table, files, file_format, (null_values, delimiter, no_header), keeps_missing=True)
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
-            schema_mode: Any = "merge" if merge_schema else "strict"
-            builder: MergeBuilder[WriteResult] = table.merge(
-                data.reader(advance), on, schema_mode=schema_mode, **commit
-            )
+            builder: MergeBuilder[WriteResult] = table.merge(data.reader(advance), on, **how)
             for name, arguments in clauses.items():
                 builder = getattr(builder, name)(*arguments) if arguments else builder
             result = builder.execute()
-        out.result({"table": table.uri, **result.to_dict()}, show.rows_shown(table.uri, result))
+        out.result(show.write_facts(table.uri, result), show.rows_shown(table.uri, result))
 
 
 def _clause(

@@ -21,7 +21,6 @@ from txlog.cli.write_commands import (
     NullValues,
     check_format,
     data_for,
-    replayed_by_dry_run,
 )
 
 __all__ = ["delete", "update", "upsert", "without_spaces"]
@@ -65,17 +64,9 @@ def delete(
     if (where is None) != all_rows:
         raise typer.BadParameter("give --where, or --all for every row")
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        known = replayed_by_dry_run(table, commit) if dry_run else None
-        if known is not None:
-            _result(out, table, known)
-        elif dry_run:
-            from txlog.core.changes.plan import preview_delete
-
-            _preview(out, table, preview_delete(table._open_table, where))
-        else:
-            with out.steps() as report:
-                found = table.delete(where, **commit, on_progress=partial(report, _LOOKING))
-            _result(out, table, found)
+        with out.steps() as report:
+            found = table.delete(where, **commit, dry_run=dry_run, on_progress=partial(report, _LOOKING))
+        _result(out, table, found)
 
 
 def update(
@@ -97,17 +88,9 @@ def update(
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     assigned = pairs([without_spaces(each) for each in values], "--set", "COLUMN=SQL")
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        known = replayed_by_dry_run(table, commit) if dry_run else None
-        if known is not None:
-            _result(out, table, known)
-        elif dry_run:
-            from txlog.core.changes.plan import preview_update
-
-            _preview(out, table, preview_update(table._open_table, assigned, where))
-        else:
-            with out.steps() as report:
-                found = table.update(assigned, where, **commit, on_progress=partial(report, _LOOKING))
-            _result(out, table, found)
+        with out.steps() as report:
+            found = table.update(assigned, where, **commit, dry_run=dry_run, on_progress=partial(report, _LOOKING))
+        _result(out, table, found)
 
 
 def without_spaces(assignment: str) -> str:
@@ -163,24 +146,9 @@ def upsert(
         # A merge engine says itself what a null means.
         keeps_missing = how["merge_engine"] is None and "txlog.merge-engine" not in table.snapshot().properties
         data = data_for(table, files, file_format, (null_values, delimiter, no_header), keeps_missing=keeps_missing)
-        known = replayed_by_dry_run(table, commit) if dry_run else None
-        if known is not None:
-            _result(out, table, known)
-            return
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
-            reader = data.reader(advance)
-            if dry_run:
-                done: Any = _upsert_preview(table, reader, keys, how)
-            else:
-                done = table.upsert(reader, keys, **how, **commit)
-        (_preview if dry_run else _result)(out, table, done)
-
-
-def _upsert_preview(table: txlog.Table, reader: Any, keys: list[str], how: dict[str, Any]) -> Any:
-    from txlog.core.changes.plan import preview_upsert
-    from txlog.core.changes.tasks.operations.upsert import UpsertOptions
-
-    return preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))
+            done = table.upsert(data.reader(advance), keys, **how, **commit, dry_run=dry_run)
+        _result(out, table, done)
 
 
 def _words(given: dict[str, str]) -> dict[Any, str]:
@@ -195,8 +163,4 @@ def _merge_engine(engine: str | None, options: dict[str, str]) -> dict[str, str]
 
 
 def _result(out: Output, table: txlog.Table, result: txlog.WriteResult) -> None:
-    out.result({"table": table.uri, **result.to_dict()}, show.rows_shown(table.uri, result))
-
-
-def _preview(out: Output, table: txlog.Table, preview: Any) -> None:
-    out.result(show.preview_facts(table.uri, preview), show.row_preview_shown(table.uri, preview))
+    out.result(show.write_facts(table.uri, result), show.rows_shown(table.uri, result))

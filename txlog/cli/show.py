@@ -26,8 +26,6 @@ from txlog.errors import TxlogError
 from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
 
 if TYPE_CHECKING:
-    from txlog.core.changes.plan import RowPreview
-    from txlog.core.operations import OverwritePreview
     from txlog.core.store import ProbeReport
     from txlog.snapshot import Snapshot
     from txlog.table import Table as DeltaTable
@@ -40,14 +38,12 @@ __all__ = [
     "history_shown",
     "iceberg_facts",
     "overwrite_shown",
-    "preview_facts",
-    "preview_shown",
     "probe_facts",
     "probe_shown",
-    "row_preview_shown",
     "rows_shown",
     "snapshot_facts",
     "snapshot_shown",
+    "write_facts",
 ]
 
 Facts = dict[str, Any]
@@ -70,40 +66,41 @@ def append_shown(uri: str, result: WriteResult) -> str:
     return f"{counted(metrics.rows, 'row')} in {size} appended to {uri} as version {result.version}{attempts}"
 
 
+def write_facts(uri: str, result: WriteResult, *, replaces: bool = False) -> Facts:
+    """What a write did; of a dry run, the counts that a preview knows. ``replaces``: it is an overwrite."""
+    if result.outcome != "dry_run":
+        return {"table": uri, **result.to_dict()}
+    did = result.metrics
+    counts = {"rows": did.rows} if replaces else {"rows_inserted": did.rows_inserted, "rows_updated": did.rows_updated}
+    counts |= {"rows_deleted": did.rows_deleted, "rows_copied": did.rows_copied}
+    counts |= {"files_removed": did.files_removed, "files_marked": did.vectors}
+    return {"table": uri, "dry_run": True, "version": result.version, **counts}
+
+
 def overwrite_shown(uri: str, result: WriteResult) -> str:
+    metrics = result.metrics
+    gone = f"{counted(metrics.rows_deleted, 'row')} in {counted(metrics.files_removed + metrics.vectors, 'file')}"
+    if result.outcome == "dry_run":
+        copied = f", {counted(metrics.rows_copied, 'row')} would be copied" if metrics.rows_copied else ""
+        unchanged = f"{uri} stays at version {result.version}"
+        return f"{counted(metrics.rows, 'row')} would replace {gone}{copied}: dry run, {unchanged}"
     if result.outcome != "committed":
         return append_shown(uri, result)
-    metrics = result.metrics
     copied = f", {counted(metrics.rows_copied, 'row')} copied" if metrics.rows_copied else ""
-    gone = f"{counted(metrics.rows_deleted, 'row')} in {counted(metrics.files_removed + metrics.vectors, 'file')}"
     return f"{counted(metrics.rows, 'row')} in place of {gone}{copied}: {uri} is at version {result.version}"
 
 
-def preview_facts(uri: str, preview: OverwritePreview | RowPreview) -> Facts:
-    """The counts of a dry run."""
-    return {"table": uri, "dry_run": True, **asdict(preview)}
-
-
-def preview_shown(uri: str, preview: OverwritePreview) -> str:
-    copied = f", {counted(preview.rows_copied, 'row')} would be copied" if preview.rows_copied else ""
-    gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed + preview.files_marked, 'file')}"
-    unchanged = f"{uri} stays at version {preview.version}"
-    return f"{counted(preview.rows, 'row')} would replace {gone}{copied}: dry run, {unchanged}"
-
-
 def rows_shown(uri: str, result: WriteResult) -> str:
-    """What a delete, an update or an upsert did."""
+    """What a delete, an update, an upsert or a merge did, or would do."""
+    metrics = result.metrics
+    if result.outcome == "dry_run":
+        files = counted(metrics.files_removed + metrics.vectors, "file")
+        copied = f", {counted(metrics.rows_copied, 'row')} copied" if metrics.rows_copied else ""
+        counts = _row_counts(asdict(metrics), " would be")
+        return f"{counts}, in {files}{copied}: dry run, {uri} stays at version {result.version}"
     if result.outcome != "committed":
         return append_shown(uri, result)
-    metrics = result.metrics
     return f"{_row_counts(asdict(metrics), '')}: {uri} is at version {result.version}"
-
-
-def row_preview_shown(uri: str, preview: RowPreview) -> str:
-    files = counted(preview.files_removed + preview.files_marked, "file")
-    copied = f", {counted(preview.rows_copied, 'row')} copied" if preview.rows_copied else ""
-    counts = _row_counts(asdict(preview), " would be")
-    return f"{counts}, in {files}{copied}: dry run, {uri} stays at version {preview.version}"
 
 
 def _row_counts(counts: dict[str, Any], would: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -30,7 +30,7 @@ from txlog.cli.options import (
 )
 from txlog.core.writing.generated_columns import computed_names
 
-__all__ = ["append", "check_format", "data_for", "overwrite", "replayed_by_dry_run"]
+__all__ = ["append", "check_format", "data_for", "overwrite"]
 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
@@ -142,25 +142,9 @@ def overwrite(
         table = open_table(uri, pairs(storage_options, "--storage-option"))
         data = data_for(table, files, file_format, (null_values, delimiter, no_header))
         arguments = {"where": where, **_file_arguments(parquet, merge_schema=merge_schema)}
-        known = replayed_by_dry_run(table, commit) if dry_run else None
-        if known is not None:
-            out.result({"table": table.uri, **known.to_dict()}, show.overwrite_shown(table.uri, known))
-            return
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
-            reader = data.reader(advance)
-            if dry_run:
-                from txlog.core.operations import WriteOptions, preview_overwrite
-                from txlog.core.writing.commit_options import CommitOptions
-
-                asked = CommitOptions(**commit)
-                options = WriteOptions("overwrite", commit=asked, row_mode=cast(Any, mode), **arguments)
-                preview = preview_overwrite(table._open_table, reader, options)
-            else:
-                result = table.overwrite(reader, mode=cast(Any, mode), **arguments, **commit)
-        if dry_run:
-            out.result(show.preview_facts(table.uri, preview), show.preview_shown(table.uri, preview))
-        else:
-            out.result({"table": table.uri, **result.to_dict()}, show.overwrite_shown(table.uri, result))
+            result = table.overwrite(data.reader(advance), mode=cast(Any, mode), dry_run=dry_run, **arguments, **commit)
+        out.result(show.write_facts(table.uri, result, replaces=True), show.overwrite_shown(table.uri, result))
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------
@@ -173,15 +157,6 @@ def _file_arguments(parquet: list[str] | None, *, merge_schema: bool) -> dict[st
 def check_format(file_format: str | None) -> None:
     if file_format not in (None, "parquet", "csv", "json"):
         raise typer.BadParameter(f"Invalid --format {file_format!r}: expected 'parquet', 'csv' or 'json'")
-
-
-def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.WriteResult | None:
-    """The answer of a write whose checkpoint is already in the table and which changes nothing; otherwise None."""
-    from txlog.core.changes.plan import RowOptions, replayed
-    from txlog.core.writing.commit_options import CommitOptions
-
-    options = RowOptions(commit=CommitOptions(**commit))
-    return replayed(table._open_table, table._open_table.writable_state(), options)
 
 
 def data_for(

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 __all__ = ["Outcome", "WriteMetrics", "WriteResult", "counted", "human_size", "sum_if_known", "utc_text", "whole_size"]
 
-Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
+Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored", "dry_run"]
 
 
 class WriteMetrics(msgspec.Struct, frozen=True):
@@ -73,7 +73,8 @@ class WriteResult(msgspec.Struct, frozen=True):
             or if a replay's commit is no longer retained.
         outcome: ``"committed"``; ``"already_committed"`` if the table already holds this ``app_id`` and
             ``checkpoint_id`` (a replay: nothing was written again); ``"empty"`` for a sink's checkpoint without rows,
-            which makes no version; ``"ignored"`` if ``txlog.write(mode="ignore")`` found an existing table.
+            which makes no version; ``"ignored"`` if ``txlog.write(mode="ignore")`` found an existing table;
+            ``"dry_run"`` if nothing was written: ``metrics`` then say what would change at ``version``.
         attempts: The number of commits sent.
         txn_id: The id of this write: the commit's ``commitInfo.txnId``, or one of those that
             ``commitInfo.txlog.joined`` lists if the version holds several appends.
@@ -106,10 +107,10 @@ class WriteResult(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         parts = [f"version={self.version}", self.outcome.replace("_", " ")]
+        did = self.metrics
         if self.outcome == "committed" and not self.attempts:
             parts[1] = "nothing to change"
-        elif self.outcome == "committed":
-            did = self.metrics
+        elif self.outcome in ("committed", "dry_run"):
             changes = {"inserted": did.rows_inserted, "updated": did.rows_updated, "deleted": did.rows_deleted}
             done = [f"{counted(number, 'row')} {what}" for what, number in changes.items() if number]
             written = did.rows - did.rows_inserted - did.rows_updated
@@ -117,8 +118,13 @@ class WriteResult(msgspec.Struct, frozen=True):
                 done = [counted(written, "row")]
             elif written > 0:
                 done.insert(0, f"{counted(written, 'row')} written")
-            parts += [*done, counted(did.files, "file"), human_size(did.bytes)]
-        parts.append(counted(self.attempts, "attempt"))
+            parts += done
+        if self.outcome == "dry_run":
+            parts.append(f"in {counted(did.files_removed + did.vectors, 'file')}")
+        elif self.outcome == "committed" and self.attempts:
+            parts += [counted(did.files, "file"), human_size(did.bytes)]
+        if self.outcome != "dry_run":
+            parts.append(counted(self.attempts, "attempt"))
         return "\n  ".join([f"WriteResult({', '.join(parts)})", *(f"note: {note}" for note in self.notes)])
 
     __repr__ = __str__

@@ -15,7 +15,6 @@ import pytest
 
 import txlog
 from txlog.core.definition import _checked_definition as checked_definition
-from txlog.core.operations import WriteOptions, preview_overwrite
 from txlog.core.reading import ScanPlan
 from txlog.table import Table
 
@@ -260,7 +259,7 @@ def test_an_empty_partition_value_is_checked_as_the_null_that_readers_see(tmp_pa
 @pytest.mark.parametrize("where", [None, "id < 10"])
 def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Table, where: str | None) -> None:
     with pytest.raises(txlog.InvalidInputError, match="constraint positive"):
-        preview_overwrite(table._open_table, BAD, WriteOptions(mode="overwrite", where=where))
+        table.overwrite(BAD, where, dry_run=True)
 
 
 def test_a_condition_that_is_null_is_violated(table: Table) -> None:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.operations import WriteOptions, preview_overwrite
 from txlog.table import Table
 
 PLAIN = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("amount", pa.int64())])
@@ -185,8 +184,8 @@ def test_an_overwrite_replaces_the_partitions_of_the_computed_values(tmp_path: P
 def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Table) -> None:
     wrong = with_values(rows_of((1, 1, 1)), twice=1)
     with pytest.raises(txlog.InvalidInputError, match="column twice is generated"):
-        preview_overwrite(table._open_table, wrong, WriteOptions(mode="overwrite"))
-    assert preview_overwrite(table._open_table, rows_of((1, 1, 1)), WriteOptions(mode="overwrite")).rows == 1
+        table.overwrite(wrong, dry_run=True)
+    assert table.overwrite(rows_of((1, 1, 1)), dry_run=True).metrics.rows == 1
 
 
 # --- updates ----------------------------------------------------------------------------------------------------------

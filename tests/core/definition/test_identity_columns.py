@@ -19,10 +19,8 @@ from msgspec.structs import replace
 import txlog
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
-from txlog.core.changes.plan import preview_upsert, table_of_tasks
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+from txlog.core.changes.plan import table_of_tasks
 from txlog.core.format.identity import identity_columns
-from txlog.core.operations import WriteOptions, preview_overwrite
 from txlog.core.versions import numbers_of
 from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError, UnsupportedFeatureError
 from txlog.table import Table
@@ -197,8 +195,8 @@ def test_a_preview_puts_nothing_aside(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.append(rows(1))
     version = table.version
-    assert preview_upsert(table._open_table, rows(1, 2), UpsertOptions(["k"])).rows_inserted == 1
-    assert preview_overwrite(table._open_table, rows(1, 2), WriteOptions(mode="overwrite")).rows == 2
+    assert table.upsert(rows(1, 2), ["k"], dry_run=True).metrics.rows_inserted == 1
+    assert table.overwrite(rows(1, 2), dry_run=True).metrics.rows == 2
     assert Table.open(table.uri).version == version
 
 

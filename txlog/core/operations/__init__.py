@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from txlog.core.operations._follower import Feed, Follower, RowRule, bind_to_feed
     from txlog.core.operations._global_committer import GlobalCommitter
     from txlog.core.operations._history import HISTORY_COLUMNS, History, history_row
-    from txlog.core.operations._overwrite_preview import OverwritePreview, preview_overwrite
     from txlog.core.operations._partitions import partitions_of
     from txlog.core.operations._repair import repair
     from txlog.core.operations._replaced_files import RegionReplacement, decided_by_partitions
@@ -32,7 +31,6 @@ else:
         _follower: Feed Follower RowRule bind_to_feed
         _global_committer: GlobalCommitter
         _history: HISTORY_COLUMNS History history_row
-        _overwrite_preview: OverwritePreview preview_overwrite
         _partitions: partitions_of
         _repair: repair
         _replaced_files: RegionReplacement decided_by_partitions
@@ -52,7 +50,6 @@ __all__ = [
     "History",
     "OnChange",
     "OnProgress",
-    "OverwritePreview",
     "RegionReplacement",
     "RowRule",
     "Span",
@@ -71,7 +68,6 @@ __all__ = [
     "partitions_of",
     "plan_for_rows",
     "plan_write",
-    "preview_overwrite",
     "read_changes",
     "repair",
     "write_batch",

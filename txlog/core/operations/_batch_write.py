@@ -50,6 +50,10 @@ def write_batch(
         if not callable(on_progress):
             raise invalid("on_progress", on_progress, "a function of the number of rows so far")
         stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
+    if options.dry_run:
+        from txlog.core.operations._overwrite_preview import preview_overwrite
+
+        return preview_overwrite(open_table, stream, options)
     known = open_table.log.known_state
     if known is None or not _can_write_beside_look(open_table, options):
         with contextlib.nullcontext() if options.mode == "append" else open_table.log.files_ahead():

@@ -1,83 +1,101 @@
 """What an overwrite would do, without writing: checks every row, and reads files that statistics do not decide.
 
-In: data, and the options of the overwrite. Out: an `OverwritePreview`, for the newest version of the table. Data that
-the overwrite would refuse is refused here too.
+In: data, and the options of the overwrite. Out: a ``WriteResult`` with the outcome "dry_run", for the newest version of
+the table. Data that the overwrite would refuse is refused here too.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
-import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
 
+from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.partition_values import encode_array
+from txlog.core.operations._global_committer import GlobalCommitter
+from txlog.core.operations._partitions import files_in_partitions
 from txlog.core.operations._replaced_files import RowsReplacement, new_definition
 from txlog.core.operations._unseen_changes import without_unseen
 from txlog.core.operations._write_effects import Replaced
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.conform import completer_for
 from txlog.core.writing.generated_columns import NumbersOfPreview
-from txlog.core.writing.input import open_data
+from txlog.core.writing.input import DataStream
 from txlog.core.writing.row_guard import RowGuard
 from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import TxlogError
+from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["OverwritePreview", "preview_overwrite"]
-
-
-class OverwritePreview(msgspec.Struct, frozen=True):
-    """What an overwrite of a table at ``version`` would do.
-
-    Attributes:
-        version: The version it is based on.
-        rows: The number of rows that would be written.
-        rows_deleted: The number of rows that would be removed. Files removed as a whole count 0 if the log lacks their
-            row counts.
-        rows_copied: The number of rows that would be copied, since they share a file with removed rows.
-        files_removed: The number of files that would be removed.
-        files_marked: The number of files that would stay, with some of their rows marked as deleted.
-    """
-
-    version: int
-    rows: int
-    rows_deleted: int
-    rows_copied: int
-    files_removed: int
-    files_marked: int
+__all__ = ["preview_overwrite"]
 
 
-def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -> OverwritePreview:
-    """Compute what an overwrite of every row, or of the rows of a predicate, would do. Raises what it would raise."""
-    job, stream = plan_for_rows(open_table, open_data(data), options)
+def preview_overwrite(open_table: OpenTable, stream: DataStream, options: WriteOptions) -> WriteResult:
+    """What the overwrite would do, or the answer for a checkpoint that the table has. Raises what it would raise."""
+    job, stream = plan_for_rows(open_table, stream, options)
+    replayed = GlobalCommitter(open_table).replay_of(job, refresh=False)
+    if replayed is not None:
+        return replayed
+    state = open_table.log.state_at(job.read_version)
+    rows, partitions = 0, set[tuple[str | None, ...]]()
+    by_partition = job.intent.kind == "overwrite_partitions" and bool(state.partition_columns)
+    for batch in _rows_to_write(open_table, job, stream):
+        rows += batch.num_rows
+        if by_partition:
+            partitions |= _partitions_in(batch, state)
+    with TxlogError.located(open_table.uri, state.version):
+        would = _replaced(open_table, job, state, options, partitions if by_partition else None)
+    return WriteResult(state.version, "dry_run", 0, "", replace(would, rows=rows))
+
+
+def _rows_to_write(open_table: OpenTable, job: WriteJob, stream: DataStream) -> Iterator[pa.RecordBatch]:
+    """The rows as they would be written. Raises for a row that cannot be."""
     plan = job.plan
     computed = None if plan.computed is None else plan.computed.numbered_by(NumbersOfPreview())
     completer = completer_for(plan.schema, stream.schema, computed, open_table.uri, job.read_version)
-    predicate = job.plan.rows_where
-    guard = RowGuard(job.plan)
+    guard = RowGuard(plan)
     rows = 0
     for batch in stream.batches:
-        guard.check(completer.conform(batch, rows), rows)
+        conformed = completer.conform(batch, rows)
+        guard.check(conformed, rows)
         rows += batch.num_rows
-    state = open_table.log.state_at(job.read_version)
-    if predicate is None:
-        replaced = Replaced()
-        live = without_unseen(open_table, state, job, open_table.log.files(state))
-        replaced.remove_whole(*add_files_of(live))
-        would = replaced.metrics(())
-    else:
+        yield conformed
+
+
+def _partitions_in(batch: pa.RecordBatch, state: TableState) -> set[tuple[str | None, ...]]:
+    """The partitions of the rows (see `partition_values.partition_key`)."""
+    fields = physical_fields(state.schema, state.partition_columns).values()
+    found = (
+        pa.Table.from_batches([batch]).select([each.name for each in fields]).group_by([each.name for each in fields])
+    )
+    values = found.aggregate([])
+    texts = [encode_array(values.column(each.name).combine_chunks(), each.type, column=each.name) for each in fields]
+    return {*zip(*(each.to_pylist() for each in texts), strict=True)}
+
+
+def _replaced(
+    open_table: OpenTable,
+    job: WriteJob,
+    state: TableState,
+    options: WriteOptions,
+    partitions: set[tuple[str | None, ...]] | None,
+) -> WriteMetrics:
+    predicate = job.plan.rows_where
+    if predicate is not None:
         unsent = UnsentFiles(open_table.store.files)
         definition = new_definition(job)
-        rows_replaced = RowsReplacement(open_table, state, predicate, unsent, options.row_mode, definition=definition)
-        live = without_unseen(open_table, state, job, rows_replaced.candidates(state))
-        with TxlogError.located(open_table.uri, state.version):
-            would = rows_replaced.would_do(state, live)
-    return OverwritePreview(
-        state.version,
-        rows,
-        would.rows_deleted,
-        would.rows_copied,
-        would.files_removed,
-        would.vectors,
-    )
+        rows = RowsReplacement(open_table, state, predicate, unsent, options.row_mode, definition=definition)
+        return rows.would_do(state, without_unseen(open_table, state, job, rows.candidates(state)))
+    replaced = Replaced()
+    live = open_table.log.files(state)
+    if partitions is None:
+        replaced.remove_whole(*add_files_of(without_unseen(open_table, state, job, live)))
+    else:
+        live = without_unseen(open_table, state, job, live, partitions)
+        replaced.remove_whole(*files_in_partitions(live, state, partitions))
+    return replaced.metrics(())

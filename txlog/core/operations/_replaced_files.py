@@ -159,12 +159,13 @@ class RowsReplacement:
 
     def would_do(self, state: TableState, files: pa.Table) -> WriteMetrics:
         """What the change would do to these live files, without writing anything."""
-        from txlog.core.changes.plan import would_do
+        from txlog.core.changes.plan import RowOptions, would_do
 
         return would_do(
             self._open_table,
             state,
             self._operation,
+            RowOptions(),
             files,
             with_vectors=self._with_vectors,
             definition=self._definition,

@@ -42,6 +42,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     must agree with it, and ``must_create`` refuses it. ``row_mode`` decides how to remove rows from files that keep
     other rows, and ``column_rules`` whether a new schema keeps NOT NULL, comments and the like. ``parquet`` sets
     properties of data files for this write. ``keys`` are the key columns of the mode "upsert", which only sinks have.
+    With ``dry_run``, an overwrite is looked at and not made.
     """
 
     mode: str = "append"
@@ -59,6 +60,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()
     row_mode: RowMode | None = None
     column_rules: ColumnRules | None = None
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         """Convert any library's integers to Python's, which the log can store and compare, and settings to text."""

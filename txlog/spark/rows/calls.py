@@ -172,7 +172,7 @@ def update(
 def upsert(
     spark: SparkSession,
     uri: str | os.PathLike[str],
-    rows: DataFrame,
+    data: DataFrame,
     keys: str | Iterable[str],
     *,
     when_matched: WhenMatched = "update",
@@ -184,25 +184,25 @@ def upsert(
     schema_mode: SchemaMode | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
-    """Update the rows of the table whose keys are in ``rows``, and insert the other rows, as one new version.
+    """Update the rows of the table whose keys are in ``data``, and insert the other rows, as one new version.
 
-    ``rows`` is computed once, before any file of the table is read, and kept in Spark. Tasks find and write all rows.
+    ``data`` is computed once, before any file of the table is read, and kept in Spark. Tasks find and write all rows.
     The driver receives counts and positions, and the rows themselves only if the source is at most 4 MB.
 
     Args:
         spark: As for `txlog.spark.delete`.
         uri: The table's location, reachable from every executor.
-        rows: A DataFrame with every column of the table, or as ``missing_columns`` allows. If it reads the table
+        data: A DataFrame with every column of the table, or as ``missing_columns`` allows. If it reads the table
             itself, ``read_version`` is required.
         keys: The columns that identify a row, as for `Table.upsert`.
         when_matched: As for `Table.upsert`.
         when_not_matched: As for `Table.upsert`.
         update_columns: As for `Table.upsert`.
         missing_columns: As for `Table.upsert`.
-        on_duplicate: What happens if two of ``rows`` have the same key: "error", or "last", which keeps the last row.
-            A DataFrame has no order, so "last" requires ``sequence_by``.
+        on_duplicate: What happens if two rows of ``data`` have the same key: "error", or "last", which keeps the last
+            row. A DataFrame has no order, so "last" requires ``sequence_by``.
         sequence_by: The column whose greatest value makes a row the last of its key.
-        schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks. By default as the session
+        schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks. By default as the session
             says by ``spark.databricks.delta.schema.autoMerge.enabled``.
         options: See `ChangeOptions`.
 
@@ -217,7 +217,7 @@ def upsert(
     spec = upsert_spec(keys, *how, schema_mode)
 
     def change(site: Site, options: RowOptions) -> WriteResult | None:
-        return run_change(site, evolving(spec, site.settings, schema_mode), options, rows)
+        return run_change(site, evolving(spec, site.settings, schema_mode), options, data)
 
     return _in_session(site, "merge", row_options, change)
 
@@ -226,7 +226,7 @@ def upsert(
 def merge(
     spark: SparkSession,
     uri: str | os.PathLike[str],
-    source: DataFrame,
+    data: DataFrame,
     on: str | Iterable[str],
     *,
     source_alias: str = "source",
@@ -247,11 +247,11 @@ def merge(
     Args:
         spark: As for `txlog.spark.delete`.
         uri: The table's location, reachable from every executor.
-        source: A DataFrame, which is computed once. If it reads the table itself, ``read_version`` is required.
+        data: A DataFrame, which is computed once. If it reads the table itself, ``read_version`` is required.
         on: The condition or the key columns, as for `Table.merge`.
-        source_alias: The name of ``source`` in conditions.
+        source_alias: The name of ``data`` in conditions.
         target_alias: The name of the table in conditions.
-        schema_mode: "strict", or "merge" to add columns of ``source`` that the table lacks, as for `Table.merge`. By
+        schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks, as for `Table.merge`. By
             default as the session says by ``spark.databricks.delta.schema.autoMerge.enabled``.
         options: See `ChangeOptions`.
 
@@ -261,7 +261,7 @@ def merge(
     Raises:
         TxlogError: ``execute()`` raises what `Table.merge` raises.
     """
-    return begin_merge(spark, uri, source, on, (source_alias, target_alias), schema_mode, options)
+    return begin_merge(spark, uri, data, on, (source_alias, target_alias), schema_mode, options)
 
 
 def begin_merge(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan._merge import bound_merge, columns_of_merge, merge_rows
     from txlog.core.changes.plan._merge_builder import MergeBuilder
     from txlog.core.changes.plan._options import OnFiles, RowMode, RowOptions, check_changeable, uses_vectors
-    from txlog.core.changes.plan._preview import RowPreview, preview_delete, preview_update, preview_upsert
     from txlog.core.changes.plan._run import apply_in_transaction, replayed, run_prepared
     from txlog.core.changes.plan._target import Extent
     from txlog.core.changes.plan._upsert import added_columns, bound_upsert, upsert_rows
@@ -31,7 +30,6 @@ else:
         _merge: bound_merge columns_of_merge merge_rows
         _merge_builder: MergeBuilder
         _options: OnFiles RowMode RowOptions check_changeable uses_vectors
-        _preview: RowPreview preview_delete preview_update preview_upsert
         _run: apply_in_transaction replayed run_prepared
         _target: Extent
         _upsert: added_columns bound_upsert upsert_rows
@@ -45,7 +43,6 @@ __all__ = [
     "OnFiles",
     "RowMode",
     "RowOptions",
-    "RowPreview",
     "added_columns",
     "apply_in_transaction",
     "bound_merge",
@@ -56,9 +53,6 @@ __all__ = [
     "columns_of_merge",
     "merge_rows",
     "parts_of",
-    "preview_delete",
-    "preview_update",
-    "preview_upsert",
     "replayed",
     "run_in_parts",
     "run_prepared",

@@ -145,6 +145,7 @@ def would_do(
     open_table: OpenTable,
     state: TableState,
     operation: RowOperation,
+    options: RowOptions,
     files: pa.Table,
     *,
     with_vectors: bool,
@@ -155,9 +156,7 @@ def would_do(
     ``files`` are all live files that may hold a match. Raises what looking into files raises.
     """
     unsent = UnsentFiles(open_table.store.files)
-    tasks = TasksHere(
-        open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, definition=definition
-    )
+    tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
     live, choice = LiveFiles.of(files), FileChoice(operation)
     tasks.follow(state, live)
     return tasks.would_do(state, live, choice.new(live, tasks), choice)

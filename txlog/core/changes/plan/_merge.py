@@ -25,6 +25,7 @@ from txlog.core.format.statistics import ColumnPath
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable, numbers_of
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.generated_columns import Numbers, NumbersOfPreview
 from txlog.core.writing.input import DataStream, open_data
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
@@ -64,10 +65,11 @@ def _merge_rows(
     stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
         definition = columns_of_merge(state, stream.schema, merge, clauses)
-    if workers is not None:
+    if workers is not None and not options.dry_run:
         return _merge_on(open_table, state, stream, merge, clauses, options, workers, definition)
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
-    operation = bound_merge(open_table, bound_to, stream, merge, clauses)
+    numbers = NumbersOfPreview() if options.dry_run else None
+    operation = bound_merge(open_table, bound_to, stream, merge, clauses, numbers)
     return run_prepared(open_table, state, options, operation, definition)
 
 
@@ -124,9 +126,17 @@ def _paths_set(clauses: tuple[MergeClause, ...], source: pa.Schema, table: Struc
 
 
 def bound_merge(
-    open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[MergeClause, ...]
+    open_table: OpenTable,
+    state: TableState,
+    data: Any,
+    merge: MergeOptions,
+    clauses: tuple[MergeClause, ...],
+    numbers: Numbers | None = None,
 ) -> MergeRows:
-    """Read the source and bind the merge to a version. Raises what `merge_rows` raises."""
+    """Read the source and bind the merge to a version, with ``numbers`` as for `bound_upsert`.
+
+    Raises what `merge_rows` raises.
+    """
     with TxlogError.located(open_table.uri, state.version):
         now = ambient.now()
         source = read_merge_source(
@@ -135,4 +145,4 @@ def bound_merge(
         known = None
         if source.index is not None and not source.computed:
             known = known_keys(open_table.key_cache, source.index, state)
-        return MergeRows(source, merge, clauses, state, now, known, numbers_of(open_table, state))
+        return MergeRows(source, merge, clauses, state, now, known, numbers or numbers_of(open_table, state))

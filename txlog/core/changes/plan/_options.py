@@ -31,6 +31,8 @@ _COPIES_PER_CHANGE_MIN = 10
 class RowOptions(msgspec.Struct, frozen=True):
     """The options that `Table.delete` documents, ``parquet`` with the values of table properties.
 
+    With ``dry_run``, the change is looked at and not made: it runs in this process, whatever the workers.
+
     Raises ``InvalidInputError`` for invalid values.
     """
 
@@ -38,6 +40,7 @@ class RowOptions(msgspec.Struct, frozen=True):
     commit: CommitOptions = PLAIN_COMMIT
     on_progress: OnFiles | None = None
     parquet: Mapping[str, Any] | None = None
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         if self.mode is not None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from txlog.core.changes.plan._change import RowChange
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._dead_rows import warn_of_dead_rows
-from txlog.core.changes.plan._local_tasks import change_here
+from txlog.core.changes.plan._local_tasks import change_here, would_do
 from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.core.changes.tasks.operation import RowOperation
 from txlog.core.definition import Definition
@@ -87,6 +87,18 @@ def run_prepared(
     """
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options.mode)
+    if options.dry_run:
+        open_table.log.check_zones(state)
+        would = would_do(
+            open_table,
+            state,
+            operation,
+            options,
+            open_table.log.files(state),
+            with_vectors=with_vectors,
+            definition=definition,
+        )
+        return WriteResult(state.version, "dry_run", 0, "", would)
     with contextlib.ExitStack() as stack:
         if unsent is None:
             unsent = stack.enter_context(UnsentFiles(open_table.store.files))

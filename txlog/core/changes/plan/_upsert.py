@@ -26,7 +26,7 @@ from txlog.core.format.schema import fold_name
 from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable, numbers_of
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.generated_columns import Numbers
+from txlog.core.writing.generated_columns import Numbers, NumbersOfPreview
 from txlog.core.writing.input import DataStream, open_data
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
@@ -70,7 +70,7 @@ def _upsert_rows(
     stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
         definition = added_columns(state, stream.schema, upsert)
-        if workers is not None:
+        if workers is not None and not options.dry_run:
             if _merging(state, upsert) is None:
                 return _upsert_on(open_table, state, stream, upsert, options, workers, definition)
             if must_use:
@@ -79,8 +79,9 @@ def _upsert_rows(
                     f" {argument('workers')} out"
                 )
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
-    operation = bound_upsert(open_table, bound_to, stream, upsert)
-    if operation.is_empty and options.commit.app_id is None and definition is None:
+    numbers = NumbersOfPreview() if options.dry_run else None
+    operation = bound_upsert(open_table, bound_to, stream, upsert, numbers)
+    if operation.is_empty and not options.dry_run and options.commit.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
     return run_prepared(open_table, state, options, operation, definition)
 

@@ -1,0 +1,300 @@
+"""Operations that keep a table fast and small, check it, take it back, and read what it was."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from txlog.core.declarations._model import Argument, Kind, Operation
+from txlog.core.declarations._shared import (
+    CONDITION,
+    FILE,
+    HOURS,
+    NAMES,
+    ON_PROGRESS,
+    PARQUET,
+    SIZE,
+    SWITCH,
+    TARGET_FILE_SIZE,
+    USER_METADATA,
+    VERSION,
+    WHERE,
+    WHOLE,
+    WORKERS,
+    dry_run,
+    in_python,
+    timestamp,
+)
+
+__all__ = ["READS", "UPKEEP"]
+
+_PARTITIONS = Argument("where", "which partitions; default: all", CONDITION)
+_LIMIT = Argument("limit", "only the newest", Kind("whole", "NUMBER", minimum=1), "--limit/-n")
+_TAG = Argument("name", "the name of a version", option="NAME")
+
+UPKEEP: Final = (
+    Operation(
+        "optimize",
+        "Rewrite small files, and files with many dead rows, as larger ones.",
+        (
+            replace(_PARTITIONS, sql="WHERE day = '2026-11-20'"),
+            TARGET_FILE_SIZE,
+            PARQUET,
+            Argument("max_bytes", "rewrite no more than this, such as 10gb", SIZE),
+            Argument(
+                "cluster_by", "cluster the rows by these, such as a,b", Kind(shown="COLUMNS"), sql="ZORDER BY (a, b)"
+            ),
+            dry_run("only show what would be rewritten"),
+            USER_METADATA,
+            ON_PROGRESS,
+            WORKERS,
+        ),
+        command="optimize",
+        sql="OPTIMIZE t",
+        spark="optimize",
+    ),
+    Operation(
+        "purge",
+        "Rewrite every file that holds deleted rows or dropped columns, without them.",
+        (
+            replace(_PARTITIONS, sql="REORG TABLE t WHERE day = '2026-11-20' APPLY (PURGE)"),
+            dry_run("only show what would be rewritten"),
+            USER_METADATA,
+            ON_PROGRESS,
+            WORKERS,
+        ),
+        command="purge",
+        sql="REORG TABLE t APPLY (PURGE)",
+        spark="purge",
+    ),
+    Operation(
+        "vacuum",
+        "Delete data files that no retained version needs.",
+        (
+            Argument(
+                "retention_hours",
+                "delete what is unneeded for this long (default: the table's)",
+                HOURS,
+                sql="RETAIN 24 HOURS",
+            ),
+            dry_run("only list what would be deleted", "DRY RUN"),
+            Argument(
+                "lite", "take the removed files from the log; finds no files of crashed writers", SWITCH, sql="LITE"
+            ),
+            Argument("inventory", "a Parquet file that lists the files: path, length, isDir, modificationTime", FILE),
+            Argument("force", "accept a retention shorter than the table's", SWITCH),
+            ON_PROGRESS,
+            WORKERS,
+        ),
+        command="vacuum",
+        sql="VACUUM t",
+        spark="vacuum",
+    ),
+    Operation(
+        "maintain",
+        "Do all maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.",
+        (
+            Argument(
+                "small_files_min",
+                "compact partitions with at least this many small files",
+                Kind("whole", "NUMBER", minimum=1),
+                "--small-files",
+            ),
+            Argument("max_bytes", "compact no more in a round, such as 10gb", SIZE),
+            Argument(
+                "vacuum_every_hours",
+                "vacuum if the last one was this long ago; 0: never",
+                HOURS,
+                "--vacuum-every",
+            ),
+            dry_run(),
+            Argument(
+                "interval_s",
+                "with --watch: between two rounds (default: 60)",
+                Kind("number", "SECONDS", minimum=0.1),
+                "--interval",
+            ),
+            in_python("on_round", "called with the result of each round"),
+            ON_PROGRESS,
+        ),
+        command="maintain",
+    ),
+    Operation(
+        "restore",
+        "Restore a table to an older version.",
+        (
+            replace(VERSION, about="the version to restore", sql="RESTORE TABLE t TO VERSION AS OF 2"),
+            timestamp("RESTORE TABLE t TO TIMESTAMP AS OF '2026-11-20'"),
+            Argument("allow_missing_files", "leave out rows whose files are missing", SWITCH),
+            Argument("allow_expired_files", "also restore files that a vacuum may delete; only if none runs", SWITCH),
+            dry_run("only show what would change and what is missing"),
+            USER_METADATA,
+            ON_PROGRESS,
+        ),
+        command="restore",
+        sql="RESTORE TABLE t TO VERSION AS OF 1",
+    ),
+    Operation(
+        "repair",
+        "Show files that are gone, and what is lost with them; with `remove`, take them out.",
+        (
+            Argument("remove", "take the files that are gone out of the table; else only show them", SWITCH),
+            Argument("allow_empty", "even if no file of the table is left", SWITCH),
+            USER_METADATA,
+            WORKERS,
+        ),
+        command="repair",
+    ),
+    Operation(
+        "tag",
+        "Name a version, so that txlog's log cleanup and vacuum keep it.",
+        (_TAG, VERSION),
+        command="tag",
+    ),
+    Operation("tags", "List the named versions.", command="tags"),
+    Operation("untag", "Remove the name of a version. The next vacuum may delete its files.", (_TAG,), command="untag"),
+    Operation("create_checkpoint", "Write a Delta checkpoint of the newest version.", command="checkpoint"),
+    Operation("compact_log", "Write one file that combines many commits.", (ON_PROGRESS,), command="compact-log"),
+    Operation(
+        "clean_up_log",
+        "Delete versions that are past the log retention.",
+        (dry_run("only list what would be deleted"), ON_PROGRESS),
+        command="clean-up-log",
+    ),
+    Operation(
+        "generate",
+        "Write the symlink manifests of the newest version, for readers without Delta.",
+        (Argument("mode", "the kind of manifests", option=None, sql="GENERATE symlink_format_manifest FOR TABLE t"),),
+        command="generate",
+        sql="GENERATE symlink_format_manifest FOR TABLE t",
+    ),
+    Operation(
+        "export_iceberg",
+        "Export the newest version for Iceberg readers.",
+        (
+            Argument("rebuild", "export the newest version in full, replacing existing Iceberg metadata", SWITCH),
+            Argument(
+                "register",
+                "create or update this entry in an Iceberg catalog (see PyIceberg); later exports update it",
+                Kind(shown="CATALOG.NAMESPACE.TABLE"),
+            ),
+        ),
+        command="iceberg",
+    ),
+)
+
+READS: Final = (
+    Operation(
+        "head",
+        "Read the first rows that are found, of no more files than necessary.",
+        (
+            Argument(
+                "n", "how many rows", Kind("whole", "NUMBER", minimum=1), "--limit/-n", sql="SELECT * FROM t LIMIT 5"
+            ),
+            Argument("columns", "only these columns: 'id,day'", NAMES, sql="SELECT id FROM t"),
+            replace(WHERE, about="only these rows"),
+        ),
+        command="head",
+        sql="SELECT * FROM t",
+    ),
+    Operation(
+        "count",
+        "Count rows, of all rows by the log alone.",
+        (replace(WHERE, about="only these rows"),),
+        command="count",
+        sql="SELECT count(*) FROM t",
+    ),
+    Operation(
+        "files",
+        "List the data files of a version.",
+        (Argument("where", "only files that may hold a matching row", CONDITION),),
+        command="files",
+    ),
+    Operation(
+        "changes",
+        "Read the rows that versions inserted, updated and deleted.",
+        (
+            Argument(
+                "from_version",
+                "the first version",
+                Kind("whole", "VERSION", minimum=0),
+                "--from",
+                sql="SELECT * FROM table_changes('t', 2)",
+            ),
+            Argument(
+                "to_version",
+                "the last version, not the newest",
+                Kind("whole", "VERSION", minimum=0),
+                "--to",
+                sql="SELECT * FROM table_changes('t', 1, 2)",
+            ),
+            Argument("columns", "only these columns: 'id,day'", NAMES, sql="SELECT id FROM table_changes('t', 1)"),
+            Argument("where", "only these rows, such as \"_change_type = 'delete'\"", CONDITION, sql="WHERE id = 1"),
+            Argument(
+                "from_timestamp",
+                "the first version at or after this time, not --from",
+                Kind(shown="TIME"),
+                sql="SELECT * FROM table_changes('t', '2026-11-20')",
+            ),
+            Argument(
+                "to_timestamp",
+                "the last version at or before this time, not --to",
+                Kind(shown="TIME"),
+                sql="SELECT * FROM table_changes('t', 1, '2026-11-20')",
+            ),
+        ),
+        command="changes",
+        sql="SELECT * FROM table_changes('t', 1)",
+    ),
+    Operation(
+        "history",
+        "List the commits, newest first.",
+        (replace(_LIMIT, sql="LIMIT 3"),),
+        command="history",
+        sql="DESCRIBE HISTORY t",
+    ),
+    Operation(
+        "verify",
+        "Check the invariants of a table.",
+        (
+            Argument(
+                "keys",
+                "read these columns, and find rows with the same key: 'id,day', or one at a time",
+                NAMES,
+                "--keys/-k",
+            ),
+            Argument("data_files", "look up each live data file, by name and size", SWITCH),
+            Argument("footers", "read the footer of each, and compare its rows with the log's statistics", SWITCH),
+            ON_PROGRESS,
+            WORKERS,
+        ),
+        command="verify",
+        spark="verify",
+    ),
+    Operation(
+        "diff",
+        "Show what changed between two versions: columns, properties, files and rows.",
+        (
+            Argument("from_version", "the version before", WHOLE, "FROM"),
+            Argument("to_version", "the version after (default: the newest)", WHOLE, "[TO]"),
+        ),
+        command="diff",
+    ),
+    Operation(
+        "check_deleted",
+        "Check that no file holds anything deleted up to a version.",
+        (replace(VERSION, about="the version of the delete; default: the newest"),),
+        command="check-deleted",
+    ),
+    Operation(
+        "report",
+        "Write a page about the table: commits, files, clustering, upkeep, readers, and what to do.",
+        (
+            replace(_LIMIT, about="only the newest commits"),
+            Argument("orphans", "also list the table's folder: files that no version needs", SWITCH),
+            ON_PROGRESS,
+        ),
+        command="report",
+    ),
+)
