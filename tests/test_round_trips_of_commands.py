@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,10 @@ from pyarrow import parquet as pq
 
 import txlog
 from tests.bucket import ROW, Bucket
+from tests.round_trips import RoundTrips
 from tests.timed_commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
 from txlog.core.format.log_names import checkpoint_name, multipart_names
+from txlog.core.store import _local_disk
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.checkpoint import columns as checkpoint_columns
 
@@ -104,3 +107,68 @@ def test_the_sidecars_of_a_checkpoint_are_read_at_the_same_time(monkeypatch: pyt
     assert bucket.trips_of(bucket.opened) == 3  # the hint, the list, the top-level file
     table = bucket.opened()
     assert bucket.trips_of(lambda: table.snapshot().files()) == 3  # the look, the top-level file, the sidecars
+
+
+PARTITIONS = 48
+DAYS = pa.schema([("id", pa.int64()), ("day", pa.int64())])
+ONE_EACH = pa.table({"id": range(PARTITIONS), "day": range(PARTITIONS)}, DAYS)
+TWO_EACH = pa.table({"id": range(2 * PARTITIONS), "day": [number // 2 for number in range(2 * PARTITIONS)]}, DAYS)
+ODD = "id % 2 = 1"
+
+
+def _optimized(table: txlog.Table) -> Callable[[], object]:
+    table.append(ONE_EACH)
+    return table.optimize
+
+
+def _purged(table: txlog.Table) -> Callable[[], object]:
+    table.delete(ODD)
+    return table.purge
+
+
+def _unmapped(table: txlog.Table) -> Callable[[], object]:
+    return lambda: table.drop_feature("columnMapping")
+
+
+CHANGES_OF_PARTITIONS: dict[str, tuple[Mapping[str, str], Callable[[txlog.Table], Callable[[], object]]]] = {
+    "append": (COPIES, lambda table: lambda: table.append(ONE_EACH)),
+    "overwrite": (COPIES, lambda table: lambda: table.overwrite(ONE_EACH)),
+    "delete by copies": (COPIES, lambda table: lambda: table.delete(ODD)),
+    "delete by vectors": (VECTORS, lambda table: lambda: table.delete(ODD)),
+    "update by copies": (COPIES, lambda table: lambda: table.update({"id": "id + 1000"}, ODD)),
+    "update by vectors": (VECTORS, lambda table: lambda: table.update({"id": "id + 1000"}, ODD)),
+    "upsert by copies": (COPIES, lambda table: lambda: table.upsert(ONE_EACH, keys=["day", "id"])),
+    "merge by copies": (
+        COPIES,
+        lambda table: table.merge(ONE_EACH, "source.id = target.id").when_matched_update({"id": "-target.id"}).execute,
+    ),
+    "optimize": (COPIES, _optimized),
+    "purge": (VECTORS, _purged),
+    "drop of the mapping": ({"delta.columnMapping.mode": "name"}, _unmapped),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES_OF_PARTITIONS)
+def test_a_change_of_many_partitions_waits_for_the_disk_about_as_often_as_their_append(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that one version names are synced at the same time, whatever writes them."""
+    trips, sync = RoundTrips(), _local_disk.fsync
+
+    def counted(descriptor: int) -> None:
+        trips.asks("sync")
+        sync(descriptor)
+
+    monkeypatch.setattr(_local_disk, "fsync", counted)
+
+    def syncs_of(name: str, folder: str) -> int:
+        properties, ready = CHANGES_OF_PARTITIONS[name]
+        table = txlog.Table.create(tmp_path / folder, DAYS, ["day"], properties)
+        table.append(TWO_EACH)
+        work = ready(table)
+        table._open_table.post_commit.drain()
+        with trips.of():
+            work()
+            return trips.count
+
+    assert syncs_of(name, "changed") <= 1.5 * syncs_of("append", "appended"), trips.requests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ def kill_the_process_that_rewrites(path: str, flag: str) -> None:
     """In a new process: its first task that rewrites this file ends the process after it wrote, unless one has."""
     rewrite = RewriteBins.__call__
 
-    def dying(self: RewriteBins, each: Bin) -> RewrittenBin:
-        done = rewrite(self, each)
-        if any(add.path == path for add in each.files) and not Path(flag).exists():
+    def dying(self: RewriteBins, bins: Sequence[Bin]) -> list[RewrittenBin]:
+        done = rewrite(self, bins)
+        if any(add.path == path for each in bins for add in each.files) and not Path(flag).exists():
             Path(flag).touch()
             os._exit(9)
         return done

@@ -61,7 +61,7 @@ def test_a_part_of_a_row_change(table: txlog.Table) -> None:
 
 def test_the_rewriting_of_a_bin(table: txlog.Table) -> None:
     _, files, here = at(table)
-    rewritten = crossed(crossed(RewriteBins(here))(crossed(Bin(tuple(add_files_of(files))))))
+    (rewritten,) = crossed(crossed(RewriteBins(here))(crossed([Bin(tuple(add_files_of(files)))])))
     assert [new.file.num_rows for new in rewritten.files] == [5]
     assert sorted((source.num_live, source.dead.tolist()) for source in rewritten.sources) == [
         (1, [1]),

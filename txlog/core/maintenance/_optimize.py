@@ -43,7 +43,7 @@ from txlog.core.maintenance._outdated_files import files_with_dropped_columns, f
 from txlog.core.maintenance._tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._curve import ClusterColumns
-from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewriteBins, RewrittenBin
+from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewriteBins, RewrittenBin, rewritten_bins
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
 from txlog.core.util import ambient
@@ -365,11 +365,12 @@ def _temporary_folder(until: ExitStack, uri: str) -> str:
 
 
 def _rewriting(open_table: OpenTable, workers: Workers, parquet: Mapping[str, str]) -> Rewrite:
-    """Each bin in a task of its own, with the rows in the order of its files."""
+    """Each bin with the rows in the order of its files."""
 
     def rewrite(state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile) -> list[RewrittenBin]:
         found: dict[int, RewrittenBin] = {}
-        for number, new in workers.map(RewriteBins(open_table.task_table(state).with_parquet(parquet)), bins):
+        work = RewriteBins(open_table.task_table(state).with_parquet(parquet))
+        for number, new in rewritten_bins(workers, work, bins):
             found[number] = new
             for file in new.files:
                 on_file(file, bins[number].size_bytes)

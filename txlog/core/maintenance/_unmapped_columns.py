@@ -22,7 +22,7 @@ from txlog.core.format.schema_merge import check_schema
 from txlog.core.maintenance._bins import bins_to_purge, bins_with_files
 from txlog.core.maintenance._tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.core.maintenance.rewriting._bin import Bin
-from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins, RewrittenBin
+from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins, RewrittenBin, rewritten_bins
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
@@ -122,7 +122,7 @@ class _Unmapping:
         new_state = state.defined_as(definition.metadata, None)
         left = [Bin((add,)) for add in adds if add.live_key not in self._written]
         work = RewriteBins(self._open_table.task_table(state), self._open_table.task_table(new_state))
-        for number, rewritten in self._workers.map(work, left):
+        for number, rewritten in rewritten_bins(self._workers, work, left):
             self._unsent.own(new.file.path for new in rewritten.files)
             self._written[left[number].files[0].live_key] = rewritten
         for add in tombstones:

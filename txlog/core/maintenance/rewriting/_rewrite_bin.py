@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,7 +31,8 @@ from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.input import DataStream
-from txlog.core.writing.task_committer import write_task
+from txlog.core.writing.task_committer import TaskCommitter
+from txlog.core.writing.task_writer import TaskWriter
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import MIB, TaskIdentity, WritePlan
 from txlog.errors import CorruptLogError
@@ -39,7 +40,11 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BinRewriter", "FileOfBin", "RewriteBins", "RewrittenBin", "RewrittenFile"]
+    from txlog.core.workers import Workers
+
+__all__ = ["BinRewriter", "FileOfBin", "RewriteBins", "RewrittenBin", "RewrittenFile", "rewritten_bins"]
+
+_Sized = TypeVar("_Sized")
 
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
@@ -48,6 +53,9 @@ _HELD_BYTES = 64 * MIB  # the maximum memory for their rows
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
 _SMALL_AT_ONCE = 8  # where each is a request
+_SMALL_BINS_BYTES = 4 * MIB  # bins that are together this small are one task
+_BINS_TOGETHER_MAX = 64
+_BINS_AT_ONCE = 8  # small bins mostly wait for the disk or the store
 
 
 class RewrittenFile(msgspec.Struct, frozen=True):
@@ -108,7 +116,7 @@ class RewrittenBin(msgspec.Struct, frozen=True):
 
 
 class RewriteBins(msgspec.Struct, frozen=True):
-    """The work of a task: rewrite one bin of a version, whose rows keep their order.
+    """The work of a task: rewrite bins of a version, whose rows keep their order.
 
     ``written_as`` is the definition of the new files, if it is another one with the same columns.
     """
@@ -116,20 +124,40 @@ class RewriteBins(msgspec.Struct, frozen=True):
     table: TaskTable
     written_as: TaskTable | None = None
 
-    def __call__(self, each: Bin) -> RewrittenBin:
+    def __call__(self, bins: Sequence[Bin]) -> list[RewrittenBin]:
         """The new files are durable when it returns, and deleted if it raises."""
         store = self.table.files
         with UnsentFiles(store.files) as unsent:
-            rewritten = BinRewriter(store, self.table, unsent, self.written_as).rewrite(each)
+            rewriter = BinRewriter(store, self.table, unsent, self.written_as, at_once=min(len(bins), _BINS_AT_ONCE))
+            rewritten = rewriter.rewrite_all(bins)
             unsent.mark_sent()  # from here on the receiver owns the files
             return rewritten
 
 
+def rewritten_bins(workers: Workers, work: RewriteBins, bins: Sequence[Bin]) -> Iterator[tuple[int, RewrittenBin]]:
+    """Every bin as it was rewritten, with its place in ``bins``, in order of completion. Small bins share tasks.
+
+    Raises the errors of `Workers.map`.
+    """
+    most = min(_BINS_TOGETHER_MAX, -(-len(bins) // workers.slots))
+    tasks = list(_runs(bins, lambda each: each.size_bytes, _SMALL_BINS_BYTES, most))
+    first = [0, *itertools.accumulate(map(len, tasks))]
+    for number, rewritten in workers.map(work, tasks):
+        yield from enumerate(rewritten, first[number])
+
+
 class BinRewriter:
-    """Rewrites bins of one version of a table. One thread. ``written_as`` is as for `RewriteBins`."""
+    """Rewrites bins of one version of a table, ``at_once`` of them at a time. ``written_as`` is as for
+    `RewriteBins`."""
 
     def __init__(
-        self, store: TableFiles, table: DefinedTable, unsent: UnsentFiles, written_as: DefinedTable | None = None
+        self,
+        store: TableFiles,
+        table: DefinedTable,
+        unsent: UnsentFiles,
+        written_as: DefinedTable | None = None,
+        *,
+        at_once: int = 1,
     ) -> None:
         self._store = store
         self._unsent = unsent
@@ -144,19 +172,27 @@ class BinRewriter:
             plan,
             target_file_size_bytes=_ONE_FILE_BYTES,
             max_records_per_file=None,
-            memory_budget_bytes=_MEMORY_BYTES,
+            memory_budget_bytes=_MEMORY_BYTES // at_once,
         )
+        self._at_once = at_once
+        self._held_bytes = _HELD_BYTES // at_once
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
 
-    def rewrite(self, each: Bin) -> RewrittenBin:
-        """Write the new file of a bin, with the rows in the order of its files.
+    def rewrite_all(self, bins: Sequence[Bin]) -> list[RewrittenBin]:
+        """Write the new files of some bins, and make them durable together.
 
-        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a source cannot be read; an unfinished new
-        file is then removed.
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a source cannot be read; unfinished new
+        files are then removed.
         """
+        rewritten = [*parallel_map(self.rewrite, bins, threads=self._at_once)]
+        self._seal([new.file for each in rewritten for new in each.files])
+        return rewritten
+
+    def rewrite(self, each: Bin) -> RewrittenBin:
+        """Write the new file of a bin, with the rows in the order of its files. Its name is not durable yet."""
         sources: list[RewrittenFile] = []
-        files = self.write(self._live_rows(each, sources))
+        files = self._pending(self._live_rows(each, sources))
         if len(files) > 1:
             raise _defect(f"a bin was written to {len(files)} files", self._store.uri, self._version)
         rewritten = RewrittenBin(tuple(sources), tuple(map(FileOfBin, files)))
@@ -173,15 +209,21 @@ class BinRewriter:
         return path
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[PendingFile, ...]:
-        """Write one file of these rows; none if there is no row.
+        """Write one durable file of these rows; none if there is no row."""
+        return self._seal(self._pending(batches))
 
-        Uses one encoder: with two, the row groups would alternate between two files.
-        """
+    def _pending(self, batches: Iterator[pa.RecordBatch]) -> tuple[PendingFile, ...]:
+        """Uses one encoder: with two, the row groups would alternate between two files."""
         task = TaskIdentity(self._job_id, next(self._task_ids))
-        stream = DataStream(self.schema, batches)
-        files = write_task(self._store.files, self._plan, task, stream, encoders=1).files
+        with TaskWriter(self._store.files, self._plan, task, encoders=1) as writer:
+            writer.write(DataStream(self.schema, batches))
+            files = writer.close()
         self._unsent.own(file.path for file in files)
         return files
+
+    def _seal(self, files: Sequence[PendingFile]) -> tuple[PendingFile, ...]:
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        return TaskCommitter(self._store.files, self._plan).seal(task, files).files
 
     def _live_rows(self, each: Bin, sources: list[RewrittenFile]) -> Iterator[pa.RecordBatch]:
         """The rows of each file in turn; ``sources`` gets a file when its last row was taken.
@@ -190,7 +232,8 @@ class BinRewriter:
         steps.
         """
         first = 0
-        for files, found in parallel_map(self._read_small, _together(each.files), threads=_READS_AT_ONCE):
+        runs = _runs(each.files, lambda add: add.size, _SMALL_BYTES, _FILES_TOGETHER_MAX)
+        for files, found in parallel_map(self._read_small, runs, threads=_READS_AT_ONCE):
             counts = [] if found is None else found[0]
             if found is None:
                 for add in files:
@@ -221,7 +264,7 @@ class BinRewriter:
             map(self._few_rows, files) if cheap else parallel_map(self._few_rows, files, threads=_SMALL_AT_ONCE)
         ):
             held_bytes += sum(batch.nbytes for batch in found or ())
-            if found is None or held_bytes > _HELD_BYTES:
+            if found is None or held_bytes > self._held_bytes:
                 return files, None
             counts.append(sum(batch.num_rows for batch in found))
             batches += found
@@ -229,7 +272,7 @@ class BinRewriter:
 
     def _few_rows(self, add: AddFile) -> list[pa.RecordBatch] | None:
         """The live rows of one file; None if they take too much memory."""
-        most_bytes = _HELD_BYTES if self._store.has_cheap_calls else _HELD_BYTES // _SMALL_AT_ONCE
+        most_bytes = self._held_bytes if self._store.has_cheap_calls else self._held_bytes // _SMALL_AT_ONCE
         held_bytes = 0
         found: list[pa.RecordBatch] = []
         for batch in self.live_batches(add):
@@ -265,15 +308,17 @@ def _defect(what: str, table: str, version: int) -> CorruptLogError:
     )
 
 
-def _together(files: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
-    """Runs of small files that are read together; a large file is a run by itself."""
-    run: list[AddFile] = []
-    size_bytes = 0
-    for add in files:
-        size_bytes += add.size
-        if run and (size_bytes > _SMALL_BYTES or len(run) >= _FILES_TOGETHER_MAX):
+def _runs(
+    items: Sequence[_Sized], size_bytes: Callable[[_Sized], int], most_bytes: int, most: int
+) -> Iterator[list[_Sized]]:
+    """Runs of at most ``most`` small items, which are worked on together; a large one is a run by itself."""
+    run: list[_Sized] = []
+    run_bytes = 0
+    for each in items:
+        run_bytes += size_bytes(each)
+        if run and (run_bytes > most_bytes or len(run) >= most):
             yield run
-            run, size_bytes = [], add.size
-        run.append(add)
+            run, run_bytes = [], size_bytes(each)
+        run.append(each)
     if run:
         yield run
