@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.engines import engine_for
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
-from txlog.changelog.merge_engines.merge import merge, needed_columns
 from txlog.changelog.row_kinds import KINDS
 from txlog.core.format.schema import from_arrow
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 Row = dict[str, Any]
 Changelog = Sequence[tuple[str, Row]]
@@ -30,7 +29,7 @@ def applied(
     options: Mapping[str, str], schema: pa.Schema, table: Mapping[Any, Row], changelog: Changelog
 ) -> dict[Any, Row]:
     """The table after a changelog, by `merge`."""
-    engine = MergeEngine.of(options, from_arrow(schema), ["k"])
+    engine = engine_for(options, from_arrow(schema), ["k"])
     keys = list(dict.fromkeys(row["k"] for _, row in changelog))
     number = {key: at for at, key in enumerate(keys)}
     new = KeyedRows(
@@ -39,12 +38,12 @@ def applied(
         np.array([KINDS.index(kind) for kind, _ in changelog], dtype=np.int8),
     )
     there = [table[key] for key in keys if key in table]
-    needed = needed_columns(engine, tuple(schema.names))
+    needed = engine.needed_columns(schema.names)
     old = None
-    if needed or engine.name == "first-row":
+    if needed or not engine.replaces_rows:
         rows = pa.Table.from_pylist(there, schema).select(list(needed))
         old = KeyedRows(rows, np.array([number[row["k"]] for row in there], dtype=np.int64))
-    merged = merge(engine, len(keys), new, old)
+    merged = engine.merge(len(keys), new, old)
     assert not (merged.has_row & merged.is_dead).any()
     result = dict(table)
     for at in np.flatnonzero(merged.is_dead):
@@ -407,7 +406,6 @@ def test_whole_rows_keep_columns_of_every_type() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"merge-engine": "merge"}, "expected 'deduplicate'"),
         ({"merge-engine": "aggregation", "fields.x.aggregate-function": "sum"}, "'x', which is not a column"),
         (
             {"merge-engine": "aggregation", "fields.t.aggregate-function": "sum"},
@@ -451,7 +449,12 @@ def test_whole_rows_keep_columns_of_every_type() -> None:
 )
 def test_options_that_do_not_fit_the_table_or_each_other_are_refused(options: dict[str, str], match: str) -> None:
     with pytest.raises(InvalidInputError, match=match):
-        MergeEngine.of(options, from_arrow(SCHEMA), ["k"])
+        engine_for(options, from_arrow(SCHEMA), ["k"])
+
+
+def test_an_engine_that_no_package_offers_is_refused() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="there are aggregation, first-row, partial-update"):
+        engine_for({"merge-engine": "merge"}, from_arrow(SCHEMA), ["k"])
 
 
 @pytest.mark.parametrize(

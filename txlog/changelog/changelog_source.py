@@ -25,7 +25,6 @@ from txlog.changelog.change_order import (
 from txlog.changelog.change_order import of_feed as kinds_of_feed
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
-from txlog.changelog.merge_engines.merge import check_kinds
 from txlog.changelog.merge_engines.runs import ranks
 from txlog.changelog.required_values import check_members, require_values
 from txlog.changelog.retractions import compared_columns
@@ -85,7 +84,7 @@ def read_changelog(
     rows = stored_rows(reader.conformed(stream), to_arrow(nullable(schema)), table)
     kinds = reader.kinds()
     if kinds is not None:
-        check_kinds(engine, kinds)
+        engine.check_kinds(kinds)
     refuse_null_keys(keys, [key.of(rows) for key in keys], table)
     order = reader.order()
     told = [name for name in (row_kind, sequence_by, *engine.sequence) if name is not None]

@@ -20,7 +20,7 @@ from txlog.changelog.change_order import feed_columns, feed_order, is_feed, orde
 from txlog.changelog.collapse import Changes, joined, runs_by_key, sorted_by_key
 from txlog.changelog.key_files import key_plan, key_rows
 from txlog.changelog.merge_engines.engine import MergeEngine
-from txlog.changelog.merge_engines.merge import check_kinds
+from txlog.changelog.merge_engines.engines import stored_engine
 from txlog.changelog.required_values import check_columns, check_members, require_values
 from txlog.changelog.retractions import compared_columns
 from txlog.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
@@ -249,7 +249,7 @@ class ChangelogWriter:
         """Write rows as they arrived, for the commit to merge."""
         given = kind is not None
         batch, kinds = self._with_kinds(batch, kind)
-        check_kinds(engine, kinds)
+        engine.check_kinds(kinds)
         rows = self._fitted(batch, kinds)
         self._check_keys(rows)
         self._check_required(engine, rows, kinds)
@@ -404,7 +404,7 @@ def _key_files(files: tuple[PendingFile, ...]) -> tuple[KeyFile, ...]:
 
 def _engine_of(plan: WritePlan, spec: ChangelogSpec, keys: Sequence[str]) -> MergeEngine | None:
     """The table's merge engine, which a checkpoint's commit will use; None if it has none."""
-    found = MergeEngine.stored(plan.configuration, plan.schema, keys)
+    found = stored_engine(plan.configuration, plan.schema, keys)
     if found is None or spec.sequence_by is None:
         return found
     column = plan.schema.find(spec.sequence_by)

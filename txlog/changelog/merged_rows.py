@@ -16,10 +16,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.changelog.changelog_source import ChangelogSource, read_changelog
-from txlog.changelog.merge_engines.deduplicate import may_need_old
-from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.engine import Merged, MergeEngine
+from txlog.changelog.merge_engines.engines import engine_for
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
-from txlog.changelog.merge_engines.merge import Merged, merge, needed_columns, without_same
+from txlog.changelog.merge_engines.same_rows import without_same
 from txlog.changelog.merge_engines.unfit import keys_that_lack_values, unfit_keys
 from txlog.changelog.mismatches import Mismatches
 from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -30,7 +30,14 @@ from txlog.core.changes.tasks.operations.known_keys import known_keys
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.core.format import change_data
 from txlog.core.format.actions import operation_parameters
-from txlog.core.format.properties import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options, validate
+from txlog.core.format.properties import (
+    CHANGELOG_PRODUCER,
+    MERGE_ENGINE,
+    PREFIX,
+    ROW_DEDUPLICATE,
+    merge_options,
+    validate,
+)
 from txlog.core.format.schema import Field, Struct, to_arrow
 from txlog.core.format.tombstones import retention_ms
 from txlog.core.util.arguments import invalid
@@ -63,7 +70,7 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
     fit the table's columns, or differ from the table's properties.
     """
     stored = merge_options(state.metadata.configuration)
-    asked = _asked(upsert.merge_engine)
+    asked = _asked(upsert.merge_engine, stored)
     if not stored and not asked and upsert.row_kind is None:
         return None
     if upsert.on_duplicate == "first":
@@ -82,8 +89,8 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
             )
     keys = [key.path[0] for key in key_columns(upsert.keys, state.schema)]
     if not stored:
-        return MergeEngine.of(asked, state.schema, keys)
-    found = MergeEngine.of(stored, state.schema, keys)
+        return engine_for(asked, state.schema, keys)
+    found = engine_for(stored, state.schema, keys)
     if asked and not _is_equal_engine(found, {**stored, **asked}, state, keys):
         differing = sorted(f"{PREFIX}{name} = {value}" for name, value in asked.items() if stored.get(name) != value)
         raise InvalidInputError(
@@ -101,8 +108,9 @@ def require_merge_engine(open_table: OpenTable, keys: Sequence[str], given: str 
             raise InvalidInputError(
                 f'{argument("merge_engine")} is for row changes: pass mode="upsert" or "retract", and keys'
             )
-        asked = {PREFIX + name: value for name, value in _asked(given).items()}
-        if not merge_options(state.metadata.configuration):
+        stored = merge_options(state.metadata.configuration)
+        asked = {PREFIX + name: value for name, value in _asked(given, stored).items()}
+        if not stored:
             raise InvalidInputError(
                 f"the table's properties do not define how its rows are merged: run"
                 f" {call('set_properties', asked)} first"
@@ -112,12 +120,13 @@ def require_merge_engine(open_table: OpenTable, keys: Sequence[str], given: str 
 
 def _is_equal_engine(engine: MergeEngine, options: Mapping[str, str], state: TableState, keys: Sequence[str]) -> bool:
     try:
-        return MergeEngine.of(options, state.schema, keys) == engine
+        return engine_for(options, state.schema, keys) == engine
     except InvalidInputError:
         return False
 
 
-def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
+def _asked(given: str | Mapping[str, Any] | None, stored: Mapping[str, str]) -> dict[str, str]:
+    """The options that a call names, by Paimon's names. Those of the engine that a table has ``stored`` count too."""
     if given is None:
         return {}
     if isinstance(given, str):
@@ -126,7 +135,9 @@ def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
         raise invalid("merge_engine", given, "an engine's name or a mapping of options")
     named = {name if name.lower().startswith(PREFIX) else f"{PREFIX}{name}": value for name, value in given.items()}
     found = validate(named)
-    options = merge_options(found)
+    own = MERGE_ENGINE.removeprefix(PREFIX)
+    options = merge_options({**({MERGE_ENGINE: stored[own]} if own in stored else {}), **found})
+    options = {name: value for name, value in options.items() if PREFIX + name in found}
     if unknown := sorted(name for name in found if name[len(PREFIX) :] not in options):
         raise InvalidInputError(f"{argument('merge_engine')} has no option {unknown[0].removeprefix(PREFIX)!r}")
     return options
@@ -194,20 +205,21 @@ class MergedRows(UpsertRows):
         configuration = state.metadata.configuration
         self._brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
         self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and engine.replaces_rows
-        is_open = np.zeros(self.num_source_rows, dtype=bool)
-        if engine.takes_last_row and not engine.ignores_deletes:
-            is_open = may_need_old(self._changes, self.num_source_rows, engine.sequence)
-        self._reads_old = engine.reads_old_rows or self._leaves_same or bool(is_open.any())
-        self._is_read = None if engine.reads_old_rows or self._leaves_same else is_open
-        reads_all = self._leaves_same or is_open.any()
-        needed = state.schema.names if reads_all else needed_columns(engine, state.schema.names)
+        is_open = engine.open_keys(self._changes, self.num_source_rows)
+        has_open = is_open is not None and bool(is_open.any())
+        needed = engine.needed_columns(state.schema.names)
+        reads_every_key = self._leaves_same or bool(needed)
+        self._reads_old = reads_every_key or has_open
+        self._is_read = None if reads_every_key else is_open
+        if self._leaves_same or has_open:
+            needed = state.schema.names
         columns = nullable(state.schema)  # as those of the changelog, with which they are merged
         self._old_fields: tuple[Field, ...] = tuple(field for field in columns.fields if field.name in needed)
         self._keeps_tombstones = retention_ms(configuration) is not None
         self._basis: bytes | None = None
         self._merged: Merged | None = None
         if not self._reads_old:
-            self._merged = merge(engine, self.num_source_rows, self._changes)
+            self._merged = engine.merge(self.num_source_rows, self._changes)
         is_plain = self._merged is not None and bool(self._merged.has_row.all())
         self.writes_every_source_row = is_plain and engine.replaces_rows and not self.is_empty
 
@@ -286,7 +298,7 @@ class MergedRows(UpsertRows):
         """Raises `MismatchFound` for rows that cannot be stored, unless the policy is to fail."""
         holds_unfit = self._mismatches.policy.unfit != "fail"
         try:
-            merged = merge(self._engine, self.num_source_rows, self._changes, old)
+            merged = self._engine.merge(self.num_source_rows, self._changes, old)
         except InvalidInputError:
             if holds_unfit:
                 self._mismatches.hold_unfit(unfit_keys(self._engine, self.num_source_rows, self._changes, old))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.engines import stored_engine
 from txlog.changelog.tombstone_tasks import check_tombstones
-from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TableProperties
+from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TableProperties, options_of_engines
 from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
 
@@ -17,8 +17,12 @@ __all__ = ["check_merging"]
 
 
 def check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
-    """Raises ``InvalidInputError`` if the properties do not fit, and what `MergeEngine.of` raises."""
-    engine = MergeEngine.stored(configuration, schema)
+    """Raises ``InvalidInputError`` if the properties do not fit, and what `stored_engine` raises."""
+    engine = stored_engine(configuration, schema)
+    for key, owner in options_of_engines(configuration).items():
+        if engine is None or engine.name != owner:
+            used = "the table has none" if engine is None else f"not {engine.name}"
+            raise InvalidInputError(f"{key} is for merge-engine {owner}, {used}")
     check_tombstones(configuration, schema, engine)
     producer = configuration.get(CHANGELOG_PRODUCER)
     has_feed = TableProperties.of(configuration).enable_change_data_feed

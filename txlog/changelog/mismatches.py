@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
-from txlog.changelog.merge_engines.merge import wanted_rows
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.changes.tasks.operation import Touched
 from txlog.core.format.schema import Struct, fold_name, to_arrow
@@ -106,7 +105,7 @@ class Mismatches:
         found = np.zeros(len(self.held), dtype=bool)
         if changes.kinds is None:
             return found
-        counts = wanted_rows(engine, changes.kinds)
+        counts = engine.wanted_rows(changes.kinds)
         retracted = (changes.kinds == UPDATE_BEFORE) | (changes.kinds == DELETE)
         found[changes.keys[retracted if counts is None else retracted & counts]] = True
         found[changes.keys[~retracted]] = False

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.engines import stored_engine
 from txlog.changelog.mismatches import HeldBack, Mismatches, MismatchFound
 from txlog.changelog.open_changes import OpenChanges, OpenRowsFound, read_open_changes
 from txlog.changelog.quarantine_reader import QuarantineReader
@@ -50,7 +50,7 @@ __all__ = ["check_staged_keys", "commit_staged_changes", "rows_reader"]
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
     """Refuse changes that no commit could apply, before they are sealed. Raises what `gather_keys` raises."""
     keys = key_columns(job.intent.keys, job.plan.schema, job.plan.partition_columns)
-    engine = MergeEngine.stored(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
+    engine = stored_engine(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
     if engine is not None:
         check_staged_rows(open_table, committables, job.plan.schema, keys, engine)
     elif sum(bool(each.keys or each.files) for each in committables) > 1:
@@ -71,7 +71,7 @@ def commit_staged_changes(
         check_changeable(state, "an upsert")
         keys = key_columns(job.intent.keys, state.schema, state.partition_columns)
         # The plan has the table's properties, or the ones that the write sets on a table without any.
-        engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
+        engine = stored_engine(job.plan.configuration, state.schema, [key.path[0] for key in keys])
     with UnsentFiles(open_table.store.files) as unsent:
         app_id, checkpoint_id = job.commit.transaction or ("batch", 0)
         name = f"{re.sub(r'[^A-Za-z0-9]+', '-', app_id)[:40]}.{checkpoint_id}"

@@ -6,7 +6,7 @@ merge but is unknown, or None. Rows from one task are in order of arrival.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,9 +14,8 @@ import numpy as np
 
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
-from txlog.changelog.merge_engines.merge import wanted_rows
 from txlog.changelog.merge_engines.runs import ranks
-from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.changelog.row_kinds import DELETE
 from txlog.core.util.wording import advice
 from txlog.core.writing.keys import KeyColumn
 
@@ -35,20 +34,6 @@ class Unclear(msgspec.Struct, frozen=True):
     sequence: tuple[str, ...]
 
 
-class _Order(msgspec.Struct, frozen=True):
-    """An order of some of the rows.
-
-    Attributes:
-        sequence: Columns; rows that are equal in all of them have no order.
-        is_wanted: The rows that it applies to.
-        by_last_alone: Only the last one of each key matters.
-    """
-
-    sequence: tuple[str, ...]
-    is_wanted: NDArray[np.bool_]
-    by_last_alone: bool
-
-
 def is_order_free(engine: MergeEngine, columns: Sequence[str], keys: Sequence[KeyColumn]) -> bool:
     """Whether rows may arrive in any order, whatever their values."""
     return engine.is_commutative(_beside_keys(columns, keys))
@@ -60,7 +45,7 @@ def first_unclear(
     """Two rows whose order is unknown, although the merge depends on it; ``tasks`` ascend."""
     kinds = changes.kinds
     assert kinds is not None
-    for order in _orders(engine, changes, kinds, _beside_keys(changes.rows.schema.names, keys)):
+    for order in engine.orders(changes, kinds, _beside_keys(changes.rows.schema.names, keys)):
         rows = np.flatnonzero(order.is_wanted)
         by = [ranks(changes.rows.column(name))[rows] for name in order.sequence]
         codes = changes.keys[rows]
@@ -80,31 +65,6 @@ def first_unclear(
             at = int(np.argmax(found))
             return Unclear((int(rows[before[at]]), int(rows[after[at]])), order.sequence)
     return None
-
-
-def _orders(
-    engine: MergeEngine, changes: KeyedRows, kinds: NDArray[np.int8], columns: Sequence[str]
-) -> Iterator[_Order]:
-    """The orders of the rows, for the columns that depend on one."""
-    wanted = wanted_rows(engine, kinds)
-    is_wanted = np.ones(len(kinds), dtype=bool) if wanted is None else wanted
-    retracted = ((kinds == UPDATE_BEFORE) | (kinds == DELETE)) & is_wanted
-    retracts = bool(retracted.any())
-    if not engine.groups:
-        deletes = bool(((kinds == DELETE) & is_wanted).any())
-        if not engine.is_commutative(columns, retracts=retracts, deletes=deletes):
-            yield _Order(engine.sequence, is_wanted, engine.takes_last_row)
-        return
-    for group in engine.groups:
-        if not all(engine.commutes(column, retracts=retracts) for column in group.columns):
-            has_sequence = np.logical_or.reduce(
-                [changes.rows.column(name).is_valid().to_numpy() for name in group.sequence]
-            )
-            has_functions = any(column in engine.functions for column in group.columns)
-            yield _Order(group.sequence, is_wanted & has_sequence, not has_functions)
-    for column in columns:
-        if engine.group_of(column) is None:  # keeps the last value that is not null
-            yield _Order((), is_wanted & ~retracted & changes.rows.column(column).is_valid().to_numpy(), False)
 
 
 def _beside_keys(columns: Sequence[str], keys: Sequence[KeyColumn]) -> list[str]:

@@ -37,8 +37,9 @@ RowKinds = Annotated[
 MergeEngine = Annotated[
     str | None,
     typer.Option(
-        metavar="deduplicate|partial-update|aggregation|first-row",
-        help="how to merge rows with one key; default: the table's engine",
+        metavar="NAME",
+        help="how to merge rows with one key: deduplicate, aggregation, partial-update, first-row, or an installed"
+        " package's engine; default: the table's",
     ),
 ]
 MergeOptions = Annotated[

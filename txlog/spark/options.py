@@ -18,10 +18,11 @@ from txlog.core.format.properties import (
     CODEC,
     CODECS,
     MERGE_ENGINE,
-    MERGE_ENGINES,
     PARQUET,
     PREFIX,
     SHORT_LOG_RETENTION,
+    NotOfferedError,
+    merge_engine_name,
     merge_options,
     validate,
 )
@@ -263,11 +264,20 @@ _NEEDS_KEYS = "is for row changes: also set upsertKeys, the key columns"
 
 def _merge_engine(given: Given) -> dict[str, str]:
     """The merge engine's options as table properties; empty if none is set."""
-    engine = given.take("mergeEngine", choice(*MERGE_ENGINES, "aggregate"))
-    named = {key: given.rest.pop(key) for key in [*given.rest] if merge_options({key: ""})}
-    if engine is not None and MERGE_ENGINE in named:
+    engine = given.take("mergeEngine", _engine_name)
+    if engine is not None and MERGE_ENGINE in given.rest:
         raise InvalidInputError(f"options mergeEngine and {MERGE_ENGINE} mean the same: set only one of them")
-    return validate(named if engine is None else {**named, MERGE_ENGINE: engine})
+    asked = {} if engine is None else {MERGE_ENGINE: engine}
+    found = {PREFIX + name for name in merge_options({**given.rest, **asked})}
+    named = {key: given.rest.pop(key) for key in [*given.rest] if key in found}
+    return validate({**named, **asked})
+
+
+def _engine_name(value: str) -> str:
+    try:
+        return merge_engine_name(value)
+    except NotOfferedError as error:
+        raise BadValue(str(error)) from None
 
 
 def _mismatch(given: Given) -> MismatchPolicy | None:

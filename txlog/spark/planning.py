@@ -18,7 +18,7 @@ from txlog.changelog.spec import ChangelogSpec
 from txlog.core.catalogs import named_table, resolved
 from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.definition import create_table
-from txlog.core.format.properties import MERGE_ENGINE, PREFIX, merge_options
+from txlog.core.format.properties import DEFAULT_MERGE_ENGINE, MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.operations import GlobalCommitter, WriteOptions, check_counted_columns, plan_write
 from txlog.core.store import probe_store
@@ -410,7 +410,7 @@ def _merge_engine(
         InvalidInputError: The properties differ from the table's, or do not fit its columns.
     """
     is_stored = bool(merge_options(state.metadata.configuration))
-    if not is_stored and given in ({}, {MERGE_ENGINE: "deduplicate"}):
+    if not is_stored and given in ({}, {MERGE_ENGINE: DEFAULT_MERGE_ENGINE}):
         return None, {}  # tasks keep the last change of a key by themselves
     requested = UpsertOptions(changelog.keys, sequence_by=changelog.sequence_by, merge_engine=given)
     engine = merge_engine_of(state, requested)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.changelog.merge_engines.engine import FieldFunction
+from txlog.changelog.merge_engines.field_functions import FieldFunction
 from txlog.changelog.merge_engines.runs import Runs, ranks
 from txlog.errors import InvalidInputError
 
@@ -70,10 +70,7 @@ def _first_non_null_value(runs: Runs, column: pa.ChunkedArray, _: FieldFunction)
 
 def _by_value(runs: Runs, column: pa.ChunkedArray) -> Runs:
     """The rows with a value, sorted by value within each key."""
-    with_value = runs.filter(runs.valid(column))
-    order = np.lexsort((ranks(column)[with_value.rows], with_value.keys))
-    rows, keys = with_value.rows[order], with_value.keys[order]
-    return Runs(rows, keys, with_value.retracts[order], runs.num_keys, runs.num_old)
+    return runs.filter(runs.valid(column)).sorted_by(ranks(column))
 
 
 def _min(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArray:

@@ -63,6 +63,11 @@ class Runs(msgspec.Struct, frozen=True):
         """The rows after one index per key; all rows of a key whose index is -1."""
         return self.filter(np.arange(len(self.rows)) > places[self.keys])
 
+    def sorted_by(self, values: NDArray[np.int64]) -> Runs:
+        """The same rows, those of a key by the ``values`` that all rows have by number, such as `ranks`."""
+        order = np.lexsort((values[self.rows], self.keys))
+        return Runs(self.rows[order], self.keys[order], self.retracts[order], self.num_keys, self.num_old)
+
     def has_row(self) -> NDArray[np.bool_]:
         """Which keys have a row."""
         found = np.zeros(self.num_keys, dtype=bool)

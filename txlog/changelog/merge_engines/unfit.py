@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.merge_engines.engine import Merged, MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
-from txlog.changelog.merge_engines.merge import Merged, merge
 from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
 
@@ -37,7 +36,7 @@ def unfit_keys(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRow
         is_meant = np.zeros(num_keys, dtype=bool)
         is_meant[keys] = True
         try:
-            merge(engine, num_keys, new.of_keys(is_meant), old.of_keys(is_meant))
+            engine.merge(num_keys, new.of_keys(is_meant), old.of_keys(is_meant))
         except InvalidInputError:
             if len(keys) > 1:
                 waiting += [keys[: len(keys) // 2], keys[len(keys) // 2 :]]

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TOMBSTONE_RETENTION, merge_options
+from txlog.core.format.properties import (
+    CHANGELOG_PRODUCER,
+    ROW_DEDUPLICATE,
+    TOMBSTONE_RETENTION,
+    merge_options,
+    options_of_engines,
+)
 from txlog.core.format.schema import Struct
 from txlog.core.util.points import Point
 from txlog.core.versions import OpenTable
@@ -105,5 +111,6 @@ def is_merged(state: TableState, upsert: UpsertOptions) -> bool:
 def check_definition(configuration: Mapping[str, str], schema: Struct) -> None:
     """Check the properties of a table about merges, if it has any. Raises what `RowChanges.check_definition` and
     `row_changes` raise."""
-    if merge_options(configuration) or any(key in configuration for key in _PROPERTIES):
+    says = merge_options(configuration) or any(key in configuration for key in _PROPERTIES)
+    if says or options_of_engines(configuration):
         row_changes("a table that says how row changes are merged").check_definition(configuration, schema)

@@ -35,6 +35,7 @@ __all__ = [
     "COLUMN_MARK",
     "CONSTRAINT_PREFIX",
     "DEFAULT_FUNCTION",
+    "DEFAULT_MERGE_ENGINE",
     "ENCODINGS",
     "FEATURE_PREFIX",
     "FIELDS",
@@ -52,6 +53,7 @@ __all__ = [
     "SHORT_LOG_RETENTION",
     "SYMLINK_MANIFESTS",
     "TOMBSTONE_RETENTION",
+    "NotOfferedError",
     "PropertyRule",
     "TableProperties",
     "choice",
@@ -62,8 +64,10 @@ __all__ = [
     "is_of_a_package",
     "is_parquet_setting",
     "means_same",
+    "merge_engine_name",
     "merge_options",
     "of_packages",
+    "options_of_engines",
     "parquet_values",
     "parse_interval_ms",
     "path_text",
@@ -82,7 +86,9 @@ __all__ = [
 PREFIX: Final = "txlog."
 
 MERGE_ENGINE: Final = "txlog.merge-engine"
-MERGE_ENGINES: Final = ("deduplicate", "partial-update", "aggregation", "first-row")
+MERGE_ENGINES: Final = "txlog.merge_engines"
+"""The group of entry points in which packages offer engines, by name. `DEFAULT_MERGE_ENGINE` is built in."""
+DEFAULT_MERGE_ENGINE: Final = "deduplicate"
 
 AGGREGATE_FUNCTIONS: Final = (
     "sum",
@@ -367,6 +373,37 @@ def _boolean(text: str) -> bool:
     return folded == "true"
 
 
+def _engines() -> Point[object]:
+    from txlog.core.util.points import Point
+
+    return Point(MERGE_ENGINES, "the merge engine")
+
+
+class NotOfferedError(ValueError):
+    """No installed package offers a name. The message says what would be right."""
+
+
+def merge_engine_name(text: str) -> str:
+    """The name of an engine that is built in or installed, as it is spelled there; ``aggregate`` is Paimon's word.
+
+    Raises NotOfferedError.
+    """
+    folded = text.strip().lower()
+    if folded == DEFAULT_MERGE_ENGINE:
+        return folded
+    from txlog.core.util.points import forget
+
+    offered = _engines()
+    wanted = {"aggregate": "aggregation"}.get(folded, folded)
+    if wanted not in map(str.lower, offered.names()):
+        forget()  # people install what is missing and go on
+    found = next((name for name in offered.names() if name.lower() == wanted), None)
+    if found is None:
+        engines = [DEFAULT_MERGE_ENGINE, *offered.names()]
+        raise NotOfferedError(f"{one_of(engines)}, which are built in or offered by installed packages")
+    return found
+
+
 def _auto_compact(text: str) -> bool:
     """``auto`` and ``legacy`` are Databricks' words for kinds of auto compaction, which are on."""
     folded = text.strip().lower()
@@ -589,7 +626,7 @@ _OWN = {
     CHANGELOG_PRODUCER: choice(*CHANGELOG_PRODUCERS),
     ROW_DEDUPLICATE: _BOOLEAN,
     TOMBSTONE_RETENTION: _INTERVAL_FORM,
-    f"{PREFIX}merge-engine": choice(*MERGE_ENGINES, aggregate="aggregation"),
+    MERGE_ENGINE: _Form(merge_engine_name, "the name of a merge engine", merge_engine_name),
     f"{PREFIX}sequence.field": _TEXT,
     f"{PREFIX}{DEFAULT_FUNCTION}": _FUNCTIONS,
     **{PREFIX + flag: _BOOLEAN for flag in MERGE_FLAGS},
@@ -740,6 +777,8 @@ def _checked_value(key: str, value: object) -> str:
         return value
     try:
         form.parse(value)
+    except NotOfferedError as error:
+        raise invalid(f"table property {key}", value, str(error)) from None
     except ValueError:
         raise invalid(f"table property {key}", value, expected) from None
     return form.spell(value)
@@ -806,7 +845,21 @@ def field_option(option: str) -> tuple[str, str] | None:
     return None
 
 
+def options_of_engines(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties that are options of an engine that a package offers, with the engine of each."""
+    found: dict[str, str] = {}
+    for key in filter(is_of_a_package, configuration):
+        engine = next((each for each in _engines().names() if key.startswith(f"{PREFIX}{each}.")), None)
+        if engine is not None:
+            found[key] = engine
+    return found
+
+
 def merge_options(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a table that define merging, by Paimon's names; empty if there are none."""
+    """The properties of a table that define merging, by Paimon's names; empty if there are none.
+
+    An engine's own options begin with its name: ``partial-update.remove-record-on-delete``.
+    """
     options = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
-    return {name: value for name, value in options.items() if name in _NAMES or name.startswith(FIELDS)}
+    families = FIELDS, f"{configuration.get(MERGE_ENGINE, DEFAULT_MERGE_ENGINE)}."
+    return {name: value for name, value in options.items() if name in _NAMES or name.startswith(families)}
