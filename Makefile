@@ -8,14 +8,19 @@ INSTALLED := $(VENV)/.installed
 spark_env = JAVA_HOME="$$($(1)/python integration/java_home.py)" PYSPARK_PYTHON="$(1)/python" PATH="$(1):$$PATH"
 SPARK_ENV = $(call spark_env,$(BIN))
 
-# How an environment gets its PACKAGES: by uv, which needs a third of pip's time. Where uv fails, pip installs them: uv
-# does not read pip's configuration, which may name another index.
+# How an environment gets its PACKAGES: by uv, which needs a third of pip's time. uv trusts the system's certificates, as
+# pip does, so it works behind a proxy that has its own. Where uv fails, pip installs them: uv does not read pip's
+# configuration, which may name another index.
+export UV_SYSTEM_CERTS ?= true
 PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV = $(@D)/bin/uv pip install --quiet --python $(@D)/bin/python
 PYTEST := pytest pytest-timeout
 define INSTALL
-$(PIP) uv
-export DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg"; $(UV) $(PACKAGES) || $(PIP) $(PACKAGES)
+@echo "installing what $(@D) needs: once, it may take some minutes"
+@$(PIP) uv
+@export DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg"; $(UV) $(PACKAGES) 2>$(@D)/uv.txt || { \
+	echo "uv could not install the packages; $(@D)/uv.txt says why. pip installs them now, which takes longer."; \
+	$(PIP) $(PACKAGES); }
 @touch $@
 endef
 
