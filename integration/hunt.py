@@ -31,7 +31,6 @@ __all__ = ["PARTS", "Part", "hunt", "marked_files"]
 ROOT = Path(__file__).parent.parent
 OUTPUT = ROOT / "build" / "hunt"
 SEARCH_S = 300
-SPARK = "build/spark"
 ICEBERG = "build/iceberg"
 NEW_SEEDS = {"TXLOG_FUZZ_SEED": "random", "TXLOG_FUZZ_S": "{seconds}"}
 
@@ -69,6 +68,14 @@ def of_spark(environment: str) -> dict[str, str]:
         "PYSPARK_PYTHON": f"{ROOT}/{environment}/bin/python",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT}/integration",
     }
+
+
+def on_older_spark(version: str) -> Sequence[Sequence[str]]:
+    """The checks of a Spark that is not the newest, in a classic session and in one of Spark Connect."""
+    environment = f"build/spark-{version}"
+    install, check = elsewhere(environment, "-s", "integration/check_spark_versions.py")
+    settings = ("env", *(f"{name}={value}" for name, value in of_spark(environment).items()))
+    return install, (*settings, *check), (*settings, "TXLOG_SPARK=connect", *check)
 
 
 # From what decides most about the protocol to what is farthest from it.
@@ -153,17 +160,9 @@ PARTS: dict[str, Part] = {
         is_search=True,
     ),
     "spark-versions": Part(
-        "what the oldest Spark that txlog allows does otherwise, and Spark Connect",
-        900,
-        [
-            *elsewhere(SPARK, "-s", "integration/check_spark_versions.py"),
-            (
-                "env",
-                "TXLOG_SPARK=connect",
-                *elsewhere(SPARK, "-s", "integration/check_spark_versions.py")[1],
-            ),
-        ],
-        of_spark(SPARK),
+        "what the oldest Sparks that txlog allows do otherwise, classic and through Spark Connect",
+        1800,
+        [command for version in ("4.0", "4.1") for command in on_older_spark(version)],
     ),
     "iceberg-spark": Part(
         "an Iceberg export that Iceberg's own runtime in Spark reads otherwise",

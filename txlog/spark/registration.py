@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from txlog.spark.source import TxlogDataSource
@@ -28,6 +29,10 @@ def register(spark: Any = None) -> None:
             data source by reference.
     """
     session = SparkSession.builder.getOrCreate() if spark is None else spark
-    session.dataSource.register(TxlogDataSource)
+    try:
+        session.dataSource.register(TxlogDataSource)
+    except AnalysisException as error:  # Spark 4.0, where it has found the data source by its name
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
     # Only one public call makes a session active in its thread: creating a DataFrame from local data.
     session.createDataFrame([], "nothing int")

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from msgspec.structs import replace
 from pyspark import TaskContext
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
 from txlog.core.writing.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
 from txlog.core.writing.write_plan import WriteJob
-from txlog.errors import TableNotFoundError, TxlogError
+from txlog.errors import TableNotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.spark.errors import crossing
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.schema import struct_type
@@ -107,9 +108,17 @@ class TxlogDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> TxlogStreamWriter:
         """Plan a micro-batch; ``overwrite`` means complete mode. Only its tasks and its commit know the batch id."""
         from txlog.spark.planning import plan
-        from txlog.spark.stream import TxlogStreamWriter
 
         with crossing():
+            if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+                raise UnsupportedFeatureError(
+                    'writeStream.format("txlog") needs pyspark 4.1: earlier releases give a Python data source no Arrow'
+                    " batches of a stream. Write the stream with .foreachBatch(txlog.spark.foreach_batch(path)), or"
+                    " install a newer pyspark",
+                    features=("DataSourceStreamArrowWriter",),
+                )
+            from txlog.spark.stream import TxlogStreamWriter
+
             options = parse_stream_options(self.options)
             job, _ = plan(options.write, schema, overwrite=overwrite)
             return TxlogStreamWriter(options, job)
