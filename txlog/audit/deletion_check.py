@@ -30,6 +30,7 @@ from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.commit_file import Commit
+from txlog.core.format.file_columns import file_ids
 from txlog.core.format.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
 from txlog.core.format.paths import (
     canonical_path,
@@ -51,8 +52,9 @@ from txlog.core.maintenance import (
     store_names,
     unnamed_checkpoints,
 )
+from txlog.core.reading import KeyFolder, path_in_store
 from txlog.core.sink import Staging
-from txlog.core.store import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
+from txlog.core.store import ICEBERG, KEYS, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.intents import named_intent
 from txlog.core.versions.decisions.state import TableState
@@ -293,13 +295,26 @@ class _Check:
 
     def _leftovers(self) -> Iterator[Remnant]:
         """Files next to the log and the metadata that neither names: left by a crash or another program."""
+        keys_of_clean = self._keys_of_clean_files()
         for folder, kept_by in _HIDDEN_FOLDERS.items():
             for page in self._log.store.files.list(folder):
                 for meta in page:
-                    if meta.size and meta.modified_ms < self._given_up_until_ms and not _is_known(meta.name):
+                    is_known = _is_known(meta.name) or meta.name in keys_of_clean
+                    if meta.size and meta.modified_ms < self._given_up_until_ms and not is_known:
                         is_of_crash = (folder == LOG_DIRECTORY and meta.name.endswith(".tmp")) or _is_offer(meta.name)
                         until_ms = meta.modified_ms + DAY_MS if is_of_crash else None
                         yield Remnant(meta.name, meta.size, kept_by, None, until_ms)
+
+    def _keys_of_clean_files(self) -> set[str]:
+        """The files of keys, which hold values, of live files that have no deleted row."""
+        kept = [meta.name for page in self._log.store.files.list(KEYS) for meta in page]
+        if not kept:
+            return set()
+        live = file_ids(self._log.files(self._newest))
+        paths = pa.array([path_in_store(self._log.uri, path) for path, *_ in live], pa.string())
+        is_clean = self._clean.holds(paths).to_pylist()
+        clean = {KeyFolder.name_of(file) for file, holds in zip(live, is_clean, strict=True) if holds}
+        return {name for name in kept if name.rpartition("/")[2] in clean}
 
     def _iceberg_files(self) -> Iterator[Remnant]:
         """The manifests and lists of exported versions that name such files as live or removed."""

@@ -477,6 +477,7 @@ class MaintenanceResult(msgspec.Struct, frozen=True):
         version: The newest version after it; None if the store did not answer.
         compaction: The small files that were combined.
         checkpoint: The version of the checkpoint that was written; None if none was due.
+        key_files: How many data files had their keys written beside the table, for the property ``txlog.keyIndex``.
         log_clean_up: The versions that were deleted from the log; None if it was not due.
         vacuum: The data files that were deleted; None if no vacuum was due.
         failures: What went wrong, by step. The other steps were done; the next round tries the failed ones again.
@@ -486,6 +487,7 @@ class MaintenanceResult(msgspec.Struct, frozen=True):
     version: int | None
     compaction: RewriteResult | None = None
     checkpoint: int | None = None
+    key_files: int = 0
     log_clean_up: LogCleanUp | None = None
     vacuum: VacuumResult | None = None
     failures: Mapping[str, TxlogError] = msgspec.field(default_factory=dict)
@@ -502,6 +504,7 @@ class MaintenanceResult(msgspec.Struct, frozen=True):
             "version": self.version,
             **{name: None if done is None else dict(done.to_dict()) for name, done in steps.items()},
             "checkpoint": self.checkpoint,
+            "key_files": self.key_files,
             "failures": {name: f"{error.kind}: {error}" for name, error in self.failures.items()},
             "dry_run": self.dry_run,
         }
@@ -525,6 +528,8 @@ class MaintenanceResult(msgspec.Struct, frozen=True):
                 found.append(f"{counted(files.bins_given_up, 'group')} of files left to other writers")
         if self.checkpoint is not None:
             found.append(f"checkpoint of version {self.checkpoint}")
+        if self.key_files:
+            found.append(f"key index: keys of {counted(self.key_files, 'file')}")
         if self.log_clean_up is not None and self.log_clean_up.names:
             found.append(f"log cleanup: {counted(len(self.log_clean_up.names), 'file')}")
         if self.vacuum is not None:

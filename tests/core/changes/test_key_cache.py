@@ -445,7 +445,7 @@ def test_a_small_checkpoint_is_synced_once_and_its_key_file_is_read_with_one_req
 
 def test_a_file_whose_path_left_the_table_is_forgotten() -> None:
     cache = KeyCache(1 << 20)
-    keys = cache.of("id", [pa.int64()])
+    keys = cache.of("table", (), [pa.int64()])
     values, _ = keys.numbers.of([pa.array(range(100))])
     files = [(f"{name}.parquet", 10, 1) for name in "abcdefgh"]
     keys.add([FileKeys.of(file, values, np.arange(100)) for file in files])

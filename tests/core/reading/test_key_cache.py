@@ -21,7 +21,7 @@ Content = dict[FileId, list[Any]]
 
 
 def cached(kind: pa.DataType = pa.int64(), size_bytes_max: int = 1 << 30) -> CachedKeys:  # noqa: B008
-    return KeyCache(size_bytes_max).of("key", [kind])
+    return KeyCache(size_bytes_max).of("table", (), [kind])
 
 
 def file_keys(cache: CachedKeys, file: FileId, keys: list[Any]) -> FileKeys:
@@ -138,12 +138,12 @@ def test_removed_files_make_room() -> None:
 
 def test_other_key_columns_make_room_for_the_requested_ones() -> None:
     cache = KeyCache(5_000)
-    first, second = cache.of("first", [pa.int64()]), cache.of("second", [pa.int64()])
+    first, second = cache.of("table", (), [pa.int64()]), cache.of("other", (), [pa.int64()])
     first.add([file_keys(first, ("f", 1, 1), [*range(200)])])
     second.add([file_keys(second, ("f", 1, 1), [*range(200)])])
     assert cache.size_bytes == second.size_bytes > 0
-    assert cache.of("second", [pa.int64()]) is second
-    assert cache.of("first", [pa.int64()]) is not first
+    assert cache.of("other", (), [pa.int64()]) is second
+    assert cache.of("table", (), [pa.int64()]) is not first
     first.add([file_keys(first, ("g", 1, 1), [1])])
     assert cache.size_bytes == second.size_bytes, "what was dropped holds nothing more"
 
@@ -153,7 +153,7 @@ def test_lists_and_vectors_are_held_with_keys_within_the_budget() -> None:
     live, few, many = pa.table({"path": ["a"]}), BitMap64(range(10)), BitMap64(range(0, 20_000, 2))
     cache.hold(live, {(("a", 1, 1), "v"): few})
     assert cache.size_bytes == 0, "nothing is held before keys are"
-    keys = cache.of("key", [pa.int64()])
+    keys = cache.of("table", (), [pa.int64()])
     keys.add([file_keys(keys, ("a", 1, 1), [1])])
     cache.hold(live, {(("a", 1, 1), "v"): few})
     assert cache.vectors[(("a", 1, 1), "v")] is few
@@ -207,7 +207,7 @@ def test_threads_find_each_file_whole_or_not_at_all() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_uses_its_copy_though_a_thread_of_the_parent_held_the_lock() -> None:
     cache = KeyCache(1 << 20)
-    keys = cache.of("key", [pa.int64()])
+    keys = cache.of("table", (), [pa.int64()])
     keys.add([file_keys(keys, ("a", 1, 1), [1])])
     held, may_go_on = threading.Event(), threading.Event()
 
@@ -235,7 +235,7 @@ def _forked(cache: KeyCache) -> int:
         results: list[Any] = []
 
         def use() -> None:
-            keys = cache.of("key", [pa.int64()])
+            keys = cache.of("table", (), [pa.int64()])
             keys.add([file_keys(keys, ("b", 1, 1), [1])])
             results.append(found(keys, [1], [("a", 1, 1), ("b", 1, 1)]))
 

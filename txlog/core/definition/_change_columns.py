@@ -164,7 +164,7 @@ def _require_mapping(state: TableState, problem: str) -> None:
 
 def _keeps(place: str, owner: str | None, paths: list[ColumnPath]) -> bool:
     """Whether a reference prevents dropping the column; it does not if its owner is dropped too."""
-    return place not in ("statistics", "encoding") and (owner is None or owner not in map(".".join, paths))
+    return place not in ("statistics", "encoding", "key index") and (owner is None or owner not in map(".".join, paths))
 
 
 def _listed(references: Iterable[Any]) -> str:

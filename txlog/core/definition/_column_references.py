@@ -17,6 +17,7 @@ from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.properties import (
     COLUMN_MARK,
     FIELDS,
+    KEY_INDEX,
     PREFIX,
     ColumnPath,
     column_list,
@@ -38,7 +39,7 @@ from txlog.errors import InvalidInputError
 __all__ = ["ColumnReference", "ColumnReferences", "references_to", "with_new_name", "without_column"]
 
 Place: TypeAlias = Literal[
-    "rule", "generated column", "partitioning", "clustering", "statistics", "encoding", "merge engine"
+    "rule", "generated column", "partitioning", "clustering", "statistics", "encoding", "key index", "merge engine"
 ]
 
 STATISTICS_KEY = "delta.dataSkippingStatsColumns"
@@ -83,7 +84,12 @@ class ColumnReferences:
         ]
         found += [
             ColumnReference("statistics", f"{STATISTICS_KEY} names {path_text(named)}")
-            for named in _statistics_columns(configuration)
+            for named in _listed(configuration, STATISTICS_KEY)
+            if _touches(named, path)
+        ]
+        found += [
+            ColumnReference("key index", f"{KEY_INDEX} names {path_text(named)}")
+            for named in _listed(configuration, KEY_INDEX)
             if _touches(named, path)
         ]
         found += [
@@ -106,9 +112,9 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
         return ",".join(name if fold_name(each.strip()) == fold_name(path[0]) else each for each in names.split(","))
 
     configuration = dict(metadata.configuration)
-    if listed := _statistics_columns(configuration):
-        renamed = (_renamed(each, path, name) for each in listed)
-        configuration[STATISTICS_KEY] = column_list(renamed)
+    for key in (STATISTICS_KEY, KEY_INDEX):
+        if listed := _listed(configuration, key):
+            configuration[key] = column_list(_renamed(each, path, name) for each in listed)
     for key in [*configuration]:
         if (named := _encoded_column(key)) and _touches(named, path):
             renamed_column = ".".join(_renamed(named, path, name))
@@ -129,13 +135,15 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
 
 def without_column(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
     """The properties without a dropped column: it leaves the list of columns with statistics, which Spark also writes
-    anew, and the settings of data files for it."""
+    anew, and the settings of data files for it. An index of keys that have the column is no longer kept."""
     left = {
         key: value
         for key, value in configuration.items()
         if not (named := _encoded_column(key)) or len(named) < len(path) or not _touches(named, path)
     }
-    listed = _statistics_columns(configuration)
+    if any(_touches(each, path) for each in _listed(configuration, KEY_INDEX)):
+        del left[KEY_INDEX]
+    listed = _listed(configuration, STATISTICS_KEY)
     if not listed:
         return left
     kept = [each for each in listed if len(each) < len(path) or not _touches(each, path)]
@@ -195,9 +203,9 @@ def _named(condition: Predicate) -> frozenset[ColumnPath]:
     return frozenset(paths_of(condition))
 
 
-def _statistics_columns(configuration: Mapping[str, str]) -> tuple[ColumnPath, ...]:
+def _listed(configuration: Mapping[str, str], key: str) -> tuple[ColumnPath, ...]:
     try:
-        return column_paths(configuration.get(STATISTICS_KEY, ""))
+        return column_paths(configuration.get(key, ""))
     except ValueError:  # another writer's: ignored
         return ()
 

@@ -51,6 +51,7 @@ from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import (
     DAY_MS,
     FEATURE_PREFIX,
+    KEY_INDEX,
     OTHER_FORMATS,
     SHORT_LOG_RETENTION,
     ColumnPath,
@@ -88,6 +89,7 @@ from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.core.writing.generated_columns import check_added_are_plain, check_computed_columns
+from txlog.core.writing.keys import key_columns
 from txlog.core.writing.parquet_settings import check_columns
 from txlog.core.writing.text_limits import with_limits_kept
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
@@ -637,6 +639,11 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapp
     check_merging(metadata.configuration, schema)
     properties = TableProperties.of(metadata.configuration)
     check_statistics_columns(schema, properties, metadata.partition_columns)
+    if properties.key_index:
+        try:
+            key_columns(map(path_text, properties.key_index), schema, metadata.partition_columns)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"table property {KEY_INDEX}: {error.message}; change or unset it") from None
     check_clustering(domains, schema, properties, metadata.partition_columns)
     if properties.enable_change_data_feed and (taken := reserved_columns(schema)):
         raise InvalidInputError(

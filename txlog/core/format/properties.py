@@ -155,6 +155,9 @@ SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 GROUP_COMMIT = "txlog.groupCommit"
 """If true, appends of several machines may become one version: see `core.versions.decisions.intents`."""
 
+KEY_INDEX: Final = "txlog.keyIndex"
+"""The key columns of upserts whose keys are kept beside the table: see `core.reading._key_folder`."""
+
 COLUMN_MARK = "#"
 """Between the name of a setting for data files and a column: ``parquet.enable.dictionary#id``, as in parquet-java."""
 
@@ -200,6 +203,7 @@ class TableProperties(msgspec.Struct, frozen=True):
     column_mapping_mode: str = "none"
     max_column_id: int = 0
     group_commit: bool = False
+    key_index: tuple[ColumnPath, ...] = ()
     symlink_manifests: bool = False
     unreadable: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Known keys whose value could not be read, with the text found."""
@@ -465,6 +469,13 @@ def column_paths(text: str) -> tuple[ColumnPath, ...]:
             return tuple(paths)
 
 
+def _some_columns(text: str) -> tuple[ColumnPath, ...]:
+    found = column_paths(text)
+    if not found:
+        raise ValueError("no column")
+    return found
+
+
 def path_text(path: ColumnPath) -> str:
     """The path of one column as SQL and `column_paths` write it: ``a.b``, and other names in backticks."""
     return ".".join(name if name.isidentifier() else backquoted(name) for name in path)
@@ -623,6 +634,7 @@ _FUNCTIONS = choice(*AGGREGATE_FUNCTIONS)
 _OWN = {
     SHORT_LOG_RETENTION: _BOOLEAN,
     GROUP_COMMIT: _BOOLEAN,
+    KEY_INDEX: _Form(_some_columns, "column names separated by commas, as in 'a, b.c'"),
     CHANGELOG_PRODUCER: choice(*CHANGELOG_PRODUCERS),
     ROW_DEDUPLICATE: _BOOLEAN,
     TOMBSTONE_RETENTION: _INTERVAL_FORM,
@@ -677,6 +689,7 @@ _ATTRIBUTES = {
     "column_mapping_mode": "delta.columnMapping.mode",
     "max_column_id": "delta.columnMapping.maxColumnId",
     "group_commit": GROUP_COMMIT,
+    "key_index": KEY_INDEX,
     "symlink_manifests": SYMLINK_MANIFESTS,
 }
 

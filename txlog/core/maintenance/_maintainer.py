@@ -4,7 +4,8 @@ In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each r
 
 1. partitions with many small files are compacted, by the thresholds of auto compaction;
 2. a checkpoint is written if one is due;
-3. at most once an hour: the log is cleaned up, what crashed writers left for others is deleted, and a vacuum runs if
+3. if the property ``txlog.keyIndex`` names key columns, the keys of data files that lack it are kept beside the table;
+4. at most once an hour: the log is cleaned up, what crashed writers left for others is deleted, and a vacuum runs if
    the last one was long ago.
 
 If a step fails, the other steps still run, and the next round tries it again. Any number of maintainers may run at the
@@ -21,6 +22,7 @@ from typing import NoReturn, TypeVar
 import msgspec
 
 from txlog.core.maintenance._auto_compaction import SMALL_FILES_MIN
+from txlog.core.maintenance._key_index import keep_keys
 from txlog.core.maintenance._last_vacuum import LAST_VACUUM
 from txlog.core.maintenance._offered_appends import delete_dead_offers
 from txlog.core.maintenance._optimize import optimize
@@ -75,6 +77,7 @@ class Maintainer:
             self._open_table.log.require_maintained_here("maintenance")
         compaction = self._step("compaction", self._compact)
         checkpoint = self._step("checkpoint", self._checkpoint)
+        keys = self._step("key index", self._keep_keys)
         cleaned_up, vacuumed = None, None
         now_ms = ambient.now_ms()
         if now_ms >= self._hourly_from_ms:
@@ -90,6 +93,7 @@ class Maintainer:
             version=self._open_table.log.newest_state(refresh=False).version,
             compaction=compaction,
             checkpoint=checkpoint,
+            key_files=keys or 0,
             log_clean_up=cleaned_up,
             vacuum=vacuumed,
             failures=self._failures,
@@ -120,6 +124,13 @@ class Maintainer:
         if state is None or not log.checkpoint_is_due(state):
             return None
         return state.version if self._options.dry_run else write_checkpoint_and_checksum(log, state)
+
+    def _keep_keys(self) -> int:
+        def on_progress(done: int, total: int) -> None:
+            self._on_step("keeping keys of files", done, total)
+
+        state = self._open_table.log.newest_state()
+        return keep_keys(self._open_table, state, on_progress, dry_run=self._options.dry_run)
 
     def _clean_up(self) -> LogCleanUp | None:
         state = self._state_whose_log_is_ours()

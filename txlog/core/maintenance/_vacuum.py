@@ -29,9 +29,10 @@ import pyarrow.compute as pc
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.core.changes.tasks.check_files import DeleteFiles
 from txlog.core.changes.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
-from txlog.core.format.actions import operation_parameters
+from txlog.core.format.actions import FileId, operation_parameters
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.column_mapping import physical_names
+from txlog.core.format.file_columns import file_ids
 from txlog.core.format.properties import TableProperties
 from txlog.core.maintenance._former_partitions import former_partition_columns
 from txlog.core.maintenance._last_vacuum import read_last_vacuum, write_last_vacuum
@@ -40,6 +41,7 @@ from txlog.core.maintenance._needed_files import NeededFiles
 from txlog.core.maintenance._offered_appends import delete_dead_offers
 from txlog.core.maintenance._vacuum_candidates import in_inventory, removed_by
 from txlog.core.maintenance._vacuums_under_way import END, START
+from txlog.core.reading import KeyFolder
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
@@ -148,11 +150,16 @@ class _Vacuum:
         )
 
     def _delete_what_writers_left(self) -> None:
-        """Checkpoints that have no name, and appends that nobody committed."""
+        """Checkpoints that have no name, appends that nobody committed, and keys of files that are no longer live."""
         store = self._log.store
         unnamed = begin(lambda: delete_unnamed(store, self._now_ms))
+        keys = begin(lambda: KeyFolder.delete_others(store.files, self._live_files))
         delete_dead_offers(store, self._now_ms)
         unnamed()
+        keys()
+
+    def _live_files(self) -> list[FileId]:
+        return file_ids(self._log.files(self._log.newest_state()))
 
     def _note_expired(self, version: int | None) -> None:
         """Record where the next vacuum by the log begins; not after an inventory, which may lack newer files."""

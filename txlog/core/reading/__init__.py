@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from txlog.core.reading._dataset import SnapshotDataset, may_hold_nan
     from txlog.core.reading._deletion_vectors import DeletionVectorReader
     from txlog.core.reading._footers import checked_footer, path_in_store, read_footer, why_missing
-    from txlog.core.reading._key_cache import CachedKeys, FileKeys, KeyCache, KeyPlaces, new_key_numbers
-    from txlog.core.reading._key_values import KeyNumbers, KeyValues
+    from txlog.core.reading._key_cache import CachedKeys, KeyCache, new_key_numbers
+    from txlog.core.reading._key_folder import KeyFolder
+    from txlog.core.reading._key_values import FileKeys, KeyNumbers, KeyPlaces, KeyValues
     from txlog.core.reading._notebook import version_as_html
     from txlog.core.reading._pandas import DtypeBackend, TypesMapper, to_pandas
     from txlog.core.reading._parquet_columns import ParquetColumns
@@ -28,8 +29,9 @@ else:
         _dataset: SnapshotDataset may_hold_nan
         _deletion_vectors: DeletionVectorReader
         _footers: checked_footer path_in_store read_footer why_missing
-        _key_cache: CachedKeys FileKeys KeyCache KeyPlaces new_key_numbers
-        _key_values: KeyNumbers KeyValues
+        _key_cache: CachedKeys KeyCache new_key_numbers
+        _key_folder: KeyFolder
+        _key_values: FileKeys KeyNumbers KeyPlaces KeyValues
         _notebook: version_as_html
         _pandas: DtypeBackend TypesMapper to_pandas
         _parquet_columns: ParquetColumns
@@ -51,6 +53,7 @@ __all__ = [
     "DtypeBackend",
     "FileKeys",
     "KeyCache",
+    "KeyFolder",
     "KeyNumbers",
     "KeyPlaces",
     "KeyValues",

@@ -15,14 +15,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from txlog.core.format.actions import FileId, LiveKey
-from txlog.core.reading._key_values import KeyNumbers, KeyValues
+from txlog.core.format.statistics_read import num_records
+from txlog.core.reading._key_values import FileKeys, KeyNumbers, KeyPlaces, KeyValues
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import new_lock
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["CachedKeys", "FileKeys", "KeyCache", "KeyPlaces", "new_key_numbers"]
+    from txlog.core.format.actions import AddFile
+    from txlog.core.reading._key_folder import KeyColumns, KeyFolder
+    from txlog.core.store import TableFiles
+
+__all__ = ["CachedKeys", "KeyCache", "new_key_numbers"]
 
 _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
@@ -43,29 +48,8 @@ _CONTAINER_BYTES = 64
 _SAMPLED = 256  # one of this many keys is in a large run's sample, which stays in the CPU cache
 _SAMPLED_ROWS = 1 << 18
 _SAMPLED_WANTED = 1 << 14
+_FINDS = 8  # in the kept keys of a file, before they are cached
 _STAGED_FILES = 64  # keys kept between a task and its commit
-
-
-class KeyPlaces(msgspec.Struct, frozen=True):
-    """Where the wanted keys are in one file: positions, ascending, and each one's key."""
-
-    positions: NDArray[np.uint64]
-    keys: NDArray[np.int64]
-    """Indices into the wanted keys."""
-
-
-class FileKeys(msgspec.Struct, frozen=True):
-    """The keys of one whole file, sorted by their first numbers, and their positions; without null keys."""
-
-    file: FileId
-    values: KeyValues
-    positions: NDArray[np.uint32]
-
-    @classmethod
-    def of(cls, file: FileId, values: KeyValues, positions: NDArray[Any]) -> FileKeys:
-        """Sort the keys. The positions must be below 2^32."""
-        order = np.argsort(values.numbers)
-        return cls(file, values.at(order), positions[order].astype(np.uint32))
 
 
 class _Run(msgspec.Struct, frozen=True, dict=True):
@@ -119,10 +103,12 @@ class _Held(msgspec.Struct, frozen=True):
 class KeyCache:
     """The cached keys of one table's files, by set of key columns. Thread-safe, even after a fork."""
 
-    def __init__(self, size_bytes_max: int) -> None:
+    def __init__(self, size_bytes_max: int, store: TableFiles | None = None) -> None:
+        """``store`` has the table's files, for the keys that are kept beside it."""
         self.size_bytes_max = size_bytes_max
+        self._store = store
         self._lock = new_lock()
-        self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
+        self._by_keys: OrderedDict[tuple[str, KeyColumns], CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
         self._live_bytes = 0
         self._vector_sizes: dict[LiveKey, int] = {}
@@ -180,13 +166,22 @@ class KeyCache:
         dropped = self._staged.pop(path, None)
         self._staged_bytes -= 0 if dropped is None else dropped.nbytes
 
-    def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
-        """The cache for one set of key columns. ``key`` identifies the table's definition and the columns."""
+    def of(
+        self, table_id: str, columns: KeyColumns, types: Sequence[pa.DataType], *, are_kept: bool = False
+    ) -> CachedKeys:
+        """The cache for one set of key columns. A table recreated at the same location, and a column with another
+        type, have their own. ``are_kept``: keys are also kept beside the table, for later processes."""
         with self.lock():
-            found = self._by_keys.pop(key, None)
+            found = self._by_keys.pop((table_id, columns), None)
             if found is None:
                 found = CachedKeys(self, new_key_numbers(types))
-            self._by_keys[key] = found
+            self._by_keys[table_id, columns] = found
+            if not are_kept or self._store is None:
+                found.folder = None
+            elif found.folder is None:
+                from txlog.core.reading._key_folder import KeyFolder
+
+                found.folder = KeyFolder(self._store, table_id, columns, found.numbers.secret)
             return found
 
     def lock(self) -> threading.RLock:
@@ -221,9 +216,12 @@ class CachedKeys:
 
     def __init__(self, cache: KeyCache, numbers: KeyNumbers) -> None:
         self.numbers = numbers
+        self.folder: KeyFolder | None = None
+        """The keys that are kept beside the table; None if its properties do not ask for it."""
         self._cache = cache
         self._held = _Held((), {}, ())
         self._looked_into: set[FileId] = set()
+        self._finds: dict[FileId, int] = {}
         self._bytes_per_key = numbers.key_bytes + _PLACE_BYTES
 
     @property
@@ -258,6 +256,38 @@ class CachedKeys:
             for file, number in found.items()
             for start, end in (starts[number : number + 2],)
         }
+
+    def find_kept(
+        self, adds: Sequence[AddFile], wanted_by: Callable[[KeyNumbers], KeyValues | None]
+    ) -> dict[FileId, KeyPlaces]:
+        """The rows with wanted keys in each of these files whose keys are kept beside the table.
+
+        ``wanted_by`` makes the wanted keys numbers; None if it has only the numbers of this cache.
+        """
+        if self.folder is None:
+            return {}
+        own = self.numbers
+        numbers = {own.secret: own}
+
+        def with_secret(secret: bytes) -> KeyValues | None:
+            if own.is_exact:
+                return wanted_by(own)
+            if secret not in numbers:
+                numbers[secret] = KeyNumbers(own.types, secret)
+            return wanted_by(numbers[secret])
+
+        often = {add.file_id for add in adds if self._was_found_often(add)}
+        found = self.folder.near(adds, with_secret, whole=often)
+        comparable = {file: near for file, near in found.items() if own.is_exact or near.secret == own.secret}
+        self.add([FileKeys(file, near.values, near.positions) for file, near in comparable.items() if file in often])
+        return {file: _places_of(near.values, near.positions, near.wanted) for file, near in found.items()}
+
+    def _was_found_often(self, add: AddFile) -> bool:
+        """Whether to read all kept keys of a file, and cache them: sorting them in costs as much as some searches."""
+        with self._cache.lock():
+            self._finds[add.file_id] = finds = self._finds.get(add.file_id, 0) + 1
+            rows = num_records(add.stats) or 0
+            return finds == _FINDS and self._cache.fits(rows * self._bytes_per_key + _FILE_BYTES, self)
 
     def is_wanted(self, file: FileId, num_rows: int | None) -> bool:
         """Whether to `add` this file: when it is read for the second time, and if there is space. The log gives its row
@@ -298,6 +328,8 @@ class CachedKeys:
             held = self._held
             if len(self._looked_into) > 2 * len(live) + 1000:
                 self._looked_into &= set(live)
+            if len(self._finds) > 2 * len(live) + 1000:
+                self._finds = {file: self._finds[file] for file in live if file in self._finds}
             stays = np.zeros(len(held.sizes), dtype=bool)
             stays[[number for file in live if (number := held.numbers.get(file)) is not None]] = True
             if len(held.numbers) > stays.sum():
@@ -311,6 +343,14 @@ class CachedKeys:
             runs = (_Run(run.values, renumbered[run.files].astype(np.uint32), run.positions) for run in runs)
             numbers = {file: int(renumbered[number]) for file, number in held.numbers.items() if stays[number]}
             self._held = _Held(tuple(run for run in runs if len(run)), numbers, tuple(sizes[stays].tolist()))
+
+
+def _places_of(values: KeyValues, positions: NDArray[np.uint32], wanted: KeyValues) -> KeyPlaces:
+    """The rows with ``wanted`` keys among these ascending keys of one file."""
+    run = _Run(values, np.zeros(len(positions), np.uint32), positions)
+    keys, places = _searched([run], wanted, np.ones(1, dtype=bool))
+    order = np.argsort(places.positions)
+    return KeyPlaces(places.positions[order].astype(np.uint64), keys[order])
 
 
 def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core.format.actions import FileId
 from txlog.core.format.arrow.arrays import flags_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeyNumbers", "KeyValues"]
+__all__ = ["FileKeys", "KeyNumbers", "KeyPlaces", "KeyValues"]
 
 _NUM_SUMS = 4  # of 32 bits each
 _BLOCK_ROWS = 1 << 15  # rows that fit into the processor's cache
@@ -51,6 +52,28 @@ class KeyValues(msgspec.Struct, frozen=True):
         return KeyValues(self.numbers[places], None if self.second is None else self.second[places])
 
 
+class KeyPlaces(msgspec.Struct, frozen=True):
+    """Where the wanted keys are in one file: positions, ascending, and each one's key."""
+
+    positions: NDArray[np.uint64]
+    keys: NDArray[np.int64]
+    """Indices into the wanted keys."""
+
+
+class FileKeys(msgspec.Struct, frozen=True):
+    """The keys of one whole file, sorted by their first numbers, and their positions; without null keys."""
+
+    file: FileId
+    values: KeyValues
+    positions: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, file: FileId, values: KeyValues, positions: NDArray[Any]) -> FileKeys:
+        """Sort the keys. The positions must be below 2^32."""
+        order = np.argsort(values.numbers)
+        return cls(file, values.at(order), positions[order].astype(np.uint32))
+
+
 class KeyNumbers:
     """Converts keys of these column types to numbers; only numbers from one object are comparable. Thread-safe.
 
@@ -59,6 +82,7 @@ class KeyNumbers:
 
     def __init__(self, types: Sequence[pa.DataType], secret: bytes) -> None:
         self.is_exact = len(types) == 1 and _is_integer_like(types[0])
+        self.types, self.secret = types, secret
         self._secret = hashlib.blake2b(secret, digest_size=32).digest()
         words = len(types) * (_WORDS_MAX + 1)
         drawn = np.frombuffer(hashlib.shake_256(secret).digest((words * 2 + 1) * _NUM_SUMS * 8), dtype="<u8")

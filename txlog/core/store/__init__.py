@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from txlog.core.store._base import (
         ICEBERG,
+        KEYS,
         QUARANTINE,
         STAGING,
         VERSIONS,
@@ -42,7 +43,7 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        _base: FileStore ICEBERG LogCapabilities LogStore ObjectMeta OnLink OutputFile PutOutcome QUARANTINE
+        _base: FileStore ICEBERG KEYS LogCapabilities LogStore ObjectMeta OnLink OutputFile PutOutcome QUARANTINE
             RoundTrip STAGING SkipFolder TableFiles VERSIONS WAITING folders_above last_answer unanswered
         _commit_queue: Turn
         _handover_folder: HandOver Offer OfferState
@@ -60,6 +61,7 @@ else:
 
 __all__ = [
     "ICEBERG",
+    "KEYS",
     "QUARANTINE",
     "STAGING",
     "VERSIONS",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ICEBERG",
+    "KEYS",
     "LOCAL_DISK",
     "OBJECT_STORE",
     "QUARANTINE",
@@ -55,6 +56,10 @@ VERSIONS = "_txlog/versions"
 
 ICEBERG = "_iceberg/metadata"
 """The folder of a table for its Iceberg metadata; every engine's vacuum skips names with a leading underscore."""
+
+KEYS = "_txlog/keys"
+"""The folder of a table for the sorted keys of its data files, which upserts of later processes look into. No commit
+names these files: anybody may delete them."""
 
 WAITING = "_txlog/waiting"
 """The folder of a table where writers that lost races leave a mark, so others let them commit first."""

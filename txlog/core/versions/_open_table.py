@@ -156,7 +156,7 @@ class OpenTable:
         """The keys of data files that upserts of this handle have read."""
         from txlog.core.reading import KeyCache
 
-        return KeyCache(self.key_cache_size_bytes)
+        return KeyCache(self.key_cache_size_bytes, self.store)
 
     def state_if_exists(self, *, refresh: bool = True) -> TableState | None:
         """The newest version, or None if there is no table; with ``refresh=False`` the newest known one."""

@@ -117,10 +117,11 @@ class TasksHere:
         return self._work.cost_s(live.keys, new)
 
     def remember(self, change: RowChange) -> None:
-        """After the commit: let later changes of the handle know what was found and written."""
+        """After the commit: let later changes know what was found and written."""
         if not self._operation.uses_key_cache or (live := change.live()) is None:
             return
         self._work.keep_written()
+        self._operation.keep_beside()
         self._open_table.key_cache.hold(live, self._work.live_vectors({*live_keys(live)}))
 
 

@@ -156,6 +156,11 @@ class RowOperation(ABC):
         """
         return {}
 
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
+        """The matching rows in those of these files whose keys are kept beside the table, found without reading the
+        files."""
+        return {}
+
     # --- which rows -----------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -225,6 +230,9 @@ class RowOperation(ABC):
 
     def report(self) -> None:  # noqa: B027 - most operations tell nothing
         """Log what the caller of a change that is done should know beside its result."""
+
+    def keep_beside(self) -> None:  # noqa: B027 - most operations keep nothing
+        """After the commit: keep beside the table what later processes can `find_kept`."""
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:  # noqa: B027
         """Let later changes `recall` these files, which hold the marked source rows, in order."""

@@ -178,16 +178,19 @@ class RowWork:
         if not adds:
             return
         started_s = ambient.monotonic_s()
+        kept = self._operation.find_kept(adds)
+        self._seen.hits.update(kept)
+        all_adds, adds = adds, [add for add in adds if add.file_id not in kept]
         largest_first = sorted(adds, key=lambda add: -add.size)
         large = bisect.bisect_left(largest_first, -_SMALL_BYTES, key=lambda add: -add.size)
         looked_up = itertools.chain(
             parallel_map(self._looked_up, largest_first[:large], threads=_LOOK_UPS_AT_ONCE),
             self._small_looked_up(largest_first[large:]),
         )
-        for done, (add, hits) in enumerate(looked_up, start=1):
+        for done, (add, hits) in enumerate(looked_up, start=1 + len(kept)):
             self._seen.hits[add.file_id] = hits
             if on_progress is not None:
-                on_progress(done, len(adds))
+                on_progress(done, len(all_adds))
         self._operation.keep()
         self._rate.size_bytes += sum(add.size for add in adds)
         self._rate.seconds += ambient.monotonic_s() - started_s

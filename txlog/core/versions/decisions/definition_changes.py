@@ -16,6 +16,7 @@ from txlog.core.format.column_mapping import schema_of
 from txlog.core.format.features import features_of
 from txlog.core.format.properties import (
     GROUP_COMMIT,
+    KEY_INDEX,
     PREFIX,
     SHORT_LOG_RETENTION,
     is_parquet_setting,
@@ -57,6 +58,7 @@ _UPKEEP = frozenset(
         "delta.targetFileSize",
         "delta.tuneFileSizesForRewrites",
         GROUP_COMMIT,
+        KEY_INDEX,
         SHORT_LOG_RETENTION,
     )
 )

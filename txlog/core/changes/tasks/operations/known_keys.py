@@ -6,11 +6,12 @@ upsert or merge reads from a file, or that an upsert writes, are cached for late
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.core.changes.tasks.operations.numbered_keys import NumberedKeys, numbers_in_parts
 from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
@@ -19,16 +20,16 @@ from txlog.core.format.column_mapping import physical_path
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import file_ids
 from txlog.core.format.paths import canonical_path
-from txlog.core.format.schema import type_name, type_to_arrow
+from txlog.core.format.schema import fold_name, type_name, type_to_arrow
 from txlog.core.format.statistics_read import num_records
-from txlog.core.reading import CachedKeys, FileKeys, KeyCache, KeyPlaces, KeyValues
+from txlog.core.reading import CachedKeys, FileKeys, KeyCache, KeyNumbers, KeyPlaces, KeyValues
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.keys import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KnownKeys", "KnownPart", "cached_keys", "known_keys"]
+__all__ = ["KnownKeys", "KnownPart", "are_kept", "cached_keys", "keys_of_file", "known_keys"]
 
 KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
 """The keys of some rows of a file, as numbers, and the rows' positions."""
@@ -38,9 +39,14 @@ def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], table: DefinedTable)
     """The cached keys of the table's files for these columns."""
     types = [type_to_arrow(key.type) for key in keys]
     paths = tuple(physical_path(table.schema, key.path) for key in keys)
-    # A table recreated at the same location, or a column with another type, has its own cache.
-    identity = (table.metadata.id, paths, tuple(type_name(key.type) for key in keys))
-    return cache.of(identity, types)
+    columns = tuple(zip(paths, (type_name(key.type) for key in keys), strict=True))
+    return cache.of(table.metadata.id, columns, types, are_kept=are_kept(keys, table))
+
+
+def are_kept(keys: Sequence[KeyColumn], table: DefinedTable) -> bool:
+    """Whether the table's properties ask to keep the keys of its data files for these columns."""
+    named = table.properties.key_index
+    return bool(named) and {_folded(path) for path in named} == {_folded(key.path) for key in keys}
 
 
 class KnownKeys:
@@ -54,6 +60,8 @@ class KnownKeys:
         self._is_partitioned = bool(table.partition_columns)
         self._row_of_key = None
         self._offered: list[FileKeys] = []
+        self._to_keep: list[FileKeys] = []
+        self._columns: Sequence[pa.Array] = ()
         if isinstance(index, SortedKeys):
             assert index.numbers is cached.numbers
             self._wanted = index.values
@@ -61,8 +69,8 @@ class KnownKeys:
         if isinstance(index, KeyIndex) and index.num_keys < index.num_rows:
             self._row_of_key = index.last_row_of_keys
         rows = None if self._row_of_key is None else pa.array(self._row_of_key)
-        columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
-        self._wanted = numbers_in_parts(cached.numbers, columns)
+        self._columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
+        self._wanted = numbers_in_parts(cached.numbers, self._columns)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
         """The rows with source keys in each of the cached ``files``, with rows of the index as keys.
@@ -73,34 +81,49 @@ class KnownKeys:
         found = self._cached.find(self._wanted, ids)
         if are_all_live:
             self._cached.drop_others(ids)
-        if self._row_of_key is not None:
-            found = {file: KeyPlaces(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
-        return found
+        return self._with_rows(found)
+
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, KeyPlaces]:
+        """The same in each of these files whose keys are kept beside the table."""
+        return self._with_rows(self._cached.find_kept(adds, self._wanted_by))
+
+    def _wanted_by(self, numbers: KeyNumbers) -> KeyValues | None:
+        if numbers is self._cached.numbers:
+            return self._wanted
+        return numbers_in_parts(numbers, self._columns) if self._columns else None
+
+    def _with_rows(self, found: dict[FileId, KeyPlaces]) -> dict[FileId, KeyPlaces]:
+        if self._row_of_key is None:
+            return found
+        return {file: KeyPlaces(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
 
     def is_wanted(self, add: AddFile) -> bool:
         """Whether to read all keys of a file, and to `offer` them."""
-        return self._cached.is_wanted(add.file_id, num_records(add.stats))
+        folder = self._cached.folder
+        is_to_keep = folder is not None and folder.is_wanted(add)
+        return self._cached.is_wanted(add.file_id, num_records(add.stats)) or is_to_keep
 
     def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
         """The keys of some rows of a file."""
-        values, rows = self._cached.numbers.of(columns)
-        return values, positions if rows is None else positions[rows]
+        return _part(self._cached, columns, positions)
 
     def offer(self, add: AddFile, parts: Sequence[KnownPart]) -> None:
         """Take all keys of a file, which `keep` will cache."""
-        if not parts:
-            return
-        second = [values.second for values, _ in parts if values.second is not None]
-        values = KeyValues(
-            np.concatenate([values.numbers for values, _ in parts]), np.concatenate(second) if second else None
-        )
-        positions = np.concatenate([positions for _, positions in parts])
-        self._offered.append(FileKeys.of(add.file_id, values, positions))
+        if parts:
+            self._offered.append(_file_keys(add, parts))
 
     def keep(self) -> None:
         """Cache the keys that were offered."""
         offered, self._offered = self._offered, []
         self._cached.add(offered)
+        if self._cached.folder is not None:
+            self._to_keep += offered
+
+    def keep_beside(self) -> None:
+        """Keep what was offered beside the table too, after the commit. Never raises for a store that fails."""
+        if self._cached.folder is not None:
+            self._cached.folder.keep(self._to_keep)
+            self._to_keep = []
 
     def keep_staged(self, files: Sequence[FileKeys]) -> None:
         """Cache the keys of these files of an unpartitioned table. Does nothing if no file is cached yet."""
@@ -110,22 +133,56 @@ class KnownKeys:
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
         """Cache the keys of a new file with source rows, if it is certain where each row is: in an unpartitioned table,
         a single file has them in the source's order. (Several files get their row groups in turns.) Does nothing if no
-        file is cached yet. Each source row must have a different key.
+        file is cached yet, unless the keys are kept beside the table. Each source row must have a different key.
         """
         assert self._row_of_key is None
 
         rows = np.flatnonzero(is_written)
-        if self._is_partitioned or self._cached.is_empty or [file.num_rows for file in files] != [len(rows)]:
+        if self._is_partitioned or [file.num_rows for file in files] != [len(rows)]:
             return
-        file = _spelled(files[0].to_add().file_id)
-        self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
+        add = files[0].to_add()
+        add = replace(add, path=canonical_path(add.path))  # as the log will name it
+        folder = self._cached.folder
+        is_to_keep = folder is not None and folder.is_wanted(add)
+        if self._cached.is_empty and not is_to_keep:
+            return
+        keys = FileKeys.of(add.file_id, self._wanted.at(rows), np.arange(len(rows)))
+        if not self._cached.is_empty:
+            self._cached.add([keys])
+        if is_to_keep:
+            self._to_keep.append(keys)
 
 
 def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, table: DefinedTable) -> KnownKeys | None:
     """A source's keys in memory; None if nothing is cached or may be cached."""
-    if not cache.size_bytes_max or not index.num_rows:
+    if not index.num_rows or not (cache.size_bytes_max or are_kept(index.keys, table)):
         return None
     return KnownKeys(cached_keys(cache, index.keys, table), index, table)
+
+
+def keys_of_file(
+    cached: CachedKeys,
+    keys: Sequence[KeyColumn],
+    add: AddFile,
+    batches: Iterable[tuple[NDArray[np.int64], pa.RecordBatch]],
+) -> FileKeys | None:
+    """All keys of a file, whose rows come with their positions; None if it has no rows."""
+    parts = [_part(cached, [key.of(batch) for key in keys], positions) for positions, batch in batches]
+    return _file_keys(add, parts) if parts else None
+
+
+def _part(cached: CachedKeys, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
+    values, rows = cached.numbers.of(columns)
+    return values, positions if rows is None else positions[rows]
+
+
+def _file_keys(add: AddFile, parts: Sequence[KnownPart]) -> FileKeys:
+    values = KeyValues.joined([values for values, _ in parts])
+    return FileKeys.of(add.file_id, values, np.concatenate([positions for _, positions in parts]))
+
+
+def _folded(path: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(fold_name, path))
 
 
 def _spelled(file: FileId) -> FileId:

@@ -157,8 +157,15 @@ class MergeRows(RowOperation):
         """If not just keys decide, rows with a source key are only recorded: `look_up` reads them."""
         if self._known is None:
             return {}
-        places = self._known.recall(files, are_all_live=are_all_live)
-        self._places = {} if self._keys_decide else {file: at for file, at in places.items() if len(at.positions)}
+        self._places = {}
+        return self._hits_at(self._known.recall(files, are_all_live=are_all_live))
+
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
+        return {} if self._known is None else self._hits_at(self._known.find_kept(adds))
+
+    def _hits_at(self, places: dict[FileId, KeyPlaces]) -> dict[FileId, Hits]:
+        if not self._keys_decide:
+            self._places |= {file: at for file, at in places.items() if len(at.positions)}
         return {
             file: self._decided(at.positions.astype(np.int64), self._source.indexed[at.keys], None)
             for file, at in places.items()
@@ -169,6 +176,10 @@ class MergeRows(RowOperation):
         """Does not keep files that a merge wrote: a clause may give an inserted row another key than the source's."""
         if self._known is not None:
             self._known.keep()
+
+    def keep_beside(self) -> None:
+        if self._known is not None:
+            self._known.keep_beside()
 
     def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
         if self._source.is_by_keys:

@@ -444,9 +444,17 @@ class UpsertRows(RowOperation):
             file: self._hits(each.positions, each.keys) if len(each.positions) else none for file, each in found.items()
         }
 
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
+        found = {} if self._known is None else self._known.find_kept(adds)
+        return {file: self._hits(each.positions, each.keys) for file, each in found.items()}
+
     def keep(self) -> None:
         if self._known is not None:
             self._known.keep()
+
+    def keep_beside(self) -> None:
+        if self._known is not None:
+            self._known.keep_beside()
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
         if self._known is not None:
