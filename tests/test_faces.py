@@ -21,7 +21,10 @@ from tests.library import modules, tree
 ROOT = Path(__file__).parents[1]
 NAMES_MAX = 30
 LONGER_FACES = {
-    "txlog.core.reading": (32, "scans, datasets, changes and known keys of tables, and what spreads their tasks"),
+    "txlog.core.reading": (
+        36,
+        "scans, datasets, pandas, changes and known keys of tables, and what spreads their tasks",
+    ),
     "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
     "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
     "txlog.core.operations": (33, "one name for each thing a user asks, until operations are declared once"),
@@ -129,6 +132,20 @@ def test_what_spark_and_the_command_line_take_of_the_core_is_named_here(extensio
         if importer.startswith(f"txlog.{extension}.") and module in rooms() and module not in OPERATIONS:
             taken[module].add(name)
     assert {module: " ".join(sorted(names)) for module, names in taken.items()} == TAKEN[extension]
+
+
+def test_what_a_table_works_with_is_had_by_its_name() -> None:
+    """`open_table_of`, and not the attribute of somebody else's object. A sink is part of its group's room."""
+    found = [
+        f"{name}:{node.lineno}"
+        for name, path in modules().items()
+        if not name.startswith("core/sink/")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr == "_open_table"
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    ]
+    assert len(found) == 1  # in `open_table_of`
+    assert found[0].startswith("core/versions/_open_table.py")
 
 
 def test_a_task_that_takes_the_log_from_a_face_breaks_the_law(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ from txlog.cli.usage import CommandGroup
 from txlog.cli.wording import of_environment
 from txlog.core.operations import operation
 from txlog.core.util.arguments import UTC
+from txlog.extend import open_table_of
 
 __all__ = ["app"]
 
@@ -178,7 +179,7 @@ def show_table(
         table, snapshot = table_at(uri)
         if files_summary:
             with out.waiting("counting files"):
-                summary = operation("files_summary")(table._open_table, version=snapshot.version)
+                summary = operation("files_summary")(open_table_of(table), version=snapshot.version)
             out.result(summary_facts(table.uri, summary), *summary_shown(table.uri, summary))
             return
         with out.waiting("counting rows"):

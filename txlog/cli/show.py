@@ -23,6 +23,7 @@ from txlog.core.format.schema import type_name
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.operations import HISTORY_COLUMNS, OPERATIONS, history_row
 from txlog.errors import TxlogError
+from txlog.extend import open_table_of
 from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def iceberg_facts(table: DeltaTable, newest: int) -> dict[str, Any] | None:
     """The exported version and its lag, without exporting; None if the table was never exported."""
     try:
         lag = OPERATIONS.get("iceberg_lag")
-        found = None if lag is None else lag(table._open_table, newest=newest)
+        found = None if lag is None else lag(open_table_of(table), newest=newest)
     except TxlogError as error:
         return {"version": None, "lag": None, "problem": error.message}
     return None if found is None else asdict(found)

@@ -21,6 +21,7 @@ from txlog.core.catalogs import open_place
 from txlog.core.sink import Application, StagedState, applications, clean_staging, staged_states
 from txlog.core.versions import OpenTable
 from txlog.errors import InvalidInputError
+from txlog.extend import open_table_of
 from txlog.result import counted, human_size
 
 __all__ = ["abandon", "sinks", "staging"]
@@ -94,7 +95,7 @@ def abandon(
 
 def _require_staged(table: txlog.Table, sink: txlog.Sink, app_id: str, checkpoint_id: int) -> None:
     """A mistyped number would skip all checkpoints below it, and a mistyped name make an application."""
-    staged = [each.checkpoint_id for each in staged_states(table._open_table) if each.app_id == app_id]
+    staged = [each.checkpoint_id for each in staged_states(open_table_of(table)) if each.app_id == app_id]
     if checkpoint_id not in staged and sink.committed(checkpoint_id) is None:
         others = f"staged are {', '.join(map(str, staged))}" if staged else "it has staged nothing"
         raise InvalidInputError(

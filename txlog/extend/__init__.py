@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from txlog.core.maintenance import TombstoneUpkeep
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
-    from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable
+    from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable, open_table_of
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
 
@@ -41,7 +41,7 @@ _HOME = {
     "FindsTable": "txlog.core.catalogs._table_catalog",
     "FollowsCommits": "txlog.core.versions.upkeep._post_commit",
     "MakesFollower": "txlog.core.versions.upkeep._post_commit",
-    "OpenTable": "txlog.core.versions._open_table",
+    **dict.fromkeys(("OpenTable", "open_table_of"), "txlog.core.versions._open_table"),
     "OpensCatalog": "txlog.core.catalogs._table_catalog",
     "Point": "txlog.core.util.points",
     "PropertyRule": "txlog.core.format.properties",
@@ -74,6 +74,7 @@ __all__ = [
     "TablePlace",
     "TableState",
     "TombstoneUpkeep",
+    "open_table_of",
     "require_no_token",
 ]
 

@@ -22,6 +22,7 @@ from txlog.core.writing.committable import Committable
 from txlog.core.writing.row_changes import Changelog, changelog_of
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
+from txlog.extend import open_table_of
 from txlog.result import WriteResult
 from txlog.table import Table
 
@@ -84,7 +85,7 @@ class Target(msgspec.Struct, frozen=True):
         return self.commit(planned, work(planned))
 
     def plan(self, sink: Sink | None) -> TaskedWrite:
-        open_table = self.table._open_table
+        open_table = open_table_of(self.table)
         changelog = changelog_of(self.mode, self.keys)
         state = open_table.writable_state()
         options = WriteOptions(
@@ -96,7 +97,7 @@ class Target(msgspec.Struct, frozen=True):
         return TaskedWrite(open_table.task_store(), job, changelog)
 
     def commit(self, planned: TaskedWrite, written: Sequence[bytes]) -> WriteResult:
-        committer = GlobalCommitter(self.table._open_table)
+        committer = GlobalCommitter(open_table_of(self.table))
         committables = [Committable.from_bytes(each) for each in written]
         result = committer.commit(planned.job, committables)
         committer.remove_keys(committables)

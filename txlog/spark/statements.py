@@ -21,6 +21,7 @@ from txlog.core.format.schema import Field, backquoted
 from txlog.core.util.api_hints import explains_call
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.errors import InvalidInputError
+from txlog.extend import open_table_of
 from txlog.result import WriteResult
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
@@ -93,7 +94,7 @@ class SparkEngine:
         settings = SessionSettings.of(self._spark)
         settings.require(*what)
         if table is not None:
-            settings.require_compaction(table._open_table.log.newest_state(refresh=False).metadata.configuration)
+            settings.require_compaction(open_table_of(table).known_state().metadata.configuration)
         return Session(
             settings.note,
             settings.transaction(),
@@ -225,14 +226,14 @@ def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:
     """The location or name, and the options, by which Spark's processes find a table."""
     if isinstance(place, TablePlace):
         return place.address or (place.uri, place.storage_options)
-    return place._open_table.store.address or (place.uri, place._open_table.storage_options)
+    return open_table_of(place).address
 
 
 def _partitioned_by(place: Table | TablePlace, options: Mapping[str, Any]) -> list[str]:
     """The partition columns of the table that a write makes or changes."""
     given = options.get("partition_by")
     if given is None and isinstance(place, Table):
-        given = place._open_table.log.newest_state(refresh=False).partition_columns
+        given = open_table_of(place).known_state().partition_columns
     return list(given or ())
 
 

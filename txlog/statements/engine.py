@@ -20,6 +20,7 @@ from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install
 from txlog.core.util.time_zones import zone_name
 from txlog.errors import InvalidInputError
+from txlog.extend import open_table_of
 from txlog.snapshot import Snapshot
 from txlog.statements.query import Query
 from txlog.statements.store_assignment import as_stored
@@ -179,12 +180,12 @@ class LocalEngine:
     ) -> WriteResult:
         if isinstance(place, TablePlace):
             return write(place, rows, mode, time_zone=self.time_zone, **options)  # type: ignore[arg-type]
-        return write_batch(place._open_table, rows, WriteOptions(mode=mode, **options))
+        return write_batch(open_table_of(place), rows, WriteOptions(mode=mode, **options))
 
     def merge(
         self, table: Table, rows: pa.RecordBatchReader, merge: MergeOptions, commit: CommitOptions
     ) -> MergeBuilder[WriteResult]:
-        options, given = RowOptions(commit=commit), (table._open_table, rows, merge)
+        options, given = RowOptions(commit=commit), (open_table_of(table), rows, merge)
         return MergeBuilder(table.uri, merge, lambda clauses: merge_rows(*given, clauses, options))
 
 

@@ -30,6 +30,7 @@ from txlog.core.versions import KEPT_MAX, KeptOpen
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.core.writing.generated_columns import without_computed
 from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
+from txlog.extend import open_table_of
 from txlog.result import counted
 from txlog.snapshot import Snapshot
 from txlog.statements import results as told
@@ -166,7 +167,8 @@ class Runner:
         is_there = begin(partial(self._is_at, name, table)) if table is not None else bool  # beside the look at it
         if table is None or kept is None or not _is_current(kept) or not is_there():
             table = self._opened_anew(name)
-            kept = KeptOpen.of(table._open_table, table._open_table.log.newest_state(refresh=False))
+            open_table = open_table_of(table)
+            kept = KeptOpen.of(open_table, open_table.known_state())
         self._kept[name.key] = table, kept
         while len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
@@ -175,7 +177,7 @@ class Runner:
     def _is_at(self, name: TableName, table: Table) -> bool:
         """Whether a name is still the one of this table, and not of one elsewhere. A catalog that owns the versions of
         its tables is asked by the look at the table."""
-        if name.location is not None or table._open_table.log.versions.capabilities.remembers_versions:
+        if name.location is not None or open_table_of(table).is_found_by_versions:
             return True
         try:
             return self._named(name).names.resolve(name.text).uri == table.uri

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Reversible
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -47,11 +47,20 @@ if TYPE_CHECKING:
     from txlog.core.workers import GivenWorkers, Workers
     from txlog.core.writing.generated_columns import Numbers
 
-__all__ = ["LastRead", "OpenTable"]
+__all__ = ["LastRead", "OpenTable", "open_table_of"]
 
 KEY_CACHE_BYTES = 256 << 20
 """The default memory, in bytes, for a handle's cache of keys of data files."""
 _OWN_MAX = 10_000
+
+
+class _HasOpenTable(Protocol):
+    _open_table: OpenTable
+
+
+def open_table_of(table: _HasOpenTable) -> OpenTable:
+    """What a `Table`, a `Transaction` or a `Sink` works with, for what a package adds to it."""
+    return table._open_table
 
 
 class OpenTable:
@@ -103,6 +112,20 @@ class OpenTable:
     def time_zone(self) -> str:
         """The zone of times without one."""
         return self.log.time_zone
+
+    @property
+    def address(self) -> tuple[str, Mapping[str, str] | None]:
+        """The location or name, and the options, by which any process opens the table."""
+        return self.store.address or (self.uri, self.storage_options)
+
+    @property
+    def is_found_by_versions(self) -> bool:
+        """Whether what decides the table's versions knows when the table's name is another one's by now."""
+        return self.log.versions.capabilities.remembers_versions
+
+    def known_state(self) -> TableState:
+        """The newest version that is known; a request is made only if none is. Raises as `DeltaLog.newest_state`."""
+        return self.log.newest_state(refresh=False)
 
     def task_table(self, state: TableState, numbers: Numbers | None = None) -> TaskTable:
         """A version of the table as tasks get it, which open it by the same storage options in any process.
