@@ -176,6 +176,14 @@ def test_the_search_from_a_disk_leaves_the_typed_query_as_it_is() -> None:
     assert (done.stdout, done.stderr) == ('[["deletion","vectors"],[]]\n', "")
 
 
+def test_the_readme_links_to_each_file_that_it_names_and_each_link_leads_to_one() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert re.findall(r"`(?:docs|examples|integration)/[^`]*`|`[A-Z]+\.md`", readme) == []
+    targets = re.findall(r"\]\((?!https://)([^)#]+)[^)]*\)", readme)
+    assert len(targets) > 20
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
 def test_the_site_names_the_version_and_the_license() -> None:
     license_ = re.search(r'^license = "(.*)"$', PROJECT, re.MULTILINE)
     assert license_ is not None

@@ -1,0 +1,30 @@
+"""What a package index shows as the project's page: README.md, in which links to files of the checkout are plain text.
+
+Hatchling calls it for every wheel and sdist (`[tool.hatch.metadata.hooks.custom]` in pyproject.toml).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+
+class PackagePage(MetadataHookInterface):
+    """The hook that Hatchling finds in this file."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the page's text.
+
+        Raises:
+            OSError: README.md cannot be read.
+        """
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": without_links_to_files(text)}
+
+
+def without_links_to_files(text: str) -> str:
+    """``[Read](docs/read.md)`` becomes ``Read``; links to the web and to headings of the page stay."""
+    return re.sub(r"\[([^]]+)\]\((?!https://|#)[^)]+\)", r"\1", text)
