@@ -10,7 +10,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +42,7 @@ OVERWRITES = {mode for mode in MODES if mode.startswith("overwrite")} | {"stream
 ROWS = {"id": [1, 4], "day": ["mon", "mon"]}
 notified: list[int | None] = []
 retry_policies: list[Any] = []
+outcomes_without: dict[str, Any] = {}
 
 
 class Hooks(txlog.CommitHooks):
@@ -167,7 +168,7 @@ def test_no_option_of_a_write_is_ignored(name: str, mode: str, tmp_path: Path) -
     case = CASES[name]
     if case.given.keys() & MODES[mode].keys():
         pytest.skip("the option makes the mode")
-    without = outcome_of(tmp_path / "without", case, mode, {})
+    without = outcome_without(tmp_path / "without", case, mode)
     with_it = outcome_of(tmp_path / "with", case, mode, case.given)
     assert (without == with_it) == ((name, mode) in IS_WHAT_HAPPENS_ANYWAY), with_it
     assert not NAMES_OF_PYTHON.search(str(with_it[-1])), with_it[-1]
@@ -178,6 +179,14 @@ def test_the_same_write_twice_has_the_same_outcome(mode: str, tmp_path: Path) ->
     """Or else the test above could not fail."""
     case = Case({})
     assert outcome_of(tmp_path / "one", case, mode, {}) == outcome_of(tmp_path / "two", case, mode, {})
+
+
+def outcome_without(folder: Path, case: Case, mode: str) -> Any:
+    """Written once for all options in the same situation."""
+    situation = repr((replace(case, given={}), mode))
+    if situation not in outcomes_without:
+        outcomes_without[situation] = outcome_of(folder, case, mode, {})
+    return outcomes_without[situation]
 
 
 # --- one write and what came of it ----------------------------------------------------------------------------------

@@ -639,8 +639,9 @@ def judge(stores: Sequence[TableStore], died: str) -> None:
         assert staging_of(table) == [], died
 
 
-def test_a_group_that_dies_at_any_call_is_ended_by_its_next_life() -> None:
-    for at in itertools.count(1):
+@pytest.mark.parametrize("first", [1, *(pytest.param(n, marks=pytest.mark.hunt(part="crashes")) for n in (2, 3, 4))])
+def test_a_group_that_dies_at_any_call_is_ended_by_its_next_life(first: int) -> None:
+    for at in itertools.count(first, 4):
         stores = new_stores()
         death = Death(at)
         with contextlib.suppress(Crashed):
