@@ -95,7 +95,7 @@ def start_cloud(name: str, directory: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(
     scope="session",
-    params=["azurite", *(pytest.param(name, marks=pytest.mark.hunt(part="clouds")) for name in CLOUDS[1:])],
+    params=[pytest.param(name, marks=pytest.mark.hunt(part="clouds")) for name in CLOUDS],
 )
 def cloud(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Each of the servers in turn."""

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 
 import pyarrow as pa
 import pytest
-from clouds import Cloud
+from clouds import CLOUDS, Cloud
 from deltalake import DeltaTable
 from servers import S3Location
 
@@ -24,7 +24,7 @@ from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERS
 PROCESSES, APPENDS = 4, 10
 
 untroubled = pytest.mark.parametrize(
-    "cloud", ["azurite", pytest.param("google-stand-in", marks=pytest.mark.hunt(part="clouds"))], indirect=True
+    "cloud", [pytest.param(name, marks=pytest.mark.hunt(part="clouds")) for name in CLOUDS[:2]], indirect=True
 )
 
 
@@ -157,6 +157,7 @@ def test_a_large_file_is_uploaded_in_parts(cloud: Cloud, cloud_location: S3Locat
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.hunt(part="clouds")
 @pytest.mark.parametrize("cloud", ["azurite"], indirect=True)
 @pytest.mark.parametrize(
     ("wrong", "container", "code", "told"),

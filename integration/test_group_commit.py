@@ -93,6 +93,7 @@ def test_processes_commit_each_others_appends_while_deltalake_writes(place: S3Lo
     assert max(len(workers) for workers in _writers_of_versions(races).values()) > 1, "no version carried several"
 
 
+@pytest.mark.hunt(part="races")
 def test_killed_processes_that_commit_each_others_appends_lose_and_repeat_nothing(
     place: S3Location, tmp_path: Path, record_property: Record
 ) -> None:

@@ -118,7 +118,7 @@ def test_a_merge_may_read_an_older_version_of_its_own_table(spark: SparkSession,
     assert sorted(catalog.table("t").to_arrow()["day"].to_pylist()) == ["a", "b"]
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.hunt(part="sql"))])
 def test_what_an_insert_stores_does_not_depend_on_sparks_ansi_mode(
     spark: SparkSession, tmp_path: Path, ansi: str
 ) -> None:
@@ -207,7 +207,16 @@ WITH_VIEWS = (
 )
 
 
-def test_statements_read_the_views_of_a_session_as_they_do_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(WITH_VIEWS[::3], id="some"),
+        pytest.param(WITH_VIEWS, id="all", marks=pytest.mark.hunt(part="sql")),
+    ],
+)
+def test_statements_read_the_views_of_a_session_as_they_do_in_sparks_delta(
+    delta: SparkSession, tmp_path: Path, texts: tuple[str, ...]
+) -> None:
     """Each statement runs on a table of its own side; Spark's Delta reads both afterwards."""
     session = delta.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -220,7 +229,7 @@ def test_statements_read_the_views_of_a_session_as_they_do_in_sparks_delta(delta
         for side in ("theirs", "ours"):
             table = txlog.Table.create(str(tmp_path / side), "k string, id long, v string", partition_by=["k"])
             table.append(pa.table({"k": ["a", "b"], "id": [1, 2], "v": ["old", "old"]}))
-        for text in WITH_VIEWS:
+        for text in texts:
             overwrites = "dynamic" if "overwrite" in text else "static"
             session.conf.set("spark.sql.sources.partitionOverwriteMode", overwrites)
             aliased = [text.format(t=side).replace("` using", "` t using") for side in sides]
