@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from txlog.result import WriteResult
     from txlog.snapshot import Snapshot
     from txlog.statements.sql import sql
+    from txlog.statements.sql_result import SqlResult
     from txlog.table import Table, resolve, write
     from txlog.transaction import Transaction
 
@@ -68,6 +69,7 @@ _HOME = {
     "Sink": "txlog.core.sink._sink",
     "SinkGroup": "txlog.core.sink._sink_group",
     "Snapshot": "txlog.snapshot",
+    "SqlResult": "txlog.statements.sql_result",
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
@@ -120,6 +122,7 @@ __all__ = [
     "Sink",
     "SinkGroup",
     "Snapshot",
+    "SqlResult",
     "StorageError",
     "Table",
     "TableExistsError",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from txlog.core.reading import DtypeBackend, ScanPlan, SnapshotDataset, TypesMapper
     from txlog.core.store import TableStore
 
-__all__ = ["Readable", "Snapshot", "Version", "version_summary"]
+__all__ = ["Readable", "Snapshot", "Version", "require_library", "version_summary"]
 
 _COMMITS_SHOWN = 5
 _COLUMNS_SHOWN = 12
@@ -283,7 +283,7 @@ class Readable:
             InvalidInputError: pandas cannot be imported, or both ``types_mapper`` and ``dtype_backend`` are given.
             TxlogError: What `to_batches` raises.
         """
-        _require("pandas")
+        require_library("pandas")
         from txlog.core.reading import to_pandas
 
         return to_pandas(self.to_arrow(columns, where), types_mapper, dtype_backend)
@@ -302,7 +302,7 @@ class Readable:
             InvalidInputError: polars cannot be imported.
             TxlogError: What `to_batches` raises.
         """
-        _require("polars")
+        require_library("polars")
         import polars
 
         return polars.DataFrame(self.to_arrow(columns, where))
@@ -319,7 +319,7 @@ class Readable:
             InvalidInputError: polars cannot be imported.
             TxlogError: What `to_dataset` raises.
         """
-        _require("polars")
+        require_library("polars")
         return _lazy(self.to_dataset())
 
     def to_dataset(self) -> SnapshotDataset:
@@ -512,7 +512,7 @@ def _lazy(dataset: SnapshotDataset) -> pl.LazyFrame:
     return register_io_source(read, schema=schema)
 
 
-def _require(library: str) -> None:
+def require_library(library: str) -> None:
     """Import a library that the caller wants the rows for. Raises InvalidInputError if it cannot be imported."""
     try:
         import_whole(library)

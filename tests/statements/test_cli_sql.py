@@ -69,7 +69,7 @@ def test_a_history_that_is_too_wide_for_the_terminal_is_shown_line_by_line_witho
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("sql", SCRIPT, "--catalog", folder)
-    history = txlog.sql("describe history s.t", folder)
+    history = txlog.sql("describe history s.t", folder).read_all()
     out = Output(as_json=False)
     out.stdout.width = 80
     out.result(None, *commands._rows_shown(out, history, None))

@@ -55,8 +55,7 @@ class EngineWithARival(LocalEngine):
 
 
 def rows(catalog: txlog.Catalog, text: str, **parameters: object) -> list[tuple[Any, ...]]:
-    found = txlog.sql(text, catalog, parameters)
-    table = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+    table = txlog.sql(text, catalog, parameters).read_all()
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -69,7 +68,10 @@ insert into sales.orders values (1, '2026-01-01', 1.5, 'a'), (2, '2026-01-01', 2
 def test_rows_are_created_changed_merged_and_read_and_another_reader_sees_them(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert (
-        txlog.sql("update sales.orders o set o.amount = o.amount * 2 where o.id = :id", catalog, {"id": 2}).version == 2
+        txlog.sql(
+            "update sales.orders o set o.amount = o.amount * 2 where o.id = :id", catalog, {"id": 2}
+        ).result.version
+        == 2
     )
     txlog.sql(
         "merge into sales.orders t using (select 1 as id, 9.99 as amount union all select 7, 1) s on t.id = s.id"
@@ -141,9 +143,10 @@ def test_a_query_sees_the_tables_alone(catalog: txlog.Catalog, tmp_path: Path) -
 def test_rows_are_streamed_and_an_error_in_the_stream_is_typed(catalog: txlog.Catalog) -> None:
     late = "select cast(if(id = 2999999, 'no', '1') as int) from range(3000000) r(id)"
     found = txlog.sql(late, catalog)
-    assert found.read_next_batch().num_rows
+    batches = found.to_batches()
+    assert batches.read_next_batch().num_rows
     with pytest.raises(InvalidInputError, match="duckdb cannot run the query at line 1, column 1"):
-        found.read_all()
+        batches.read_all()
 
 
 def test_a_script_with_a_fault_runs_nothing(catalog: txlog.Catalog) -> None:
@@ -200,7 +203,7 @@ def test_partitions_are_told_under_the_names_that_renamed_columns_have_now(catal
         catalog,
     )
     told = txlog.sql("show partitions t", catalog)
-    assert told.to_pylist() == [{"tag": None, "q": "2"}, {"tag": "x", "q": "1"}, {"tag": "x", "q": "2"}]
+    assert told.read_all().to_pylist() == [{"tag": None, "q": "2"}, {"tag": "x", "q": "1"}, {"tag": "x", "q": "2"}]
 
 
 def test_a_comment_is_for_a_column_or_for_a_field_of_a_struct_whose_table_has_the_longest_name(
@@ -422,13 +425,13 @@ def test_a_table_as_a_query_is_one_version_with_its_rows(catalog: txlog.Catalog)
         " as select day, sum(id) as ids, count(*) n from sales.orders group by day",
         catalog,
     )
-    assert made.version == 0
+    assert made.result.version == 0
     table = catalog.table("totals")
     assert table.schema.field("ids").type == pa.int64()
     assert table.clustering_columns == ("day",)
     with pytest.raises(TableExistsError):
         txlog.sql("create table totals as select 1 a", catalog)
-    assert txlog.sql("create table if not exists totals as select 1 a", catalog) is None
+    assert txlog.sql("create table if not exists totals as select 1 a", catalog).result is None
     txlog.sql("create or replace table totals as select date '2026-01-01' as day", catalog)
     assert rows(catalog, "select * from totals") == [(datetime.date(2026, 1, 1),)]
     assert [each["version"] for each in catalog.table("totals").history()] == [1, 0]
@@ -472,7 +475,7 @@ def test_properties_are_unset_as_spark_does_whether_they_are_set_or_not(catalog:
     txlog.sql("create table t (id int) tblproperties (a = 'b', A = 'c', delta.appendOnly = 'true')", catalog)
     txlog.sql("alter table t unset tblproperties (a, absent, 'DELTA.appendonly')", catalog)
     assert catalog.table("t").snapshot().properties == {"A": "c"}
-    assert txlog.sql("alter table t unset tblproperties if exists (absent)", catalog).version == 1
+    assert txlog.sql("alter table t unset tblproperties if exists (absent)", catalog).result.version == 1
 
 
 def test_names_have_any_character(catalog: txlog.Catalog) -> None:
@@ -487,7 +490,7 @@ def test_names_have_any_character(catalog: txlog.Catalog) -> None:
         given = f"select {number + 10} as `{name}`, 7 as seven"
         merge = f"merge into `t-1` as `x``y` using ({given}) as `u``v` on `x``y`.`{name}` = `u``v`.`{name}`"
         txlog.sql(f"{merge} when matched then update set `x``y`.`{name}` = `x``y`.`{name}` + 10", catalog)
-        assert txlog.sql(f"delete from `t-1` w where w.`{name}` <> {number + 20}", catalog).version
+        assert txlog.sql(f"delete from `t-1` w where w.`{name}` <> {number + 20}", catalog).result.version
         txlog.sql(f"alter table `t-1` alter column `{name}` comment 'c'", catalog)
         txlog.sql(f"alter table `t-1` rename column `{name}` to `{name}!`", catalog)
         txlog.sql(f"alter table `t-1` add columns (`new {name}` int after `{name}!`, s.`in {name}` int)", catalog)
@@ -526,7 +529,7 @@ def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> Non
             found = rows(catalog, f"select v, :v from t{number} where v = :v", v=value)
             assert found[0][0] == found[0][1] == value
             assert str(found[0][0]) == str(found[0][1]) or kind.startswith(("timestamp", "decimal"))
-            assert txlog.sql(f"delete from t{number} where v = :v", catalog, {"v": value}).metrics
+            assert txlog.sql(f"delete from t{number} where v = :v", catalog, {"v": value}).result.metrics
     for value in (Decimal("NaN"), Decimal("Infinity"), object()):
         with pytest.raises(InvalidInputError, match=":v"):
             txlog.sql("select :v", catalog, {"v": value})
@@ -546,19 +549,19 @@ def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     assert rows(catalog, "show partitions sales.orders") == [("2026-01-01",), ("2026-01-02",)]
     assert rows(catalog, "show columns in sales.orders") == [("id",), ("day",), ("amount",), ("note",)]
     history = txlog.sql("describe history sales.orders", catalog)
-    assert history["operation"].to_pylist() == ["WRITE", "CREATE TABLE"]
+    assert history.read_all()["operation"].to_pylist() == ["WRITE", "CREATE TABLE"]
     told = dict(row[:2] for row in rows(catalog, "describe extended sales.orders"))
     assert (told["Name"], told["Location"]) == ("sales.orders", catalog.location("sales.orders"))
 
 
 def test_upkeep_runs(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS + "insert into sales.orders values (4, '2026-01-01', 1, 'x')", catalog)
-    assert txlog.sql("optimize sales.orders where day = '2026-01-01'", catalog).files_removed == 2
-    assert txlog.sql("vacuum sales.orders dry run", catalog).dry_run
+    assert txlog.sql("optimize sales.orders where day = '2026-01-01'", catalog).result.files_removed == 2
+    assert txlog.sql("vacuum sales.orders dry run", catalog).result.dry_run
     with pytest.raises(InvalidInputError, match=r"RETAIN 1 HOURS is shorter than .* force=True\) in Python"):
         txlog.sql("vacuum sales.orders retain 1 hours", catalog)
-    assert txlog.sql("restore sales.orders to version as of 1", catalog).restored_version == 1
-    assert txlog.sql("delete from sales.orders", catalog).metrics.rows_deleted == 3
+    assert txlog.sql("restore sales.orders to version as of 1", catalog).result.restored_version == 1
+    assert txlog.sql("delete from sales.orders", catalog).result.metrics.rows_deleted == 3
 
 
 def test_tables_are_named_by_location_without_a_catalog(tmp_path: Path) -> None:
@@ -689,7 +692,7 @@ def test_a_doubled_quote_is_a_quote_in_queries_and_expressions_alike(catalog: tx
     alike = [(number,) for number in range(1, 7)]
     assert rows(catalog, "select id from t where v = 'it''s' order by id") == alike
     assert rows(catalog, "select v from t where id > 6 order by id") == [('""',), ('"',), ("\\d",)]
-    assert txlog.sql("delete from t where v = 'it''s'", catalog).metrics.rows_deleted == 6
+    assert txlog.sql("delete from t where v = 'it''s'", catalog).result.metrics.rows_deleted == 6
 
 
 def test_spark_gets_a_doubled_quote_in_words_that_all_its_versions_read_alike() -> None:

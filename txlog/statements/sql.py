@@ -15,6 +15,7 @@ from txlog.core.util.arguments import UTC
 from txlog.statements.engine import LocalEngine
 from txlog.statements.run import Runner
 from txlog.statements.script import read_statements
+from txlog.statements.sql_result import SqlResult
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -36,7 +37,7 @@ def sql(
     workers: GivenWorkers | None = None,
     time_zone: str | ZoneInfo = UTC,
     dialect: Dialect = "spark",
-) -> Any:
+) -> SqlResult:
     """Run SQL: one statement, or several with a semicolon after each. docs/sql.md lists the statements.
 
         txlog.sql("select day, sum(amount) from sales.orders group by day", "./warehouse").read_all()
@@ -58,8 +59,8 @@ def sql(
             duckdb's own SQL, with duckdb's values and types.
 
     Returns:
-        What the last statement returns: rows as a ``pyarrow.RecordBatchReader`` for a query, an Arrow table for
-        DESCRIBE and SHOW, otherwise the result of the method of `Table`, or None.
+        The answer to the last statement, which prints as a table: the rows of a query, of DESCRIBE or SHOW; or a row of
+        what was done, with the result of the method of `Table`.
 
     Raises:
         InvalidInputError: The text is not understood; the message has the line and the column. Nothing was run.
@@ -67,7 +68,7 @@ def sql(
         TxlogError: What the methods of `Table` raise. Statements before the one that failed were run.
     """
     *_, last = results_of(text, LocalEngine(workers, time_zone), catalog, parameters, storage_options, dialect)
-    return last
+    return SqlResult(last)
 
 
 def results_of(

@@ -395,7 +395,7 @@ def test_a_part_in_backquotes_may_have_dots(catalog: txlog.Catalog) -> None:
     assert catalog.tables("`my.schema`") == ["`my.schema`.t"]
     assert catalog.location("`my.schema`.t").endswith("/my.schema/t")
     shown = txlog.sql("show tables in `my.schema`", catalog)
-    assert shown.to_pylist() == [{"namespace": "`my.schema`", "tableName": "t"}]
+    assert shown.read_all().to_pylist() == [{"namespace": "`my.schema`", "tableName": "t"}]
     counts = {
         name: txlog.sql(f"select count(*) as n from {name}", catalog).read_all()["n"][0].as_py() for name in names
     }

@@ -53,7 +53,7 @@ SCANS: dict[str, Callable[[txlog.Table], Any]] = {
     "this column": lambda table: table.to_dataset().to_table(columns=["x"]),
     "a condition on it": lambda table: table.to_dataset().to_table(columns=["n"], filter=pc.field("x") >= 0),
     "a count": lambda table: table.to_dataset().count_rows(filter=pc.field("x") >= 0),
-    "SQL": lambda table: [*txlog.sql(f"select x from delta.`{table.uri}`")],
+    "SQL": lambda table: txlog.sql(f"select x from delta.`{table.uri}`").read_all(),
     "fragments": lambda table: [each.to_table(columns=["x"]) for each in table.to_dataset().get_fragments()],
 }
 

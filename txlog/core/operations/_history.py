@@ -5,11 +5,12 @@ In: history entries as txlog, Spark or deltalake wrote them. Out: the same, as t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from txlog.core.operations._operation_text import bytes_written, described, files_changed, rows_changed
 from txlog.core.util.html import html_table
+from txlog.core.util.text_table import shortened, text_table
 from txlog.result import counted, utc_text
 
 __all__ = ["HISTORY_COLUMNS", "History", "history_row"]
@@ -28,18 +29,17 @@ class History(list[dict[str, Any]]):
             return "no commits"
         rows = self._rows()
         shown = [at for at in range(len(HISTORY_COLUMNS)) if any(row[at] for row in rows)]
-        widths = [max(len(HISTORY_COLUMNS[at]), *(len(row[at]) for row in rows)) for at in shown]
-        lines = [_line([HISTORY_COLUMNS[at] for at in shown], shown, widths)]
-        lines += [_line([row[at] for at in shown], shown, widths) for row in rows]
-        if len(self) > _SHOWN_MAX:
-            lines.append(f"... and {counted(len(self) - _SHOWN_MAX, 'older commit')}")
-        return "\n".join(lines)
+        names = [HISTORY_COLUMNS[at] for at in shown]
+        numbers = {at for at, name in enumerate(names) if name in _NUMBERS}
+        text = text_table(names, [[row[at] for at in shown] for row in rows], numbers)
+        more = len(self) - _SHOWN_MAX
+        return f"{text}\n... and {counted(more, 'older commit')}" if more > 0 else text
 
     def _repr_html_(self) -> str:
         return html_table(HISTORY_COLUMNS, self._rows())
 
     def _rows(self) -> list[list[str]]:
-        return [[_shortened(text) for text in history_row(entry)] for entry in self[:_SHOWN_MAX]]
+        return [[shortened(text, _TEXT_MAX) for text in history_row(entry)] for entry in self[:_SHOWN_MAX]]
 
 
 def history_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -54,16 +54,3 @@ def history_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
         str(entry.get("engineInfo") or ""),
         str(entry.get("userMetadata") or ""),
     )
-
-
-def _shortened(text: str) -> str:
-    one_line = " ".join(text.split())
-    return one_line if len(one_line) <= _TEXT_MAX else f"{one_line[: _TEXT_MAX - 3]}..."
-
-
-def _line(texts: Iterable[str], shown: Iterable[int], widths: Iterable[int]) -> str:
-    padded = (
-        text.rjust(width) if HISTORY_COLUMNS[at] in _NUMBERS else text.ljust(width)
-        for text, at, width in zip(texts, shown, widths, strict=True)
-    )
-    return "  ".join(padded).rstrip()
