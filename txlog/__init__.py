@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
     from txlog.snapshot import Snapshot
+    from txlog.statements.session import SqlSession
     from txlog.statements.sql import sql
     from txlog.statements.sql_result import SqlResult
     from txlog.table import Table, resolve, write
@@ -70,6 +71,7 @@ _HOME = {
     "SinkGroup": "txlog.core.sink._sink_group",
     "Snapshot": "txlog.snapshot",
     "SqlResult": "txlog.statements.sql_result",
+    "SqlSession": "txlog.statements.session",
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
@@ -123,6 +125,7 @@ __all__ = [
     "SinkGroup",
     "Snapshot",
     "SqlResult",
+    "SqlSession",
     "StorageError",
     "Table",
     "TableExistsError",

@@ -660,27 +660,6 @@ def test_functions_on_dates_give_dates_as_in_spark(catalog: txlog.Catalog) -> No
     assert list(row.values()) == [day(2026, 1, 31), day(2026, 1, 30), day(2026, 2, 28), day(2026, 1, 1), "2026-02-01"]
 
 
-def test_the_merges_that_stand_for_subqueries_do_what_they_say(tmp_path: Path) -> None:
-    def run(text: str) -> Any:
-        return txlog.sql(text, tmp_path)
-
-    run("create table t (k int, v int); create table s (k int, v int)")
-    run("insert into s values (2, 20), (2, 20), (4, 40)")
-    for merge, expected in (
-        ("(select distinct k from s) as s on t.k = s.k when matched then delete", [(1, 1), (3, 3)]),
-        ("s on t.k = s.k when not matched by source then delete", [(2, 2), (4, 4)]),
-        ("(select max(v) / 20 as top from s) as s on t.k > s.top when matched then delete", [(1, 1), (2, 2)]),
-        (
-            "(select distinct k, v from s) as s on t.k = s.k when matched then update set v = s.v",
-            [(1, 1), (2, 20), (3, 3), (4, 40)],
-        ),
-    ):
-        run("insert overwrite t values (1, 1), (2, 2), (3, 3), (4, 4)")
-        run(f"merge into t using {merge}")
-        rows = run("select k, v from t order by k").read_all()
-        assert list(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True)) == expected
-
-
 def test_a_doubled_quote_is_a_quote_in_queries_and_expressions_alike(catalog: txlog.Catalog) -> None:
     txlog.sql(
         "create table t (id int, v string default 'it''s') tblproperties (delta.feature.allowColumnDefaults ="

@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog.catalog import Catalog
 from txlog.core.catalogs import TablePlace
 from txlog.core.changes.plan import MergeBuilder
-from txlog.core.format.schema import Field, backquoted
+from txlog.core.format.schema import Field, Struct, backquoted
 from txlog.core.util.api_hints import explains_call
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.errors import InvalidInputError
@@ -27,7 +27,7 @@ from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
-from txlog.spark.schema import struct_type
+from txlog.spark.schema import frame_schema, struct_type
 from txlog.spark.settings import SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.store_assignment import store_assignment
@@ -89,6 +89,10 @@ class SparkEngine:
         self._spark = spark
         self.workers = SparkWorkers(spark)
         self.time_zone = zone_of_session(spark)
+        self.keeps_names = (
+            "the Spark session keeps views: make one of rows, as"
+            " txlog.spark.read(spark, uri).createOrReplaceTempView('v'). Names of tables need their schema in front"
+        )
 
     def session(self, *what: str, table: Table | None = None) -> Session:
         settings = SessionSettings.of(self._spark)
@@ -140,8 +144,8 @@ class SparkEngine:
     def told(self, rows: pa.Table) -> DataFrame:
         return self._frame_of(rows)
 
-    def columns_of(self, rows: DataFrame) -> list[str]:
-        return list(rows.columns)
+    def schema_of(self, rows: DataFrame) -> Struct:
+        return frame_schema(rows.schema)
 
     def stored(
         self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, pa.Scalar], *, by_name: bool

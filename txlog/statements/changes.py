@@ -138,15 +138,20 @@ class ColumnComment(msgspec.Struct, frozen=True):
     parts: tuple[str, ...]
     text: str
     at: str
+    schema: tuple[str, ...] = ()
+    """What goes in front of a table's name of one part."""
 
     def on(self, table: TableName) -> AlterTable:
         """The change, if the first parts are this table."""
-        return AlterTable(table, AlterColumn(path_text(self.parts[len(table.parts) :]), comment=self.text))
+        is_whole = self.parts[: len(table.parts)] == table.parts
+        column = self.parts[len(table.parts) if is_whole else 1 :]
+        return AlterTable(table, AlterColumn(path_text(column), comment=self.text))
 
     @property
     def tables(self) -> list[TableName]:
         """The tables that may be meant, first the one with the longest name."""
         names = [TableName(self.parts[:length], self.at) for length in range(len(self.parts) - 1, 0, -1)]
+        names[-1] = TableName((*self.schema, self.parts[0]), self.at)
         return [name for name in names if name.location is not None] or names
 
 

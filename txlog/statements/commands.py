@@ -31,7 +31,7 @@ from txlog.result import counted
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from txlog.statements.cursor import Dialect
+    from txlog.statements.session import SqlSession
 
 __all__ = ["describe", "sql", "tables"]
 
@@ -77,12 +77,14 @@ def sql(
         text = _given_text(text, file)
     with processes(workers) as executor:
         if text is None:
+            with out.reporting():
+                session = _session(catalog, options, executor)
             for entered in _prompted():
                 with contextlib.suppress(typer.Exit), out.reporting():
-                    _run(out, entered, catalog, given, options, executor, limit, dialect)
+                    _run(out, session._results(entered, given, dialect), limit)
             return
         with out.reporting():
-            _run(out, text, catalog, given, options, executor, limit, dialect)
+            _run(out, _session(catalog, options, executor)._results(text, given, dialect), limit)
 
 
 def _given_text(text: str | None, file: Path | None) -> str | None:
@@ -139,7 +141,7 @@ def describe(
         quoted = _quoted(name)
     with out.reporting():
         options = pairs(storage_options, "--storage-option")
-        _run(out, f"DESCRIBE EXTENDED {quoted}", catalog, {}, options, None, None)
+        _run(out, _session(catalog, options, None)._results(f"DESCRIBE EXTENDED {quoted}", {}, "spark"), None)
 
 
 def _quoted(name: str) -> str:
@@ -151,23 +153,16 @@ def _quoted(name: str) -> str:
     return ".".join(map(backquoted, parts))
 
 
-def _run(
-    out: Output,
-    text: str,
-    catalog: str | None,
-    parameters: dict[str, str],
-    storage_options: dict[str, str],
-    executor: Executor | None,
-    limit: int | None,
-    dialect: Dialect = "spark",
-) -> None:
-    from txlog.statements.engine import LocalEngine  # with SQL's parser, which most commands start without
-    from txlog.statements.sql import results_of
+def _session(catalog: str | None, storage_options: dict[str, str], executor: Executor | None) -> SqlSession:
+    from txlog.statements.session import SqlSession  # with SQL's parser, which most commands start without
 
+    zone = time_zone.get()
+    return SqlSession(catalog, storage_options=storage_options or None, workers=executor, time_zone=zone)
+
+
+def _run(out: Output, results: Iterator[Any], limit: int | None) -> None:
     facts = out.results_before
-    for result in results_of(
-        text, LocalEngine(executor, time_zone.get()), catalog, parameters, storage_options or None, dialect
-    ):
+    for result in results:
         if out.as_json:
             facts.append(_facts(result))
         elif isinstance(result, pa.RecordBatchReader | pa.Table):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -92,9 +93,8 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None, diale
 
 
 _NO_SUBQUERY = (
-    "a condition or a value takes no subquery. Join it in a MERGE: MERGE INTO t USING (SELECT DISTINCT k FROM ...) AS s"
-    " ON t.k = s.k WHEN MATCHED THEN DELETE deletes the rows whose k is IN the query, THEN UPDATE SET changes them,"
-    " also to columns of s, and WHEN NOT MATCHED BY SOURCE is for rows for which the query has NOT EXISTS"
+    "there is no subquery here: WHERE of DELETE and UPDATE takes them, and SET of UPDATE. For a MERGE, make a column of"
+    " it in the source: USING (SELECT *, k IN (SELECT ...) AS is_known FROM ...) AS s"
 )
 
 
@@ -295,8 +295,18 @@ class Cursor:
         """The text up to the end, or to one of ``stops`` outside parentheses: words such as ``WHERE`` or ``SET DATA``.
 
         Strings are in single quotes, comments are left out, and parameters are values. With ``is_type``, the text
-        begins with a type, and what is between ``<`` and ``>`` ends it as little as what is in parentheses.
+        begins with a type, and what is between ``<`` and ``>`` ends it as little as what is in parentheses. A query in
+        it is refused.
         """
+        found = self.part(what, *stops, is_type=is_type)
+        query = found._query_at()
+        if query is not None:
+            found._at = query
+            raise found.refused(_NO_SUBQUERY)
+        return found.rendered()
+
+    def part(self, what: str, *stops: str, is_type: bool = False) -> Cursor:
+        """A cursor for what `text` gives the text of, which may have queries. This one moves behind it."""
         begin, depth, cases, angles = self._at, 0, 0, 0
         while not self.is_at_end:
             word = self.word()
@@ -309,14 +319,25 @@ class Cursor:
                 angles += begins - (word == ">" and angles > 0)
             if word and word in _CLOSES and not depth:
                 break
-            if word == "(" and self.word(1) in ("SELECT", "WITH"):
-                raise self.refused(_NO_SUBQUERY)
             depth += (word != "" and word in _OPENS) - (word != "" and word in _CLOSES)
             cases += (word == "CASE") - (word == "END" and cases > 0)
             self._at += 1
         if begin == self._at:
             raise self.refused(f"expected {what}")
-        return self.rendered(begin, self._at)
+        return Cursor(self._script, self._tokens[begin : self._at], self.qualifiers, self.common_queries)
+
+    @property
+    def has_query(self) -> bool:
+        """Whether a query in parentheses is part of it."""
+        return self._query_at() is not None
+
+    def _query_at(self) -> int | None:
+        texts = [
+            "" if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) else token.text.upper()
+            for token in self._tokens
+        ]
+        pairs = enumerate(itertools.pairwise(texts))
+        return next((at for at, (one, other) in pairs if one == "(" and other in ("SELECT", "WITH")), None)
 
     def primary(self, what: str) -> str:
         """The text of one literal, call, or expression in parentheses, perhaps with something added or subtracted."""

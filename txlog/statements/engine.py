@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from txlog.core.catalogs import TablePlace
 from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
-from txlog.core.format.schema import Field, type_to_arrow
+from txlog.core.format.schema import Field, Struct, from_arrow, type_to_arrow
 from txlog.core.operations import WriteOptions, write_batch
 from txlog.core.util.arguments import UTC
 from txlog.core.util.extras import how_to_install
@@ -91,6 +91,10 @@ class Engine(Protocol):
     def time_zone(self) -> str:
         """The zone of times without one, in queries and in commands."""
 
+    @property
+    def keeps_names(self) -> str | None:
+        """How its own session keeps views and a current schema, if it does: statements then do not."""
+
     def has_table(self, name: str) -> bool:
         """Whether the engine itself has a table or view that the catalog lacks."""
 
@@ -103,7 +107,8 @@ class Engine(Protocol):
     def told(self, rows: pa.Table) -> Any:
         """Rows about a table."""
 
-    def columns_of(self, rows: Any) -> list[str]: ...
+    def schema_of(self, rows: Any) -> Struct:
+        """The columns."""
 
     def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, pa.Scalar], *, by_name: bool) -> Any:
         """The rows cast to ``fields``, of which there are as many as columns, and columns with one value for all rows.
@@ -126,6 +131,7 @@ class LocalEngine:
     def __init__(self, workers: GivenWorkers | None = None, time_zone: str | ZoneInfo = UTC) -> None:
         self.workers = workers
         self.time_zone = zone_name(time_zone)
+        self.keeps_names = None
         self._duckdb: Duckdb | None = None
 
     def session(self, *what: str, table: Table | None = None) -> Session:
@@ -162,8 +168,8 @@ class LocalEngine:
     def told(self, rows: pa.Table) -> pa.Table:
         return rows
 
-    def columns_of(self, rows: pa.RecordBatchReader) -> list[str]:
-        return list(rows.schema.names)
+    def schema_of(self, rows: pa.RecordBatchReader) -> Struct:
+        return from_arrow(rows.schema)
 
     def stored(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -22,7 +23,18 @@ from txlog.errors import InvalidInputError
 from txlog.statements.cursor import Cursor, Dialect, DuckdbDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string
 
-__all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "read_query", "read_whole"]
+__all__ = [
+    "BEGINNINGS",
+    "FAULTS",
+    "ChangesOf",
+    "Query",
+    "Reading",
+    "Whole",
+    "names_in",
+    "query_around",
+    "read_query",
+    "read_whole",
+]
 
 BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 
@@ -97,6 +109,29 @@ def read_query(cursor: Cursor) -> Query:
     if cursor.common_queries and cursor.word() == "WITH":
         raise cursor.refused("WITH stands in front of the statement already: write all of its queries there")
     return _split(*_without_versions(cursor.behind_common_queries()), at, cursor.dialect)
+
+
+def query_around(parts: Sequence[str | Cursor], at: str) -> Query:
+    """The query of these texts, one behind the other."""
+    text = ""
+    marked: dict[int, Reading] = {}
+    places: dict[int, str] = {}
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        found, its_marked, its_places = _without_versions(part)
+        before = len(text)
+        places.update({end + before: place for end, place in its_places.items()})
+        marked.update({begin + (before if begin > 0 else -before): read for begin, read in its_marked.items()})
+        text += found
+    return _split(text, marked, places, at)
+
+
+def names_in(query: Query) -> set[tuple[str, ...]]:
+    """The names of columns in it, those of the queries in it included, by their parts."""
+    tree = sqlglot.parse_one(query.text(*(f"t{at}" for at in range(len(query.readings)))), dialect=QueryDialect)
+    return {tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column)}
 
 
 def read_whole(cursor: Cursor) -> tuple[TableName, Query]:

@@ -14,12 +14,23 @@ import pyarrow as pa
 
 from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
-from txlog.core.format.schema import type_name
+from txlog.core.format.schema import Struct, type_name
 from txlog.core.operations import partitions_of
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 
-__all__ = ["columns", "description", "detail", "history", "partitions", "properties", "tables"]
+__all__ = [
+    "columns",
+    "description",
+    "detail",
+    "history",
+    "partitions",
+    "properties",
+    "query_columns",
+    "schemas",
+    "tables",
+    "views",
+]
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 _HISTORY = pa.schema(
@@ -116,9 +127,15 @@ def description(snapshot: Snapshot, uri: str, name: str | None, *, is_extended: 
     return _rows(("col_name", "data_type", "comment"), rows)
 
 
-def columns(snapshot: Snapshot) -> pa.Table:
+def query_columns(schema: Struct) -> pa.Table:
+    """DESCRIBE QUERY."""
+    rows = [(field.name, type_name(field.type), None) for field in schema.fields]
+    return _rows(("col_name", "data_type", "comment"), rows)
+
+
+def columns(schema: Struct) -> pa.Table:
     """SHOW COLUMNS."""
-    return _rows(("col_name",), [(name,) for name in snapshot.schema.names])
+    return _rows(("col_name",), [(name,) for name in schema.names])
 
 
 def partitions(snapshot: Snapshot) -> pa.Table:
@@ -139,9 +156,29 @@ def properties(snapshot: Snapshot, key: str | None) -> pa.Table:
 def tables(names: Iterable[str], pattern: str | None) -> pa.Table:
     """SHOW TABLES."""
     parted = [_parted(name) for name in names]
-    wanted = re.compile(".*" if pattern is None else _as_regex(pattern), re.IGNORECASE | re.DOTALL)
+    wanted = _matching(pattern)
     rows = [(namespace, table) for namespace, table in parted if wanted.fullmatch(table)]
     return _rows(("namespace", "tableName"), rows)
+
+
+def schemas(names: Iterable[str], pattern: str | None) -> pa.Table:
+    """SHOW SCHEMAS: those that have tables."""
+    found = sorted({namespace for namespace, _ in map(_parted, names)})
+    wanted = _matching(pattern)
+    return _rows(("namespace",), [(each,) for each in found if wanted.fullmatch(each)])
+
+
+def views(names: Iterable[str], pattern: str | None) -> pa.Table:
+    """SHOW VIEWS: the temporary views."""
+    wanted = _matching(pattern)
+    found = [name for name in sorted(names) if wanted.fullmatch(name)]
+    return _rows(("namespace", "viewName"), [("", name) for name in found]).append_column(
+        "isTemporary", pa.array([True] * len(found), pa.bool_())
+    )
+
+
+def _matching(pattern: str | None) -> re.Pattern[str]:
+    return re.compile(".*" if pattern is None else _as_regex(pattern), re.IGNORECASE | re.DOTALL)
 
 
 def _parted(name: str) -> tuple[str, str]:

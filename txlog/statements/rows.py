@@ -15,10 +15,13 @@ from txlog.core.format.schema import backquoted, fold_name
 from txlog.result import counted
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
-from txlog.statements.query import Query, read_query, read_whole
+from txlog.statements.query import Query, query_around, read_query, read_whole
 
 __all__ = [
+    "KEYS",
+    "SOURCE",
     "Assignments",
+    "ChangeByQuery",
     "Clause",
     "CopyInto",
     "Delete",
@@ -69,6 +72,29 @@ class Update(msgspec.Struct, frozen=True):
     table: TableName
     values: Assignments
     where: str | None = None
+
+
+class ChangeByQuery(msgspec.Struct, frozen=True):
+    """A DELETE, or with ``values`` an UPDATE, whose condition or values have queries.
+
+    ``query`` is of the rows to change, which the table calls ``alias``. It selects the column ``KEYS``, in whose place
+    go all columns that its rows depend on, and the values that have queries; in ``values``, these are columns of
+    ``SOURCE``.
+    """
+
+    table: TableName
+    alias: str
+    query: Query
+    values: Assignments | None = None
+
+    def selecting(self, columns: Sequence[str]) -> Query:
+        """The query with these columns of the table in place of ``KEYS``: as ``KEYS0``, ``KEYS1``, ..."""
+        listed = (f"{backquoted(self.alias)}.{backquoted(name)} AS {KEYS}{at}" for at, name in enumerate(columns))
+        first, *rest = self.query.pieces
+        return msgspec.structs.replace(self.query, pieces=(first.replace(KEYS, ", ".join(listed), 1), *rest))
+
+
+KEYS, SOURCE = "txlog_key", "txlog_source"
 
 
 class Clause(msgspec.Struct, frozen=True):
@@ -157,12 +183,37 @@ def _partition(cursor: Cursor) -> tuple[tuple[tuple[str, str], ...], tuple[str, 
     return constants, tuple(column for column, text in found if text is None)
 
 
-def read_delete(cursor: Cursor) -> Delete:
+def read_delete(cursor: Cursor) -> Delete | ChangeByQuery:
     cursor.expect("FROM")
     table, names = _target(cursor, "WHERE")
+    where = cursor.part("a condition") if cursor.take("WHERE") else None
+    if where is not None and where.has_query:
+        return _by_query(table, names, where, (), None)
+    return Delete(table, None if where is None else _rendered(where, names))
+
+
+def _rendered(cursor: Cursor, names: _Names) -> str:
+    """The text, in which columns have no table in front of them."""
     cursor.qualifiers = tuple((name, "") for name in names)
-    where = cursor.text("a condition") if cursor.take("WHERE") else None
-    return Delete(table, where)
+    return cursor.rendered()
+
+
+def _by_query(
+    table: TableName, names: _Names, where: Cursor | None, queries: Sequence[Cursor], values: Assignments | None
+) -> ChangeByQuery:
+    named = ".".join(map(backquoted, table.parts))
+    if names[0] != table.parts:
+        named += f" AS {backquoted(names[0][-1])}"
+    parts: list[str | Cursor] = [f"SELECT DISTINCT {KEYS}"]
+    for at, each in enumerate(queries):
+        parts += [", (", each, f") AS {_value(at)}"]
+    parts.append(f" FROM {named}")
+    parts += [] if where is None else [" WHERE ", where]
+    return ChangeByQuery(table, names[0][-1], query_around(parts, table.at), values)
+
+
+def _value(at: int) -> str:
+    return f"txlog_value{at}"
 
 
 def read_truncate(cursor: Cursor) -> Delete:
@@ -171,13 +222,23 @@ def read_truncate(cursor: Cursor) -> Delete:
     return Delete(table)
 
 
-def read_update(cursor: Cursor) -> Update:
+def read_update(cursor: Cursor) -> Update | ChangeByQuery:
     table, names = _target(cursor, "SET")
-    cursor.qualifiers = tuple((name, "") for name in names)
     cursor.expect("SET")
-    values = cursor.list(lambda each: _assignment(each, names, ",", "WHERE"))
-    where = cursor.text("a condition") if cursor.take("WHERE") else None
-    return Update(table, values, where)
+    queries: list[Cursor] = []
+
+    def value(each: Cursor) -> tuple[tuple[str, ...], str]:
+        path, text = _set(each, names), each.part("a value", ",", "WHERE")
+        if not text.has_query:
+            return path, _rendered(text, names)
+        queries.append(text)
+        return path, f"{SOURCE}.{_value(len(queries) - 1)}"
+
+    values = cursor.list(value)
+    where = cursor.part("a condition") if cursor.take("WHERE") else None
+    if queries or (where is not None and where.has_query):
+        return _by_query(table, names, where, queries, values)
+    return Update(table, values, None if where is None else _rendered(where, names))
 
 
 _Names: TypeAlias = tuple[tuple[str, ...], ...]
@@ -196,6 +257,11 @@ def _target(cursor: Cursor, *stops: str) -> tuple[TableName, _Names]:
 
 
 def _assignment(cursor: Cursor, names: _Names, *stops: str) -> tuple[tuple[str, ...], str]:
+    return _set(cursor, names), cursor.text("a value", *stops)
+
+
+def _set(cursor: Cursor, names: _Names) -> tuple[str, ...]:
+    """The column or field in front of ``=``. Moves behind it."""
     path = cursor.names("a column")
     for name in names:
         if len(path) > len(name) and _folded(path[: len(name)]) == _folded(name):
@@ -203,7 +269,7 @@ def _assignment(cursor: Cursor, names: _Names, *stops: str) -> tuple[tuple[str, 
             break
     if not cursor.take("=") and not cursor.take("=="):
         raise cursor.refused("expected =")
-    return path, cursor.text("a value", *stops)
+    return path
 
 
 def read_merge(cursor: Cursor) -> Merge:

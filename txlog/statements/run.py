@@ -20,7 +20,7 @@ from txlog.catalog import Catalog
 from txlog.core.catalogs import TablePlace
 from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 from txlog.core.format.properties import path_text
-from txlog.core.format.schema import Field, Struct, backquoted, fold_name
+from txlog.core.format.schema import Array, Field, Map, Struct, backquoted, fold_name, type_name
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.sql import parse
 from txlog.core.util import ambient
@@ -29,7 +29,7 @@ from txlog.core.util.wording import setting
 from txlog.core.versions import KEPT_MAX, KeptOpen
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.core.writing.generated_columns import without_computed
-from txlog.errors import InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.extend import open_table_of
 from txlog.result import counted
 from txlog.snapshot import Snapshot
@@ -38,19 +38,34 @@ from txlog.statements.alter import alter
 from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
 from txlog.statements.engine import Engine, Session, Source
 from txlog.statements.names import AsOf, TableName
-from txlog.statements.query import ChangesOf, Query, Reading
-from txlog.statements.rows import Assignments, CopyInto, Delete, Insert, Merge, Update, is_default
+from txlog.statements.query import ChangesOf, Query, Reading, names_in
+from txlog.statements.rows import (
+    KEYS,
+    SOURCE,
+    Assignments,
+    ChangeByQuery,
+    CopyInto,
+    Delete,
+    Insert,
+    Merge,
+    Update,
+    is_default,
+)
+from txlog.statements.session_names import SessionNames, keeps_names
 from txlog.statements.show import (
     Describe,
     DescribeDetail,
     DescribeHistory,
+    DescribeQuery,
     ShowColumns,
     ShowPartitions,
     ShowProperties,
+    ShowSchemas,
     ShowTables,
+    ShowViews,
 )
 from txlog.statements.store_assignment import as_cast, as_literal, constant
-from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
+from txlog.statements.tables import Clone, Convert, CreateTable, CreateView, DropTable, DropView, Use
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
@@ -62,6 +77,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Runner"]
 
+_RERUNS = 4
+"""How often a change by queries begins anew after it lost a race."""
+
 
 class Runner:
     """What runs the statements of one session. ``catalog`` None: tables are named by location only."""
@@ -72,16 +90,27 @@ class Runner:
         self._engine = engine
         self._catalog = catalog
         self._options = storage_options
+        self._names = SessionNames()
         self._kept: OrderedDict[str, tuple[Table, KeptOpen]] = OrderedDict()
         """The tables that statements have opened, by the keys of their names, least recently used first: what a handle
         knows of a table and of its keys serves all statements."""
 
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
-        statements = self._check_tables(statements)
+        statements = self._check_tables(self._placed(statements))
         for query in filter(None, map(_query, statements)):
             self._engine.check(query)
         return map(self._run_one, statements)
+
+    def _placed(self, statements: Sequence[Any]) -> list[Any]:
+        """The statements with what the session, and the statements before each, make of names."""
+        names, found = self._names, []
+        for statement in statements:
+            if keeps_names(statement) and self._engine.keeps_names is not None:
+                raise InvalidInputError(f"{self._engine.keeps_names}; nothing was run")
+            found.append(names.placed(statement))
+            names = names.after(found[-1])
+        return found
 
     def _run_one(self, statement: Any) -> Any:
         try:
@@ -282,11 +311,11 @@ class Runner:
     def _has_more(self, statement: Insert, fields: Sequence[Field], rows: Any) -> bool:
         """Whether the rows of INSERT BY NAME have columns that the table lacks."""
         known = {fold_name(field.name) for field in fields}
-        return statement.by_name and any(fold_name(name) not in known for name in self._engine.columns_of(rows))
+        return statement.by_name and any(fold_name(name) not in known for name in self._engine.schema_of(rows).names)
 
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
         """The field that each column of the rows goes to. Raises InvalidInputError if one has none, or two have one."""
-        names = self._engine.columns_of(rows)
+        names = self._engine.schema_of(rows).names
         try:
             found = _filled(fields, names if statement.by_name else statement.columns)
         except InvalidInputError as error:
@@ -315,6 +344,31 @@ class Runner:
         result = table.update(_values(schema, statement.values), statement.where, **session.of_change())
         self._engine.has_named(session)
         return result
+
+    @_run.register
+    def _(self, statement: ChangeByQuery) -> Any:
+        """The rows of the query are the values of the columns that its conditions name, for which they hold: a merge
+        finds the rows with these values, whatever the conditions are. It begins anew if it loses a race."""
+        for _ in range(_RERUNS):
+            try:
+                return self._change_by_query(statement)
+            except ConflictError:
+                continue
+        return self._change_by_query(statement)
+
+    def _change_by_query(self, statement: ChangeByQuery) -> Any:
+        table = self._open(statement.table)
+        schema = table.snapshot().delta_schema
+        columns = _columns_named(statement, schema)
+        rows, commit = self._rows_for(table, statement.selecting(columns))
+        alias = backquoted(statement.alias)
+        on = " AND ".join(f"{alias}.{backquoted(name)} <=> {SOURCE}.{KEYS}{at}" for at, name in enumerate(columns))
+        merge = self._engine.merge(table, rows, MergeOptions(on, SOURCE, statement.alias), commit)
+        if statement.values is None:
+            merge.when_matched_delete()
+        else:
+            merge.when_matched_update(_values(schema, statement.values))
+        return merge.execute()
 
     @_run.register
     def _(self, statement: Merge) -> Any:
@@ -480,6 +534,17 @@ class Runner:
         moment = None if to.timestamp is None else _moment(to.timestamp, self._engine.time_zone)
         return table.restore(to.version, moment, user_metadata=note)
 
+    @_run.register(CreateView)
+    @_run.register(DropView)
+    @_run.register(Use)
+    def _(self, statement: CreateView | DropView | Use) -> None:
+        self._names = self._names.after(statement)
+
+    @_run.register
+    def _(self, statement: DescribeQuery) -> Any:
+        schema = self._engine.schema_of(self._rows(statement.query))
+        return self._engine.told(told.columns(schema) if statement.names_only else told.query_columns(schema))
+
     @_run.register
     def _(self, statement: Describe) -> Any:
         table = self._open(statement.table)
@@ -502,7 +567,16 @@ class Runner:
 
     @_run.register
     def _(self, statement: ShowColumns) -> Any:
-        return self._engine.told(told.columns(self._open(statement.table).snapshot()))
+        return self._engine.told(told.columns(self._open(statement.table).snapshot().delta_schema))
+
+    @_run.register
+    def _(self, statement: ShowSchemas) -> Any:
+        return self._engine.told(told.schemas(self._named(TableName(("SHOW SCHEMAS",))).tables(), statement.pattern))
+
+    @_run.register
+    def _(self, statement: ShowViews) -> Any:
+        names = (view.name.text for view in self._names.views.values())
+        return self._engine.told(told.views(names, statement.pattern))
 
     @_run.register
     def _(self, statement: ShowPartitions) -> Any:
@@ -543,6 +617,23 @@ def _needed(statement: Any) -> list[TableName]:
     if hasattr(statement, "table") and not makes:
         found.append(statement.table)
     return found
+
+
+def _columns_named(statement: ChangeByQuery, schema: Struct) -> list[str]:
+    """The columns of the table that its conditions and values may name; one of its columns if they name none."""
+    names: set[str] = set()
+    for name in names_in(statement.query):
+        is_qualified = len(name) > 1 and fold_name(name[0]) == fold_name(statement.alias)
+        names |= {fold_name(name[0]), fold_name(name[1] if is_qualified else name[0])}
+    found = [field for field in schema.fields if fold_name(field.name) in names]
+    for field in found:
+        if isinstance(field.type, Struct | Array | Map):
+            raise InvalidInputError(
+                f"a condition with a subquery names column {field.name}, which is of type {type_name(field.type)}, and"
+                " rows are found by the values of columns of simple types: write the statement as a MERGE"
+            )
+    simple = (field for field in schema.fields if not isinstance(field.type, Struct | Array | Map))
+    return [field.name for field in found or [next(simple)]]
 
 
 def _with_defaults_of(session: Session, properties: Sequence[tuple[str, str]]) -> dict[str, str]:

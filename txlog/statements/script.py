@@ -16,7 +16,7 @@ from txlog.statements.cursor import Cursor, Dialect, read_script
 from txlog.statements.query import BEGINNINGS, Query, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
 from txlog.statements.show import read_describe, read_show
-from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
+from txlog.statements.tables import read_convert, read_create, read_drop, read_replace, read_use
 from txlog.statements.upkeep import (
     read_analyze,
     read_generate,
@@ -49,6 +49,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "SHOW": read_show,
     "TRUNCATE": read_truncate,
     "UPDATE": read_update,
+    "USE": read_use,
     "VACUUM": read_vacuum,
 }
 
@@ -57,8 +58,6 @@ STATEMENTS = ("SELECT", *sorted(_READERS.keys() - {"ANALYZE"}))
 """The words that begin a statement."""
 
 _CLOSERS = ("'", '"', "`", "*/")
-
-_NOT_NEEDED = {"USE": "there is no current schema: write the schema in front of each table's name"}
 
 
 def read_statements(text: str, parameters: Mapping[str, object] | None = None, dialect: Dialect = "spark") -> list[Any]:
@@ -104,8 +103,6 @@ def _statement(cursor: Cursor) -> Any:
     else:
         reader = _READERS.get(cursor.word())
         if reader is None:
-            if cursor.word() in _NOT_NEEDED:
-                raise cursor.refused(_NOT_NEEDED[cursor.word()])
             raise cursor.refused(f"no statement begins like this: there are {', '.join(STATEMENTS)}")
         cursor.take(cursor.word())
         statement = reader(cursor)

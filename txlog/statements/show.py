@@ -6,20 +6,27 @@ commands"; Spark's SQL reference, "Auxiliary statements".
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from txlog.core.catalogs import name_text
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
+from txlog.statements.query import BEGINNINGS, Query, read_query
 
 __all__ = [
     "Describe",
     "DescribeDetail",
     "DescribeHistory",
+    "DescribeQuery",
     "ShowColumns",
+    "ShowCreate",
     "ShowPartitions",
     "ShowProperties",
+    "ShowSchemas",
     "ShowTables",
+    "ShowViews",
     "read_describe",
     "read_show",
 ]
@@ -28,6 +35,13 @@ __all__ = [
 class Describe(msgspec.Struct, frozen=True):
     table: TableName
     is_extended: bool = False
+
+
+class DescribeQuery(msgspec.Struct, frozen=True):
+    """The columns of a query; with ``names_only`` as SHOW COLUMNS tells them."""
+
+    query: Query
+    names_only: bool = False
 
 
 class DescribeDetail(msgspec.Struct, frozen=True):
@@ -44,6 +58,18 @@ class ShowTables(msgspec.Struct, frozen=True):
     pattern: str | None = None
 
 
+class ShowSchemas(msgspec.Struct, frozen=True):
+    pattern: str | None = None
+
+
+class ShowViews(msgspec.Struct, frozen=True):
+    pattern: str | None = None
+
+
+class ShowCreate(msgspec.Struct, frozen=True):
+    table: TableName
+
+
 class ShowColumns(msgspec.Struct, frozen=True):
     table: TableName
 
@@ -57,7 +83,9 @@ class ShowProperties(msgspec.Struct, frozen=True):
     key: str | None = None
 
 
-def read_describe(cursor: Cursor) -> Describe | DescribeDetail | DescribeHistory:
+def read_describe(cursor: Cursor) -> Describe | DescribeQuery | DescribeDetail | DescribeHistory:
+    if cursor.take("QUERY") or cursor.word() in BEGINNINGS[:3]:
+        return DescribeQuery(read_query(cursor))
     if cursor.take("HISTORY"):
         table = read_table_name(cursor)
         return DescribeHistory(table, cursor.whole_number() if cursor.take("LIMIT") else None)
@@ -68,11 +96,19 @@ def read_describe(cursor: Cursor) -> Describe | DescribeDetail | DescribeHistory
     return Describe(read_table_name(cursor), is_extended)
 
 
-def read_show(cursor: Cursor) -> ShowTables | ShowColumns | ShowPartitions | ShowProperties:
+Show: TypeAlias = ShowTables | ShowSchemas | ShowViews | ShowCreate | ShowColumns | ShowPartitions | ShowProperties
+
+
+def read_show(cursor: Cursor) -> Show:
     if cursor.take("TABLES"):
         schema = name_text(cursor.names("a schema")) if cursor.take_one("IN", "FROM") else None
-        has_pattern = cursor.take("LIKE") or cursor.is_at_string()
-        return ShowTables(schema, cursor.string("a pattern") if has_pattern else None)
+        return ShowTables(schema, _pattern(cursor))
+    if cursor.take_one("SCHEMAS", "DATABASES", "NAMESPACES"):
+        return ShowSchemas(_pattern(cursor))
+    if cursor.take("VIEWS"):
+        return ShowViews(_pattern(cursor))
+    if cursor.take("CREATE", "TABLE"):
+        return ShowCreate(read_table_name(cursor))
     if cursor.take("COLUMNS"):
         if cursor.take_one("IN", "FROM") is None:
             raise cursor.refused("expected IN")
@@ -80,6 +116,10 @@ def read_show(cursor: Cursor) -> ShowTables | ShowColumns | ShowPartitions | Sho
     if cursor.take("PARTITIONS"):
         return ShowPartitions(read_table_name(cursor))
     if not cursor.take("TBLPROPERTIES"):
-        raise cursor.refused("expected TABLES, COLUMNS, PARTITIONS or TBLPROPERTIES")
+        raise cursor.refused("expected TABLES, SCHEMAS, VIEWS, COLUMNS, PARTITIONS, TBLPROPERTIES or CREATE TABLE")
     table = read_table_name(cursor)
     return ShowProperties(table, cursor.inside().key() if cursor.looks_at("(") else None)
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    return cursor.string("a pattern") if cursor.take("LIKE") or cursor.is_at_string() else None

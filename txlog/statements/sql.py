@@ -9,17 +9,19 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from txlog.catalog import Catalog
 from txlog.core.util.api_hints import explains_call
 from txlog.core.util.arguments import UTC
+from txlog.errors import InvalidInputError
 from txlog.statements.engine import LocalEngine
-from txlog.statements.run import Runner
 from txlog.statements.script import read_statements
+from txlog.statements.session import begun
+from txlog.statements.session_names import keeps_names
 from txlog.statements.sql_result import SqlResult
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from txlog.catalog import Catalog
     from txlog.core.workers import GivenWorkers
     from txlog.statements.cursor import Dialect
     from txlog.statements.engine import Engine
@@ -80,7 +82,10 @@ def results_of(
     dialect: Dialect = "spark",
 ) -> Iterator[Any]:
     """The result of each statement, which runs when it is asked for."""
-    if isinstance(catalog, str | os.PathLike):
-        catalog = Catalog(catalog, storage_options=storage_options)
     statements = read_statements(text, parameters, dialect)
-    return Runner(engine, catalog, storage_options).run(statements)
+    if keeps_names(statements[-1]):
+        raise InvalidInputError(
+            "the last statement is for those that follow it, and none does: write them in the same text, or run each by"
+            " txlog.SqlSession(catalog).sql(text); nothing was run"
+        )
+    return begun(engine, catalog, storage_options).run(statements)

@@ -12,7 +12,20 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.statements.query import BEGINNINGS, Query, read_query
 
-__all__ = ["Clone", "Convert", "CreateTable", "DropTable", "read_convert", "read_create", "read_drop", "read_replace"]
+__all__ = [
+    "Clone",
+    "Convert",
+    "CreateTable",
+    "CreateView",
+    "DropTable",
+    "DropView",
+    "Use",
+    "read_convert",
+    "read_create",
+    "read_drop",
+    "read_replace",
+    "read_use",
+]
 
 
 class CreateTable(msgspec.Struct, frozen=True):
@@ -52,12 +65,45 @@ class DropTable(msgspec.Struct, frozen=True):
     if_exists: bool = False
 
 
-def read_create(cursor: Cursor) -> CreateTable | Clone:
+class CreateView(msgspec.Struct, frozen=True):
+    """A temporary view, perhaps with other names for the columns of its query."""
+
+    name: TableName
+    query: Query
+    columns: tuple[str, ...] = ()
+    replaces: bool = False
+
+
+class DropView(msgspec.Struct, frozen=True):
+    name: TableName
+    if_exists: bool = False
+
+
+class Use(msgspec.Struct, frozen=True):
+    schema: tuple[str, ...]
+
+
+def read_create(cursor: Cursor) -> CreateTable | Clone | CreateView:
     if cursor.word() in ("CATALOG", "DATABASE", "NAMESPACE", "SCHEMA"):
         raise cursor.refused("only tables are created: in a folder of tables, the first table of a schema makes it")
     replaces = cursor.take("OR", "REPLACE")
+    if cursor.take_one("TEMPORARY", "TEMP"):
+        return _view(cursor, replaces=replaces)
+    if cursor.word() in ("GLOBAL", "VIEW"):
+        raise cursor.refused("a view is part of a session: write CREATE TEMPORARY VIEW")
     cursor.expect("TABLE")
     return _table(cursor, replaces=replaces)
+
+
+def _view(cursor: Cursor, *, replaces: bool) -> CreateView:
+    cursor.expect("VIEW")
+    at = cursor.place()
+    name = TableName((cursor.name("the name of a view"),), at)
+    columns = cursor.inside().whole_list(lambda each: each.name("a column")) if cursor.looks_at("(") else ()
+    if cursor.take("COMMENT"):
+        cursor.string("a comment")
+    cursor.expect("AS")
+    return CreateView(name, read_query(cursor), columns, replaces)
 
 
 def read_replace(cursor: Cursor) -> CreateTable | Clone:
@@ -143,9 +189,19 @@ def read_convert(cursor: Cursor) -> Convert:
     return Convert(names[1], partition_by)
 
 
-def read_drop(cursor: Cursor) -> DropTable:
+def read_drop(cursor: Cursor) -> DropTable | DropView:
+    if cursor.take("VIEW"):
+        if_exists, at = cursor.take("IF", "EXISTS"), cursor.place()
+        return DropView(TableName((cursor.name("the name of a view"),), at), if_exists)
     cursor.expect("TABLE")
     if_exists = cursor.take("IF", "EXISTS")
     table = read_table_name(cursor)
     cursor.take("PURGE")
     return DropTable(table, if_exists)
+
+
+def read_use(cursor: Cursor) -> Use:
+    if cursor.take("CATALOG"):
+        raise cursor.refused("a session has one catalog, which it begins with: USE names a schema")
+    cursor.take_one("SCHEMA", "DATABASE", "NAMESPACE")
+    return Use(cursor.names("a schema"))
