@@ -24,15 +24,15 @@ from txlog.spark.statements import SparkEngine
 from txlog.statements.engine import Source
 from txlog.statements.query import Query
 from txlog.statements.sql import results_of
-from txlog.statements.sql_result import SqlResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from txlog.statements.sql_result import SqlResult
+
 Run = Callable[[str], "pa.Table | None"]
 REFUSED = "--refused "
 DONE = ("done",)
-COUNTED = ("update", "delete", "merge")
 READ = ("select", "with", "/*", "describe", "show")
 OF_ROWS = {"CREATE TABLE AS SELECT": "WRITE", "CREATE OR REPLACE TABLE AS SELECT": "WRITE", "TRUNCATE": "DELETE"}
 """What Spark's Delta calls operations that are writes and deletes of txlog."""
@@ -296,15 +296,15 @@ def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:
 
 def of_spark(spark: SparkSession, text: str) -> pa.Table:
     found = spark.sql(text)
-    return found.toArrow() if text.split()[0].lower() in READ + COUNTED else None  # pyarrow reads no metrics with nulls
+    return found.toArrow() if text.split()[0].lower() in READ else None  # pyarrow cannot read metrics with nulls
 
 
-def of_arrow(found: txlog.SqlResult) -> pa.Table:
+def of_arrow(found: SqlResult) -> pa.Table:
     return found.read_all()
 
 
 def of_frame(found: Any) -> pa.Table | None:
-    return found.toArrow() if hasattr(found, "toArrow") else SqlResult(found).read_all()
+    return found.toArrow() if hasattr(found, "toArrow") else None
 
 
 def shown(text: str, rows: Any) -> Any:
@@ -314,9 +314,6 @@ def shown(text: str, rows: Any) -> Any:
     if text.lower().startswith("describe"):
         columns = [(row["col_name"], row["data_type"], row["comment"] or None) for row in rows.to_pylist()]
         return columns[: next((at for at, row in enumerate(columns) if not row[0] or row[0][0] == "#"), len(columns))]
-    if word in COUNTED:
-        names = [f"num_{what}_rows" for what in ("affected", "updated", "deleted", "inserted")]
-        return [(name, rows[name].to_pylist()) for name in names[: 4 if word == "merge" else 1]]
     if word == "show":
         return sorted(" ".join(map(str, row.values())) for row in rows.to_pylist())
     if word in ("select", "with", "/*"):

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from txlog.snapshot import Snapshot
     from txlog.statements.session import SqlSession
     from txlog.statements.sql import sql
-    from txlog.statements.sql_result import SqlResult
     from txlog.table import Table, resolve, write
     from txlog.transaction import Transaction
 
@@ -70,7 +69,6 @@ _HOME = {
     "Sink": "txlog.core.sink._sink",
     "SinkGroup": "txlog.core.sink._sink_group",
     "Snapshot": "txlog.snapshot",
-    "SqlResult": "txlog.statements.sql_result",
     "SqlSession": "txlog.statements.session",
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
@@ -124,7 +122,6 @@ __all__ = [
     "Sink",
     "SinkGroup",
     "Snapshot",
-    "SqlResult",
     "SqlSession",
     "StorageError",
     "Table",

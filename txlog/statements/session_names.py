@@ -56,8 +56,15 @@ class SessionNames(msgspec.Struct, frozen=True):
         """The statement with whole names and without views. Raises InvalidInputError where a view cannot stand."""
         if isinstance(statement, Query):
             return self._query(statement)
-        if isinstance(statement, CreateView):  # the views in it mean what they do when it is read
-            return msgspec.structs.replace(statement, query=self._in_schema(statement.query))
+        if isinstance(statement, CreateView):
+            source = self._in_schema(statement.query)
+            if any(reading.table.key == statement.name.key for reading in source.readings):
+                name = statement.name.text
+                raise InvalidInputError(
+                    f"the view {name} reads itself, at {statement.name.at}: if a table is meant, write its schema in"
+                    " front of its name; nothing was run"
+                )
+            return msgspec.structs.replace(statement, query=self._query(source), source=source)
         if isinstance(statement, DropView):
             return statement
         if isinstance(statement, ColumnComment):
@@ -118,7 +125,7 @@ class SessionNames(msgspec.Struct, frozen=True):
                 raise InvalidInputError(f"the view {name.text} reads itself; nothing was run")
             if query.dialect == "duckdb":
                 raise InvalidInputError(f"{name.text} is a view in Spark's SQL, which dialect='duckdb' cannot read")
-            inner = self._query(view.query, (*within, name.key))
+            inner = self._query(view.source, (*within, name.key))
             columns = ", ".join(map(backquoted, view.columns))
             begin, end = ("(SELECT * FROM (", f") AS v({columns}))") if columns else ("(", ")")
             pieces[-1] += begin + inner.pieces[0]

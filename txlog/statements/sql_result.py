@@ -18,12 +18,12 @@ import pyarrow as pa
 from txlog.core.format.arrow.wide_years import python_values
 from txlog.core.reading import to_pandas
 from txlog.core.util.api_hints import explains_names
-from txlog.snapshot import require_library
 from txlog.core.util.html import html_table
 from txlog.core.util.text_table import shortened, text_records, text_table
 from txlog.core.util.values import public_fields
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult, counted
+from txlog.snapshot import require_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -66,10 +66,14 @@ class DropTable(msgspec.Struct, frozen=True):
 
 
 class CreateView(msgspec.Struct, frozen=True):
-    """A temporary view, perhaps with other names for the columns of its query."""
+    """A temporary view, perhaps with other names for the columns of its query.
+
+    ``query`` is as it runs now; ``source`` is how it is written, in which views mean what they do when it is read.
+    """
 
     name: TableName
     query: Query
+    source: Query
     columns: tuple[str, ...] = ()
     replaces: bool = False
 
@@ -103,7 +107,8 @@ def _view(cursor: Cursor, *, replaces: bool) -> CreateView:
     if cursor.take("COMMENT"):
         cursor.string("a comment")
     cursor.expect("AS")
-    return CreateView(name, read_query(cursor), columns, replaces)
+    query = read_query(cursor)
+    return CreateView(name, query, query, columns, replaces)
 
 
 def read_replace(cursor: Cursor) -> CreateTable | Clone:
