@@ -60,6 +60,23 @@ def test_an_upsert_makes_two_requests_for_each_file_that_may_hold_a_key(are_spre
         assert len(seen) <= 1, "the file that the upsert before it wrote"
 
 
+def test_a_new_handle_reads_the_end_of_each_data_file_and_its_kept_keys_and_no_value() -> None:
+    with FaultyS3() as server:
+        uri, properties = "s3://bucket/table", {"delta.enableDeletionVectors": "true", "txlog.keyIndex": "id"}
+        table = txlog.Table.create(uri, SCHEMA, properties=properties, storage_options=server.storage_options)
+        for number in range(FILES):
+            table.append(rows(np.arange(ROWS) * FILES + number))
+        assert table.maintain(vacuum_every_hours=None).key_files == FILES
+        table = txlog.Table.open(uri, storage_options=server.storage_options)
+        table.version  # noqa: B018
+        found = requests_of(server, lambda: _upsert(table, rows(np.arange(0, 400, 3))))
+        data = {name: count for (method, name), count in found.items() if "part-" in name and method != "PUT"}
+        keys = {name: count for (method, name), count in found.items() if name.endswith(".keys") and method != "PUT"}
+        assert (len(data), {*data.values()}) == (FILES, {1}), found
+        assert (len(keys), {*keys.values()}) == (FILES, {1}), found
+        assert table.count() == FILES * ROWS
+
+
 def _upsert(table: txlog.Table, source: pa.Table) -> None:
     table.upsert(source, ["id"])
     table._open_table.post_commit.drain()
