@@ -53,7 +53,7 @@ def test_both_write_the_same_manifests_in_turns(delta: SparkSession, tmp_path: P
         lambda: delta.sql(f"INSERT INTO {table_sql} VALUES (12, 'spark', NULL)"),
         lambda: table.append(pa.table({"i": [13], "p": ["spark"]})),
         lambda: table.optimize(),
-        lambda: table.delete(),
+        lambda: table.delete(all=True),
     ):
         change()
         by_commit = manifests(root)

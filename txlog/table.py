@@ -804,6 +804,7 @@ class Table(Readable, metaclass=Hinted):
         self,
         where: str | Predicate | None = None,
         *,
+        all: bool = False,
         mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
@@ -816,7 +817,7 @@ class Table(Readable, metaclass=Hinted):
         on_progress: OnFiles | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
-        """Delete the rows for which ``where`` (a condition in SQL) is true; None deletes all rows.
+        """Delete the rows for which ``where`` (a condition in SQL) is true, or every row with ``all=True``.
 
         A delete never fails because of rows that others write meanwhile: after a lost race it reruns on the newest
         version, and reads only new files. The result is as if the commits had run one after the other. A delete without
@@ -824,6 +825,7 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`. Rows for which it is unknown (null) stay.
+            all: Delete every row; then without ``where``.
             mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files. None:
                 vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If partition
                 values or statistics prove that every row of a file matches, the file is never read.
@@ -843,13 +845,15 @@ class Table(Readable, metaclass=Hinted):
             How many rows and files changed, in which version.
 
         Raises:
-            InvalidInputError: The condition does not fit the table, or the table is append-only.
+            InvalidInputError: There is neither a condition nor ``all=True``, the condition does not fit the table, or
+                the table is append-only.
             ConflictError: A concurrent commit made the change invalid; nothing landed.
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
-        from txlog.core.changes.plan import RowOptions, change_where
+        from txlog.core.changes.plan import RowOptions, change_where, check_delete
         from txlog.core.changes.tasks.operations.delete import DeleteSpec
 
+        check_delete(where, all)
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet, dry_run)
         return change_where(self._open_table, DeleteSpec(where), options, workers)
@@ -950,8 +954,9 @@ class Table(Readable, metaclass=Hinted):
             schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks.
             merge_engine: How rows with one key, including the table's, become one: "deduplicate", "partial-update",
                 "aggregation", "first-row" or Paimon's options. None: the table's ``txlog.merge-engine``.
-            row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
-                values that ``row_kinds`` defines (``{"gone": "-D"}``).
+            row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, "insert", "update",
+                "delete", Debezium's letters and others that docs/stream-changes.md lists, and the values that
+                ``row_kinds`` adds (``{"gone": "-D"}``).
 
         The other arguments are the same as for `delete`. On ``workers``, each task gets all of ``data`` and some of the
         table's files. Upserts with a merge engine, and upserts that add columns, take no workers.

@@ -356,6 +356,7 @@ class Transaction:
         self,
         where: str | Predicate | None = None,
         *,
+        all: bool = False,
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> None:
@@ -365,18 +366,21 @@ class Transaction:
         ``read_version`` is the version of `snapshot`. Use `set_transaction` for applications.
 
         Args:
-            where: A condition in SQL, or one built from `txlog.col`; None deletes all rows.
+            where: A condition in SQL, or one built from `txlog.col`.
+            all: Delete every row; then without ``where``.
             mode: "merge-on-read" or "copy-on-write", as for `Table.delete`; None lets the table decide.
             on_progress: Called with the number of files read so far, and the total.
 
         Raises:
-            InvalidInputError: The condition does not fit the table, the table is append-only, or the transaction has
-                ``data_change=False``.
+            InvalidInputError: There is neither a condition nor ``all=True``, the condition does not fit the table, the
+                table is append-only, or the transaction has ``data_change=False``.
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
+        from txlog.core.changes.plan import check_delete
         from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
 
         self._require_open()
+        check_delete(where, all)
         with TxlogError.located(self._open_table.uri, self._state.version):
             condition = Condition(where, self._state, ambient.now())
         self._change_rows("a delete", DeleteRows(condition), mode, on_progress)

@@ -352,7 +352,7 @@ def test_a_removed_file_that_something_else_than_a_restore_brings_back_is_report
     if by == "a clone":
         source.clone(table.uri, mode="replace")
     else:
-        table.delete()
+        table.delete(all=True)
         table.add_files([path])
     assert MARK in table.to_arrow()["name"].to_pylist()
     found = table.check_deleted(deleted)

@@ -263,3 +263,14 @@ def test_strings_of_any_kind_whole_numbers_and_booleans_with_a_meaning_are_row_k
     ):
         assert RowKinds().of(column, "op").tolist() == [3, 0]
     assert RowKinds({True: "-D", False: "+I"}).of(pa.array([True, False]), "op").tolist() == [3, 0]
+
+
+def test_given_words_add_to_the_known_ones_and_given_numbers_replace_them() -> None:
+    added = RowKinds({"gone": "-D", "c": "+U"})
+    assert added.of(pa.array(["gone", "c", "update", "-U"]), "op").tolist() == [3, 2, 2, 1]
+    assert added.of(pa.array([3, 0]), "op").tolist() == [3, 0]
+    assert RowKinds({1: "+I", 2: "-D"}).of(pa.array([2, 1]), "op").tolist() == [3, 0]
+    for numbers in (RowKinds({1: "+I", 2: "-D"}), RowKinds({True: "-D", False: "+I"})):
+        assert numbers.of(pa.array(["d"]), "op").tolist() == [3]
+        with pytest.raises(InvalidInputError, match="Invalid row kind 3"):
+            numbers.of(pa.array([3]), "op")

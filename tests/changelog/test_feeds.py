@@ -320,6 +320,6 @@ def test_a_truncate_is_refused_and_the_error_names_the_way(tmp_path: Path, mode:
     with pytest.raises(InvalidInputError, match=r"row 1 .* truncates the table .*Table\.delete\(\)"):
         write(table, mode, changes(("+U", 1, "uno"), (word, None, None)))
     write(table, mode, changes(("+U", 1, "uno")))
-    table.delete(app_id="truncates", checkpoint_id=17)
+    table.delete(all=True, app_id="truncates", checkpoint_id=17)
     write(table, mode, changes(("+I", 3, "three")))
     assert found(table) == {3: "three"}

@@ -144,7 +144,7 @@ def test_a_delete_by_a_condition_leaves_tombstones(table: txlog.Table, where: st
     if replaces:
         table.overwrite(SCHEMA.empty_table(), where="true" if where is None else where)
     elif where is None:
-        table.delete()
+        table.delete(all=True)
     else:
         table.delete(where)
     assert [each.path for each in tombstones(table)] == before

@@ -472,6 +472,11 @@ def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(t
     txlog("append", table, csv_file)
     sound = txlog("verify", table)
     assert (sound.exit_code, sound.stdout.split(":")[0]) == (0, "sound")
+    read = txlog("verify", table, "--footers")
+    assert "2 data files by name and size, read 2 footers and compared their row counts with the log's" in read.stdout
+    alone = txlog("verify", table, "--footers", "--no-data-files")
+    assert "looked up no data file, read 2 footers" in alone.stdout
+    assert json.loads(txlog("verify", table, "--footers", "--json").stdout)["footers"] == 2
     commit = table / "_delta_log" / "00000000000000000001.json"
     commit.write_text(
         commit.read_text() + '{"remove":{"path":"gone.parquet","dataChange":true,"deletionTimestamp":1}}\n'

@@ -130,7 +130,7 @@ def test_row_ids_that_come_back_with_a_restore_are_not_given_again() -> None:
     table.append(rows(*range(10)))
     table.append(rows(*range(10, 14)))
     table.export_iceberg()
-    table.delete()
+    table.delete(all=True)
     table.restore(1)
     table.export_iceberg()
     document = decoded.document(store_of(table))

@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import txlog
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.upgrade_note import READERS, reader_verdicts
+from txlog.core.maintenance import LAST_VACUUM
+from txlog.core.operations import operation
 from txlog.report.advice import advice_for
 from txlog.report.clustering import key_columns, ordered_paths
 from txlog.report.commits import BINS_MAX, KINDS, commit_facts, commit_line, timeline_of
@@ -211,3 +214,41 @@ def test_the_verdicts_on_readers_match_the_page_on_reading() -> None:
         assert (query_builder, polars.partition(";")[0]) == (reader_verdicts(feature)[2], reader_verdicts(feature)[4])
         assert reader_verdicts(feature)[:2] == ("reads", "reads")
     assert len(READERS) == len(reader_verdicts("unknown feature")) == len(reader_verdicts("timestampNtz"))
+
+
+# --- removed files ----------------------------------------------------------------------------------------------------
+
+
+def test_removed_files_are_those_that_no_vacuum_has_deleted(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id bigint")
+
+    def left() -> tuple[int, int, int]:
+        live = set(table.files()["path"].to_pylist())
+        on_disk = [file for file in (tmp_path / "t").glob("*.parquet") if file.name not in live]
+        facts = table.report().facts
+        summary = operation("files_summary")(table._open_table, version=table.version)
+        for known in (facts.files.summary, summary):
+            assert (known.removed_files, known.removed_bytes) == (
+                len(on_disk),
+                sum(file.stat().st_size for file in on_disk),
+            )
+        removed = facts.files.removed
+        assert removed.files == removed.expired + sum(each.files for each in removed.waiting) == len(on_disk)
+        return len(on_disk), removed.size_bytes, removed.expired
+
+    def replaced() -> None:
+        table.append(pa.table({"id": [1, 2]}))
+        table.delete(all=True)
+
+    replaced()
+    assert left()[0] == 1
+    table.vacuum(dry_run=True)
+    assert left()[0] == 1
+    table.vacuum(0, force=True)
+    assert left() == (0, 0, 0)
+    replaced()
+    assert left()[0] == 1, "the files that the vacuum deleted are still named in the log"
+    table.vacuum(1, force=True)
+    assert left()[0] == 1, "this one is younger than the retention of that vacuum"
+    (tmp_path / "t" / "_delta_log" / LAST_VACUUM).write_text("{}")  # as after a full vacuum by Spark
+    assert table.report().facts.files.removed.files == 2

@@ -106,6 +106,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one(wrong: str, mea
 def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(InvalidInputError, match=r"delta\.appendOnly"):
         parse_write_options({"path": "/t", "delta.appendonli": "true"})
+    with pytest.raises(InvalidInputError, match=r"unknown option 'txlog\.merge-engin'"):
+        parse_write_options({"path": "/t", "txlog.merge-engin": "deduplicate"})
 
 
 @pytest.mark.parametrize(

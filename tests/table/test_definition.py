@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from small_table import ids_of, log_of, rows_of
+from typer.testing import CliRunner
 
 import txlog
+from txlog.cli.app import app
+from txlog.errors import InvalidInputError
 from txlog.table import Table
 
 
@@ -112,3 +117,75 @@ def test_a_property_that_needs_what_this_release_lacks_is_refused(table: Table) 
         table.set_properties({"delta.enableIcebergCompatV2": "true"})
     assert "icebergCompatV2" in caught.value.features
     assert table.snapshot().version == 0
+
+
+MISSPELLED = {"txlog.merge-engin": "deduplicate"}
+IN_SQL = "'txlog.merge-engin' = 'deduplicate'"
+
+
+def by_commands(*arguments: object) -> object:
+    done = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    failed = json.loads(done.stdout).get("error")
+    if failed is not None:
+        raise InvalidInputError(failed["message"])
+    return done
+
+
+def in_transaction(table: Table) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties(MISSPELLED)
+
+
+DOORS: dict[str, Callable[[Table, Path], object]] = {
+    "create": lambda table, new: Table.create(new, "id bigint", properties=MISSPELLED),
+    "write": lambda table, new: txlog.write(new, rows_of(1), properties=MISSPELLED),
+    "set_properties": lambda table, new: table.set_properties(MISSPELLED),
+    "a transaction": lambda table, new: in_transaction(table),
+    "clone": lambda table, new: table.clone(new, properties=MISSPELLED),
+    "convert": lambda table, new: Table.convert(new.parent / "files", properties=MISSPELLED),
+    "CREATE TABLE": lambda table, new: txlog.sql(f"create table delta.`{new}` (id bigint) tblproperties ({IN_SQL})"),
+    "CREATE TABLE AS": lambda table, new: txlog.sql(
+        f"create table delta.`{new}` tblproperties ({IN_SQL}) as select 1 a"
+    ),
+    "ALTER TABLE": lambda table, new: txlog.sql(f"alter table delta.`{table.uri}` set tblproperties ({IN_SQL})"),
+    "CLONE": lambda table, new: txlog.sql(
+        f"create table delta.`{new}` deep clone delta.`{table.uri}` tblproperties ({IN_SQL})"
+    ),
+    "txlog create": lambda table, new: by_commands(
+        "create", new, "--columns", "id int", "--property", "txlog.merge-engin=deduplicate"
+    ),
+    "txlog set": lambda table, new: by_commands("set", table.uri, "txlog.merge-engin=deduplicate"),
+    "txlog clone": lambda table, new: by_commands(
+        "clone", table.uri, new, "--property", "txlog.merge-engin=deduplicate"
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_property_of_txlog_that_does_not_exist_is_refused_with_the_nearest_name_at_every_door(
+    table: Table, tmp_path: Path, door: str
+) -> None:
+    (tmp_path / "files").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "files" / "a.parquet")
+    version = table.version
+    with pytest.raises(
+        InvalidInputError, match=r"'txlog\.merge-engin': did you mean 'txlog\.merge-engine'\? Keys of your"
+    ):
+        DOORS[door](table, tmp_path / "new")
+    assert table.version == version
+    assert not Table.exists(tmp_path / "new")
+    assert not Table.exists(tmp_path / "files")
+
+
+def test_a_table_that_another_writer_gave_an_unknown_property_of_txlog_is_read_and_changed(tmp_path: Path) -> None:
+    deltalake.DeltaTable.create(tmp_path / "t", deltalake.Schema.from_arrow(pa.schema([("id", pa.int64())])))
+    log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"configuration":{', '"configuration":{"txlog.of-tomorrow":"1"', 1))
+    assert "txlog.of-tomorrow" in deltalake.DeltaTable(tmp_path / "t").metadata().configuration
+    table = Table.open(tmp_path / "t")
+    table.append(pa.table({"id": [1]}))
+    table.set_properties({"team": "x"})
+    assert table.properties == {"txlog.of-tomorrow": "1", "team": "x"}
+    assert ids_of(table) == [1]
+    table.unset_properties(["txlog.of-tomorrow"])
+    assert table.properties == {"team": "x"}

@@ -59,7 +59,7 @@ ADVICE = [
     "snapshot.to_batches(columns, where)",
     "table.changes(from_version, to_version)",
     "table.num_files",
-    "table.delete()",
+    "table.delete(all=True)",
     "table.overwrite(rows, where=condition)",
     "table.tag(name, version)",
     "table.optimize()",

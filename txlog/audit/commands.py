@@ -163,6 +163,7 @@ def _verification_facts(verification: Verification) -> Facts:
         "commits": verification.commits,
         "checkpoints": verification.checkpoints,
         "data_files": verification.data_files,
+        "footers": verification.footers,
         "findings": [asdict(finding) for finding in verification.findings],
         **({} if verification.keys is None else {"keys": _key_facts(verification.keys)}),
     }
@@ -199,7 +200,7 @@ def _verification_shown(verification: Verification) -> list[RenderableType]:
     verdict = ("sound", "green") if verification.is_sound else (counted(errors, "error"), "bold red")
     seen = (
         f": version {verification.version}; read {counted(verification.commits, 'commit')} and"
-        f" {counted(verification.checkpoints, 'checkpoint')}, {_data_files_seen(verification.data_files)}"
+        f" {counted(verification.checkpoints, 'checkpoint')}, {_data_files_seen(verification)}"
     )
     rules = {finding.rule for finding in verification.findings}
     repairs = [Text(repair) for repair, of_rules in _REPAIRS.items() if not rules.isdisjoint(of_rules)]
@@ -230,11 +231,13 @@ _REPAIRS = {
 """How to repair a problem -> the rules that report it."""
 
 
-def _data_files_seen(count: int) -> str:
-    """Which data files the verdict covers."""
-    if not count:
-        return "looked up no data file"
-    return f"looked up {counted(count, 'data file')} by name and size, without reading {'it' if count == 1 else 'them'}"
+def _data_files_seen(verification: Verification) -> str:
+    """Which data files the verdict covers, and what was read of them."""
+    count, footers = verification.data_files, verification.footers
+    looked_up = f"looked up {counted(count, 'data file')} by name and size" if count else "looked up no data file"
+    if footers:
+        return f"{looked_up}, read {counted(footers, 'footer')} and compared their row counts with the log's"
+    return f"{looked_up}, without reading {'it' if count == 1 else 'them'}" if count else looked_up
 
 
 def _diff_shown(found: VersionDiff) -> Iterator[RenderableType]:

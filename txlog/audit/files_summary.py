@@ -17,12 +17,14 @@ from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.file_columns import partition_column
 from txlog.core.format.paths import canonical_paths
+from txlog.core.maintenance import vacuumed_until_ms
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files import DeltaLog
 from txlog.result.audits import FilesSummary, PartitionFiles, SizeBin
 
-__all__ = ["files_summary", "gone_files", "summary_of"]
+__all__ = ["files_and_removed", "files_summary", "summary_of"]
 
 MB = 1_000_000
 SMALL_BYTES = 32 * MB
@@ -32,11 +34,22 @@ _BIN_STARTS = (0, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB, 1000 * MB)
 def files_summary(open_table: OpenTable, *, version: int) -> FilesSummary:
     """Count the files of a version. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
     state = open_table.log.state_at(version)
-    files, tombstones = open_table.log.files_and_tombstones(state)
-    return summary_of(state, files, gone_files(files, tombstones), now_ms=ambient.now_ms())
+    files, removed = files_and_removed(open_table.log, state)
+    return summary_of(state, files, removed, now_ms=ambient.now_ms())
 
 
-def gone_files(files: pa.Table, tombstones: pa.Table) -> pa.Table:
+def files_and_removed(log: DeltaLog, state: TableState) -> tuple[pa.Table, pa.Table]:
+    """The live files of a version, and one tombstone for each removed file that the last vacuum left: its last."""
+    files, tombstones = log.files_and_tombstones(state)
+    removed = _gone_files(files, tombstones)
+    until_ms = vacuumed_until_ms(log, state.properties.deleted_file_retention_ms)
+    if until_ms is None:
+        return files, removed
+    times = pc.fill_null(removed.column("deletionTimestamp"), 0)
+    return files, removed.filter(pc.greater(times, until_ms))
+
+
+def _gone_files(files: pa.Table, tombstones: pa.Table) -> pa.Table:
     """The tombstones of files that are not live, one for each file: its last.
 
     A file that gets another deletion vector has a tombstone too, for the one it had.
@@ -52,7 +65,7 @@ def gone_files(files: pa.Table, tombstones: pa.Table) -> pa.Table:
 
 
 def summary_of(state: TableState, files: pa.Table, tombstones: pa.Table, *, now_ms: int) -> FilesSummary:
-    """Count the live ``files`` of ``state``, and the `gone_files` that the log still names, given by ``tombstones``."""
+    """Count the live ``files`` of ``state``, and the removed files that wait for a vacuum, by their ``tombstones``."""
     size = files.column("size")
     is_small = pc.less(size, SMALL_BYTES)
     partitions = _partitions(state, files, is_small)

@@ -122,7 +122,7 @@ class _Verifier:
         self.state = LogState()
         self.findings: list[Finding] = []
         self.newest = -1
-        self.commits = self.checkpoints = self.data_files = 0
+        self.commits = self.checkpoints = self.data_files = self.footers = 0
 
     def run(self, data_files: bool, footers: bool, keys: Sequence[str] | None) -> Verification:
         hint = self._hint()  # before the listing, which then has the checkpoint that the hint names
@@ -146,7 +146,7 @@ class _Verifier:
             self._footers()
         check = None if keys is None else self._keys(keys)
         counts = self.newest, self.commits, self.checkpoints, self.data_files
-        return Verification(self.store.uri, *counts, tuple(self.findings), check)
+        return Verification(self.store.uri, *counts, tuple(self.findings), check, self.footers)
 
     # --- commits --------------------------------------------------------------------------------------------
 
@@ -461,10 +461,11 @@ class _Verifier:
     def _footers(self) -> None:
         from txlog.audit.file_contents import check_footers
 
-        found = check_footers(
-            self.store, self.newest, self.places, lambda done, total: self.on_progress("footers", done, total)
-        )
-        self._problems(self._standing(found))
+        def read(done: int, total: int) -> None:
+            self.footers = done
+            self.on_progress("footers", done, total)
+
+        self._problems(self._standing(check_footers(self.store, self.newest, self.places, read)))
 
     def _standing(self, problems: Iterable[FileProblem]) -> Iterator[FileProblem]:
         """Those that are not about a file which a writer has removed, and a vacuum deleted, while this looked."""

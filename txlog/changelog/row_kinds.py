@@ -47,6 +47,8 @@ _BOOLEANS: Final = advice(
 _WORDS: Final[Mapping[str, int]] = {
     **{word: code for code, word in enumerate(KINDS)},
     **{word: code for code, word in enumerate(("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"))},
+    # what feeds with one event for each change call an update
+    **dict.fromkeys(("update", "UPDATE"), UPDATE_AFTER),
     # Debezium's `op`: created, read by a snapshot, updated, deleted
     **{"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE},
     # the change data feed's `_change_type`
@@ -58,17 +60,19 @@ class RowKinds:
     """Reads the kinds of rows.
 
     Args:
-        words: The meaning of the strings or numbers in the column, each one of ``+I``, ``-U``, ``+U`` and ``-D``. None:
-            Flink's short strings, names and codes (0 to 3), Debezium's ``c``, ``r``, ``u`` and ``d``, and the values of
-            the change data feed's ``_change_type``.
+        words: The meaning of more strings or numbers in the column, each one of ``+I``, ``-U``, ``+U`` and ``-D``. They
+            add to the known words: Flink's short strings and names, Debezium's ``c``, ``r``, ``u`` and ``d``, the
+            values of the change data feed's ``_change_type``, and ``update``. Flink's codes (0 to 3) are known too,
+            unless ``words`` has numbers or booleans, which are another code.
 
     Raises:
         InvalidInputError: ``words`` is not such a mapping.
     """
 
     def __init__(self, words: Mapping[Any, str] | None = None) -> None:
+        self._codes: dict[Any, int] = dict(_WORDS)
         if words is None:
-            self._codes: dict[Any, int] = {**_WORDS, **{code: code for code in range(len(KINDS))}}
+            self._codes |= {code: code for code in range(len(KINDS))}
             return
         if not isinstance(words, Mapping) or not words:
             raise InvalidInputError(
@@ -77,7 +81,9 @@ class RowKinds:
         for word, kind in words.items():
             if kind not in KINDS:
                 raise invalid(f"row_kinds[{word!r}]", kind, one_of(KINDS))
-        self._codes = {word: KINDS.index(kind) for word, kind in words.items()}
+        if all(isinstance(word, str) for word in words):
+            self._codes |= {code: code for code in range(len(KINDS))}
+        self._codes |= {word: KINDS.index(kind) for word, kind in words.items()}
 
     def of(self, column: pa.Array, name: str, first_row: int = 0) -> NDArray[np.int8]:
         """The code of each row.
@@ -103,7 +109,7 @@ class RowKinds:
             if isinstance(word, str) and word in _TRUNCATES:
                 raise InvalidInputError(
                     f"row {row} (counting from 0) truncates the table ({name} = {word!r}), which no row kind does:"
-                    f" commit the changes before it, delete all rows (Table.delete() without a condition, with an"
+                    f" commit the changes before it, delete all rows (Table.delete(all=True), with an"
                     f" {argument('app_id')} and a {argument('checkpoint_id')} of its own), and go on with the changes"
                     " after it. If the truncate shall not empty the table, filter it out"
                 )

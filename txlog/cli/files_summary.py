@@ -68,7 +68,7 @@ def _deleted(summary: FilesSummary) -> str:
 
 def _removed(summary: FilesSummary) -> str:
     if not summary.removed_files:
-        return "no removed file in the log"
+        return "no removed file waits for a vacuum"
     found = f"{counted(summary.removed_files, 'file')}, {human_size(summary.removed_bytes)}"
     return f"{found}; {summary.expired_files:,} past their retention, for vacuum to delete"
 

@@ -66,7 +66,7 @@ def delete(
         raise typer.BadParameter("give --where, or --all for every row")
     with opened(uri, storage_options, as_json, workers) as (table, out):
         with out.steps() as report:
-            found = table.delete(where, **commit, dry_run=dry_run, on_progress=partial(report, _LOOKING))
+            found = table.delete(where, all=all_rows, **commit, dry_run=dry_run, on_progress=partial(report, _LOOKING))
         _result(out, table, found)
 
 

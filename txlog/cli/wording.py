@@ -17,6 +17,7 @@ of_environment: ContextVar[frozenset[str]] = ContextVar("of_environment", defaul
 
 OPTIONS = {
     "after": "--after",
+    "all": "--all",
     "allow_empty": "--allow-empty",
     "allow_expired_files": "--allow-expired-files",
     "allow_missing_files": "--allow-missing-files",

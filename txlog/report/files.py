@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.audit.files_summary import gone_files, summary_of
+from txlog.audit.files_summary import summary_of
 from txlog.core.format.arrow.arrays import flags_of, numbers_of
 from txlog.core.format.properties import DAY_MS
 from txlog.core.format.stats_struct import recorded_rows
@@ -67,15 +67,11 @@ class Files(msgspec.Struct, frozen=True):
     removed: RemovedFiles
 
 
-def files_of(
-    state: TableState, files: pa.Table, tombstones: pa.Table, *, now_ms: int, last_vacuum_ms: int | None
-) -> Files:
-    """The facts of the live ``files`` and the ``tombstones`` of a version. The log names removed files for some time
-    after a vacuum deleted them."""
-    gone = gone_files(files, tombstones)
-    summary = summary_of(state, files, gone, now_ms=now_ms)
+def files_of(state: TableState, files: pa.Table, removed: pa.Table, *, now_ms: int) -> Files:
+    """The facts of the live ``files`` of a version and of the removed files that wait for a vacuum."""
+    summary = summary_of(state, files, removed, now_ms=now_ms)
     retention_ms = state.properties.deleted_file_retention_ms
-    return Files(summary, _dead_rows(files, summary), _removed(gone, retention_ms, now_ms, last_vacuum_ms or 0))
+    return Files(summary, _dead_rows(files, summary), _removed(removed, retention_ms, now_ms))
 
 
 def _dead_rows(files: pa.Table, summary: FilesSummary) -> DeadRows:
@@ -98,11 +94,11 @@ def _dead_rows(files: pa.Table, summary: FilesSummary) -> DeadRows:
     )
 
 
-def _removed(tombstones: pa.Table, retention_ms: int, now_ms: int, last_vacuum_ms: int) -> RemovedFiles:
+def _removed(tombstones: pa.Table, retention_ms: int, now_ms: int) -> RemovedFiles:
     times = numbers_of(pc.fill_null(tombstones.column("deletionTimestamp"), 0).combine_chunks().cast(pa.int64()))
     sizes = numbers_of(pc.fill_null(tombstones.column("size"), 0).combine_chunks().cast(pa.int64()))
     until = times.astype(np.float64) + retention_ms  # a hostile time must not overflow
-    is_expired, is_waiting = (until <= now_ms) & (until > last_vacuum_ms), until > now_ms
+    is_expired, is_waiting = until <= now_ms, until > now_ms
     later, later_sizes = until[is_waiting], sizes[is_waiting]
     days = np.minimum((later - now_ms) // DAY_MS, _DAYS_SHOWN - 1).astype(np.int64)
     return RemovedFiles(

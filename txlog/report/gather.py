@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import txlog
 from txlog.audit.deletion_check import check_deleted
+from txlog.audit.files_summary import files_and_removed
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import features_of
@@ -72,9 +73,9 @@ def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on
     state = log.on_newest_checkpoint(log.newest_state())
     timeline = _timeline(open_table, state, commits, on_step)
     on_step("reading the list of files", 0, 1)
-    live, tombstones = log.files_and_tombstones(state)
+    live, removed = files_and_removed(log, state)
     vacuum_ms = _last_vacuum_ms(open_table)
-    files = files_of(state, live, tombstones, now_ms=now_ms, last_vacuum_ms=vacuum_ms)
+    files = files_of(state, live, removed, now_ms=now_ms)
     keys = _keys(state, live)
     on_step("reading the list of files", 1, 1)
     on_step("planning what to do", 0, 1)

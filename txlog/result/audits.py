@@ -294,6 +294,7 @@ class Verification(msgspec.Struct, frozen=True):
         data_files: The number of data files that were looked up.
         findings: The defects; none if the table is sound.
         keys: What `KeyCheck` says about the keys; None if no keys were requested, or they could not be read.
+        footers: The number of data files whose footers were read.
     """
 
     table: str
@@ -303,6 +304,7 @@ class Verification(msgspec.Struct, frozen=True):
     data_files: int
     findings: tuple[Finding, ...]
     keys: KeyCheck | None = None
+    footers: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -341,8 +343,9 @@ class FilesSummary(msgspec.Struct, frozen=True):
     unpartitioned table.
 
     A small file is below ``small_below_bytes``. ``mergeable_files`` are small files that share a partition with another
-    small file. ``removed_files`` counts the removed files still in the log; a vacuum may delete ``expired_files`` of
-    them now. ``removed_bytes`` adds up the removed files whose size the log records.
+    small file. ``removed_files`` counts the removed files that wait for a vacuum, which may delete ``expired_files`` of
+    them now; the log still names files that the last vacuum deleted, and these do not count. ``removed_bytes`` adds up
+    the removed files whose size the log records.
     """
 
     version: int

@@ -333,7 +333,7 @@ class Runner:
     def _(self, statement: Delete) -> Any:
         table = self._open(statement.table)
         session = self._engine.session("delete", table=table)
-        result = table.delete(statement.where, **session.of_change())
+        result = table.delete(statement.where, all=statement.where is None, **session.of_change())
         self._engine.has_named(session)
         return result
 

@@ -165,7 +165,7 @@ def test_the_feed_shows_deletes_and_inserts_of_an_overwrite_of_some_rows(
         lambda table: table.overwrite_partitions(rows(20)),
         lambda table: table.overwrite(rows(20), "day = 'even'"),
         lambda table: table.delete("day = 'even'"),
-        lambda table: table.delete(),
+        lambda table: table.delete(all=True),
         lambda table: table.upsert(rows(90), ["id"]),
         lambda table: table.optimize(),
     ],
@@ -494,7 +494,7 @@ def test_deltalake_reads_the_same_changes_if_a_whole_file_with_a_vector_is_remov
         with table.transaction() as transaction:
             transaction.delete("id < 9")
     else:
-        assert table.delete(None if how == "delete all" else "id > 1").metrics.change_files == 1
+        assert (table.delete(all=True) if how == "delete all" else table.delete("id > 1")).metrics.change_files == 1
     deltas = pa.table(deltalake.DeltaTable(table.uri).load_cdf(table.version).read_all())
     for found in (table.changes(table.version).read_all(), deltas):
         assert sorted(zip(found["_change_type"].to_pylist(), found["id"].to_pylist(), strict=True)) == [

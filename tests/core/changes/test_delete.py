@@ -65,8 +65,33 @@ def test_a_delete_removes_whole_partitions_and_fully_matching_files_unopened(
     assert table.delete("day = 'a'").metrics.files_removed == 1
     assert table.delete("id >= 10").metrics.rows_deleted == 10, "proven by the bounds of the file"
     assert table.delete("id > 100").version == 4, "excluded by the bounds, so nothing was committed"
-    assert table.delete().metrics.files_removed == 1
+    assert table.delete(all=True).metrics.files_removed == 1
     monkeypatch.undo()
+    assert ids(table) == []
+
+
+def test_a_delete_without_a_condition_asks_for_all_rows_by_name(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    rows = ids(table)
+    forgotten = None
+
+    def in_transaction(*given: Any, **named: Any) -> None:
+        with table.transaction() as transaction:
+            transaction.delete(*given, **named)
+
+    for delete in (table.delete, in_transaction):
+        for given in ((), (forgotten,)):
+            with pytest.raises(txlog.InvalidInputError, match="pass a condition as where, or all=True to delete every"):
+                delete(*given)
+        with pytest.raises(txlog.InvalidInputError, match="pass where or all=True, not both"):
+            delete("id > 3", all=True)
+        with pytest.raises(txlog.InvalidInputError, match="Invalid all 'id > 3': expected True or False"):
+            delete(all="id > 3")
+    assert ids(table) == rows
+    in_transaction(all=True)
+    assert ids(table) == []
+    table.append(pa.table({"id": [1]}), schema_mode="merge")
+    txlog.sql(f"delete from delta.`{table.uri}`")
     assert ids(table) == []
 
 

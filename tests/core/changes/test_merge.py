@@ -278,7 +278,7 @@ def test_any_merge_gives_the_same_rows_as_a_plain_python_model(
 ) -> None:
     table = made(properties, *(old or [(None, "a", None)]))
     if not old:
-        table.delete()
+        table.delete(all=True)
     merge = (
         table.merge(rows(*new), "t.id = s.id", source_alias="s", target_alias="t")
         .when_matched_delete("s.v < 3")

@@ -114,9 +114,9 @@ def test_the_very_file_that_was_removed_can_be_added_again(
 def test_a_file_that_txlog_wrote_can_be_added_again_after_a_restore_and_a_delete(table: txlog.Table) -> None:
     table.append(pa.table({"id": [9]}))
     (path,) = (path for path in table.snapshot().files()["path"].to_pylist() if "taken" not in path)
-    table.delete()
+    table.delete(all=True)
     table.restore(2)
-    table.delete()
+    table.delete(all=True)
     table.add_files([path])
     assert table.to_arrow()["id"].to_pylist() == [9]
     written(table, 7, 8, 9, at_s=3_000)

@@ -89,7 +89,7 @@ def delete(condition: str, mode: str | None) -> Operation:
 
 
 def delete_all() -> Operation:
-    return Operation("delete all", lambda table: table.delete(), lambda old: [])
+    return Operation("delete all", lambda table: table.delete(all=True), lambda old: [])
 
 
 def upsert(rows: list[Row], matched: str, other: str, mode: str | None) -> Operation:

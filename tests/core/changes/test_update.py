@@ -264,7 +264,7 @@ STRICT_FIELDS = "k int, s struct<x: int, y: struct<w: int not null>>, l array<st
         (lambda t: t.update({"l": "array(s.y, NULL)"}), {"x": 1, "y": {"w": 1}}, [{"w": 1}, None]),
         (lambda t: merge(t).when_matched_update({"s": None}).execute(), None, [{"w": 1}]),
         (lambda t: merge(t).when_matched_update({"s.y": "NULL"}).execute(), {"x": 1, "y": None}, [{"w": 1}]),
-        (lambda t: (t.delete(), merge(t).when_not_matched_insert({"k": "source.k"}).execute()), None, None),
+        (lambda t: (t.delete(all=True), merge(t).when_not_matched_insert({"k": "source.k"}).execute()), None, None),
     ],
 )
 def test_a_struct_with_required_fields_is_set_to_null(

@@ -255,6 +255,32 @@ def test_a_column_goes_together_with_what_is_computed_from_it(tmp_path: Path) ->
         table.drop_columns("p")
 
 
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda table: table.drop_columns("p"), r"partitioned by p. No change .* schema_mode=\"overwrite\" and other"),
+        (lambda table: table.drop_columns(["c", "p"]), "partitioned by p. No change"),
+        (lambda table: table.drop_columns("b"), r"the constraint positive \(b > 0\) names it"),
+        (lambda table: table.rename_column("a", "z"), r"the generated column g .* is computed from it"),
+        (lambda table: table.drop_columns("a"), r"the generated column g .* is computed from it"),
+        (lambda table: table.drop_columns(["a", "b", "c", "g", "s"]), "the constraint positive"),
+        (lambda table: table.drop_columns(["s.x", "s.y"]), "s would have no field left|only"),
+    ],
+)
+def test_what_no_column_mapping_would_allow_is_refused_without_advising_it(
+    tmp_path: Path, change: Callable[[Table], Any], cause: str
+) -> None:
+    table = Table.create(tmp_path / "t", RULED, "p")
+    table.add_constraint("positive", "b > 0")
+    with pytest.raises(InvalidInputError, match=cause) as refused:
+        change(table)
+    assert "columnMapping" not in str(refused.value)
+    with pytest.raises(InvalidInputError, match=r"delta\.columnMapping\.mode"):
+        table.drop_columns("c")
+    with pytest.raises(InvalidInputError, match=r"delta\.columnMapping\.mode"):
+        table.rename_column("p", "q")
+
+
 def test_a_struct_with_a_clustering_column_in_it_stays(tmp_path: Path) -> None:
     """Spark's Delta 4.4 drops it, and then can neither write nor alter the table."""
     table = Table.create(tmp_path / "t", "a int, s struct<x: int, y: int>", cluster_by="s.x", column_mapping="name")

@@ -317,7 +317,7 @@ def test_a_date_beyond_pythons_years_that_violates_a_condition_is_named_by_its_t
     table.append(late)
     with pytest.raises(txlog.InvalidInputError, match=r"such as one with d = '\+10183-09-21'"):
         table.add_constraint("early", "d < '2000-01-01'")
-    table.delete()
+    table.delete(all=True)
     table.add_constraint("early", "d < '2000-01-01'")
     with pytest.raises(txlog.InvalidInputError, match=r"with d = '\+10183-09-21'"):
         table.append(late)

@@ -110,7 +110,7 @@ WRITES: dict[str, Callable[[txlog.Table], Any]] = {
     "append": lambda table: table.append(ROWS),
     "overwrite": lambda table: table.overwrite(ROWS),
     "delete": lambda table: table.delete("i = 1"),
-    "delete of all": lambda table: table.delete(),
+    "delete of all": lambda table: table.delete(all=True),
     "update": lambda table: table.update({"i": "2"}),
     "upsert": lambda table: table.upsert(ROWS, keys=["i"]),
     "optimize": lambda table: table.optimize(),

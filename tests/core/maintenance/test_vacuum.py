@@ -760,7 +760,7 @@ def test_a_former_partition_column_that_no_removed_file_tells_of_is_known_to_a_v
 def test_what_no_vacuum_deletes_is_not_promised_away(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
-    table.delete()
+    table.delete(all=True)
     foreign = put(table.uri, "_other=1/file.parquet")
     (told,) = [each for each in table.check_deleted(table.version).remains if each.path == foreign]
     assert (told.kept_by, told.until_ms) == ("no version", None)

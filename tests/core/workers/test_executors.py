@@ -215,7 +215,7 @@ def test_a_table_that_other_processes_could_not_open_is_refused_before_the_first
         table.purge,
         table.vacuum,
         table.verify,
-        lambda workers: table.delete(workers=workers),
+        lambda workers: table.delete(all=True, workers=workers),
     ):
         with pytest.raises(txlog.InvalidInputError, match="could not open the table"):
             call(workers=processes)

@@ -16,7 +16,13 @@ from msgspec.structs import replace
 
 from txlog.core.definition._change_definition import history_column, history_name
 from txlog.core.definition._checked_definition import DefinitionChange
-from txlog.core.definition._column_references import ColumnReferences, references_to, with_new_name, without_column
+from txlog.core.definition._column_references import (
+    ColumnReference,
+    ColumnReferences,
+    references_to,
+    with_new_name,
+    without_column,
+)
 from txlog.core.definition._table_definition import Definition, check_retyped, redefined
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode
@@ -29,7 +35,7 @@ from txlog.core.format.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_w
 from txlog.core.format.upgrade_note import readers_note
 from txlog.core.util.arguments import UTC, check_text, invalid
 from txlog.core.util.lazy import pattern
-from txlog.core.util.wording import argument, call
+from txlog.core.util.wording import argument, call, setting
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import Constraint
 from txlog.core.writing.generated_columns import check_computed_columns
@@ -58,7 +64,6 @@ def renamed_column(state: TableState, column: Any, name: Any) -> DefinitionChang
     check_text("name", name)
     if not name:
         raise invalid("name", name, "a string that is not empty")
-    _require_mapping(state, f"{path_text(path)} cannot be renamed")
     refused = [each for each in references_to(state, path) if each.place in ("rule", "generated column")]
     schema = renamed(state.schema, path, name)
     if schema != state.schema and refused:
@@ -66,6 +71,7 @@ def renamed_column(state: TableState, column: Any, name: Any) -> DefinitionChang
             f"{path_text(path)} cannot be renamed: {_listed(refused)}. Drop the rule first, and add it again with the"
             " new name"
         )
+    _require_mapping(state, f"{path_text(path)} cannot be renamed")
     partition_columns, configuration = with_new_name(state.metadata, path, name)
     definition = redefined(state, schema, configuration=configuration, partition_columns=partition_columns)
     parameters = operation_parameters(oldColumnPath=history_name(path), newColumnPath=history_name((*path[:-1], name)))
@@ -80,19 +86,16 @@ def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
     paths = [_column(state, each, "dropped") for each in named]
     if len({*paths}) < len(paths):
         raise InvalidInputError(f"a column is named twice: {', '.join(map(path_text, paths))}")
-    _require_mapping(state, f"{', '.join(map(path_text, paths))} cannot be dropped without a rewrite of every file")
     configuration = dict(state.metadata.configuration)
     references = ColumnReferences(state)
     for path in paths:
         refused = [each for each in references.to(path) if _keeps(each.place, each.owner, paths)]
         if refused:
-            raise InvalidInputError(
-                f"{path_text(path)} cannot be dropped: {_listed(refused)}. Change that first, or drop what depends on"
-                " it in the same call"
-            )
+            raise InvalidInputError(f"{path_text(path)} cannot be dropped: {_listed(refused)}. {_way_out(refused)}")
         configuration = without_column(configuration, path)
     schema = dropped(state.schema, *paths)
     check_partition_columns(schema, state.partition_columns)
+    _require_mapping(state, f"{', '.join(map(path_text, paths))} cannot be dropped without a rewrite of every file")
     parameters = operation_parameters(columns=[history_name(path) for path in paths])
     return DefinitionChange(redefined(state, schema, configuration=configuration), "DROP COLUMNS", parameters)
 
@@ -165,6 +168,17 @@ def _require_mapping(state: TableState, problem: str) -> None:
 def _keeps(place: str, owner: str | None, paths: list[ColumnPath]) -> bool:
     """Whether a reference prevents dropping the column; it does not if its owner is dropped too."""
     return place not in ("statistics", "encoding", "key index") and (owner is None or owner not in map(".".join, paths))
+
+
+def _way_out(references: Iterable[ColumnReference]) -> str:
+    """What to do about references that prevent dropping a column."""
+    if any(each.place == "partitioning" for each in references):
+        return (
+            "No change of the definition changes the partitioning: overwrite the table with its rows, with"
+            f" {setting('schema_mode', 'overwrite')} and other columns in {argument('partition_by')}, or write them to"
+            " a new table"
+        )
+    return "Change that first, or drop what depends on it in the same call"
 
 
 def _listed(references: Iterable[Any]) -> str:

@@ -728,9 +728,9 @@ def _spelling_of_packages(given: str, folded: str) -> str:
 
 
 def _unknown(given: str, prefix: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"unknown table property {given!r}{_nearest(given.lower())}; keys of your own must not start with {prefix!r}"
-    )
+    near = _nearest(given.lower())
+    meant = f": did you mean {near!r}? Keys" if near else ": keys"
+    return InvalidInputError(f"unknown table property {given!r}{meant} of your own must not start with {prefix!r}")
 
 
 def _setting_spelling(given: str) -> str:
@@ -768,12 +768,12 @@ def _field_spelling(given: str) -> str:
     return f"{PREFIX}{FIELDS}{column}.{option.lower()}"
 
 
-def _nearest(folded: str) -> str:
+def _nearest(folded: str) -> str | None:
     import difflib
 
     known = _BY_FOLD | {name.lower(): name for name in _packages().names()}
     near = difflib.get_close_matches(folded, known, n=1, cutoff=0.7)
-    return f": did you mean {known[near[0]]!r}?" if near else ""
+    return known[near[0]] if near else None
 
 
 def _checked_value(key: str, value: object) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from txlog.core.maintenance._bins import CLUSTERED_BY, DEAD_FRACTION_MAX
     from txlog.core.maintenance._drop_feature import drop_feature
     from txlog.core.maintenance._former_partitions import former_partition_columns
-    from txlog.core.maintenance._last_vacuum import LAST_VACUUM
+    from txlog.core.maintenance._last_vacuum import LAST_VACUUM, vacuumed_until_ms
     from txlog.core.maintenance._maintainer import Maintainer, MaintenanceOptions, watch
     from txlog.core.maintenance._named_versions import (
         UNNAMED_STAY_MS,
@@ -38,7 +38,7 @@ else:
         _bins: CLUSTERED_BY DEAD_FRACTION_MAX
         _drop_feature: drop_feature
         _former_partitions: former_partition_columns
-        _last_vacuum: LAST_VACUUM
+        _last_vacuum: LAST_VACUUM vacuumed_until_ms
         _maintainer: Maintainer MaintenanceOptions watch
         _named_versions: NamedVersion UNNAMED_STAY_MS files_of_named named_versions snapshot_named tag
             unnamed_checkpoints untag
@@ -82,5 +82,6 @@ __all__ = [
     "unnamed_checkpoints",
     "untag",
     "vacuum",
+    "vacuumed_until_ms",
     "watch",
 ]

@@ -85,7 +85,7 @@ class Sink:
         row_kind: The column of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, Flink's names or codes, Debezium's ``c``,
             ``r``, ``u``, ``d``, or the values of a change data feed. None: every row is an upsert. It is not written to
             the table, unless the table has a column with this name.
-        row_kinds: The meaning of other values in that column: ``{"I": "+I", "U": "+U", "D": "-D"}``.
+        row_kinds: The meaning of more values in that column: ``{"I": "+I", "U": "+U", "D": "-D"}``.
         sequence_by: The column whose greatest value is the last change of a key, within one checkpoint. None: the order
             of arrival in one task; a key that two tasks of a checkpoint changed is then refused. It is not written to
             the table, unless the table has a column with this name.

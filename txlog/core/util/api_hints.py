@@ -150,7 +150,7 @@ ELSEWHERE = {
         "to_pyarrow_dataset": "table.to_dataset()",
         "to_pyarrow_table": "table.to_arrow(columns, where)",
         "to_ray": "txlog.integrations.ray.read(table, columns, where)",
-        "truncate": "table.delete() without a condition",
+        "truncate": "table.delete(all=True)",
         "update_schema": "table.add_columns(schema), table.alter_column(column), table.drop_columns(columns)",
         "update_incremental": "table.snapshot(), which is always the newest version",
         "write": "table.append(data), table.overwrite(data)",

@@ -285,7 +285,7 @@ class OpenTable:
             self.log.versions.make_durable(found.version)
         if not quietly:
             where = (self.uri, checkpoint_id, app_id, found.version)
-            logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
+            logger.info("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
         return found
 
     def replay_of_renamed(
@@ -308,7 +308,7 @@ class OpenTable:
             if commit is not None and fingerprint_of(commit, other, checkpoint_id) == fingerprint:
                 self.log.versions.make_durable(commit.version)
                 where = (self.uri, checkpoint_id, app_id, other, commit.version)
-                logger.warning("%s: replay dropped: checkpoint %d of %r is that of %r, in v%s already", *where)
+                logger.info("%s: replay dropped: checkpoint %d of %r is that of %r, in v%s already", *where)
                 return AlreadyCommitted(commit.version)
         return None
 
@@ -428,7 +428,7 @@ class OpenTable:
     def _log(self, proposal: Proposal, result: WriteResult) -> None:
         """Log one line per commit. The record has the result's fields as ``txlog``, for structured logging."""
         if result.outcome == "already_committed":
-            logger.warning(
+            logger.info(
                 "%s: replay dropped: %s is in %s already",
                 self.uri,
                 ", ".join(f"checkpoint {txn.version} of {txn.app_id!r}" for txn in proposal.set_transactions),

@@ -23,6 +23,7 @@ from txlog.core.changes.plan import (
     RowMode,
     RowOptions,
     added_columns,
+    check_delete,
     columns_of_merge,
     run_in_parts,
     table_of_tasks,
@@ -119,14 +120,17 @@ def delete(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     where: str | Predicate | None = None,
+    *,
+    all: bool = False,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
-    """Delete the rows for which ``where`` is true. Spark tasks search the files.
+    """Delete the rows for which ``where`` is true, or every row with ``all=True``. Spark tasks search the files.
 
     Args:
         spark: The session whose executors do the work (classic or Connect); they need txlog installed.
         uri: The table's location, reachable from every executor.
-        where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md. None deletes all rows.
+        where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md.
+        all: Delete every row; then without ``where``.
         options: See `ChangeOptions`.
 
     Returns:
@@ -135,6 +139,7 @@ def delete(
     Raises:
         TxlogError: What `Table.delete` raises.
     """
+    check_delete(where, all)
     site, row_options = _begun(spark, uri, options)
     spec = DeleteSpec(where)
     return _in_session(site, "delete", row_options, lambda site, options: run_change(site, spec, options))

@@ -59,7 +59,7 @@ CHANGES: dict[str, Callable[[txlog.Table], Any]] = {
     ),
     "overwrite": lambda table: table.overwrite(pa.table({"i": [5], "p": ["b"]})),
     "overwrite where": lambda table: table.overwrite(pa.table({"i": [5], "p": ["a b"]}), where="p = 'a b'"),
-    "delete of all": lambda table: table.delete(),
+    "delete of all": lambda table: table.delete(all=True),
     "optimize": lambda table: table.optimize(),
     "restore": lambda table: table.restore(1),
     "vacuum": lambda table: table.vacuum(retention_hours=0, force=True),

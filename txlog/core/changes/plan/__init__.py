@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan._local_tasks import change_here, would_do
     from txlog.core.changes.plan._merge import bound_merge, columns_of_merge, merge_rows
     from txlog.core.changes.plan._merge_builder import MergeBuilder
-    from txlog.core.changes.plan._options import OnFiles, RowMode, RowOptions, check_changeable, uses_vectors
+    from txlog.core.changes.plan._options import (
+        OnFiles,
+        RowMode,
+        RowOptions,
+        check_changeable,
+        check_delete,
+        uses_vectors,
+    )
     from txlog.core.changes.plan._run import apply_in_transaction, replayed, run_prepared
     from txlog.core.changes.plan._target import Extent
     from txlog.core.changes.plan._upsert import added_columns, bound_upsert, upsert_rows
@@ -29,7 +36,7 @@ else:
         _local_tasks: change_here would_do
         _merge: bound_merge columns_of_merge merge_rows
         _merge_builder: MergeBuilder
-        _options: OnFiles RowMode RowOptions check_changeable uses_vectors
+        _options: OnFiles RowMode RowOptions check_changeable check_delete uses_vectors
         _run: apply_in_transaction replayed run_prepared
         _target: Extent
         _upsert: added_columns bound_upsert upsert_rows
@@ -50,6 +57,7 @@ __all__ = [
     "change_here",
     "change_where",
     "check_changeable",
+    "check_delete",
     "columns_of_merge",
     "merge_rows",
     "parts_of",

@@ -19,7 +19,7 @@ from txlog.core.writing.write_intent import RowMode
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
-__all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "note_of_copies", "uses_vectors"]
+__all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "check_delete", "note_of_copies", "uses_vectors"]
 
 OnFiles: TypeAlias = Callable[[int, int], None]
 """Called with the number of files looked into so far, and the total."""
@@ -57,6 +57,20 @@ class RowOptions(msgspec.Struct, frozen=True):
     def is_reexecuted(self) -> bool:
         """Whether the change reruns after a commit that changed files: not if it is tied to a version."""
         return self.commit.is_reexecuted("rerun")
+
+
+def check_delete(where: object, all_rows: object) -> None:
+    """Raises ``InvalidInputError`` unless a condition or every row is asked for: a condition that is None by mistake
+    must not empty a table."""
+    if all_rows is not True and all_rows is not False:
+        raise invalid("all", all_rows, "True or False")
+    if where is None and not all_rows:
+        raise InvalidInputError(
+            f"nothing says which rows to delete: pass a condition as {argument('where')}, or {setting('all', True)} to"
+            " delete every row"
+        )
+    if where is not None and all_rows:
+        raise InvalidInputError(f"pass {argument('where')} or {setting('all', True)}, not both")
 
 
 def check_changeable(state: TableState, what: str) -> None:
