@@ -116,7 +116,7 @@ def change(table: Table, data: pa.Table) -> int | None:
         table.rename_column("more", "less"),
         table.alter_column("less", comment="text", first=True),
         table.drop_columns(["less"]),
-        table.describe("orders"),
+        table.set_description("orders"),
         table.add_constraint("positive", "id > 0"),
         table.drop_constraint("positive"),
         table.cluster_by(["id"]),

@@ -137,6 +137,18 @@ class Readable:
         return self._told().state.metadata.id
 
     @property
+    def name(self) -> str | None:
+        """The name in the table's metadata, which has no effect; None if there is none. `Table.set_description` sets
+        it."""
+        return self._told().state.metadata.name
+
+    @property
+    def description(self) -> str | None:
+        """What the table is about, as `Table.set_description` or Spark's ``COMMENT ON TABLE`` set it; None if nothing
+        says so."""
+        return self._told().state.metadata.description
+
+    @property
     def schema(self) -> pa.Schema:
         """The table's columns, including partition columns. Delta's field metadata is under `delta.metadata`."""
         return to_arrow(self.delta_schema)
@@ -201,12 +213,17 @@ class Readable:
         """The total size of the live data files in bytes; loads the list of them."""
         return sum(int(numbers_of(sizes).sum()) for sizes in self._told().files.column("size").chunks)
 
-    def files(self, where: str | Predicate | None = None) -> pa.Table:
+    def files(self, where: str | Predicate | None = None, *, statistics: bool = False) -> pa.Table:
         """The live data files of this version.
 
         Args:
             where: A condition in SQL. Returns only files that may hold a matching row, by their partition values and
                 statistics.
+            statistics: Return partition values and statistics as typed columns: ``partition`` (a struct of the
+                partition columns), ``num_records`` (rows in the file, deleted ones included), ``null_count``, ``min``
+                and ``max`` (structs of the other columns, null where the log knows nothing). Bounds hold for every
+                row, but a writer may have cut a long string, and the log has timestamps in whole milliseconds, so a
+                value may be above ``max`` by less than one.
 
         Returns:
             An Arrow table with one row per file: ``path`` (as in the log), ``partitionValues``, ``size`` (bytes),
@@ -214,9 +231,38 @@ class Readable:
 
         Raises:
             InvalidInputError: The predicate does not fit the table.
+            CorruptLogError: A partition value is not of its column's type.
         """
         read = self._read(where)
-        return read.matching(read.predicate(where))
+        found = read.matching(read.predicate(where))
+        if not statistics:
+            return found
+        from txlog.core.format.file_statistics import with_statistics
+
+        with TxlogError.located(read.log.uri, read.state.version):
+            return with_statistics(found, read.state)
+
+    def partitions(self, where: str | Predicate | None = None) -> pa.Table:
+        """The partitions of this version that have files, in the order of their values.
+
+        Args:
+            where: A condition in SQL. Counts only files that may hold a matching row.
+
+        Returns:
+            An Arrow table with one row per partition: ``partition`` (a struct of the partition columns, typed),
+            ``num_files``, ``size_bytes`` and ``num_rows`` (null if the log does not count the rows of a file).
+
+        Raises:
+            InvalidInputError: The table is not partitioned, or the condition does not fit it.
+            CorruptLogError: A partition value is not of its column's type.
+        """
+        from txlog.core.format.file_statistics import partitions_table
+
+        read = self._read(where)
+        with TxlogError.located(read.log.uri, read.state.version):
+            if not read.state.partition_columns:
+                raise InvalidInputError("the table is not partitioned: partition_columns is empty")
+            return partitions_table(read.matching(read.predicate(where)), read.state)
 
     # --- rows -------------------------------------------------------------------------------------------------
 

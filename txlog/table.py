@@ -253,6 +253,7 @@ class Table(Readable, metaclass=Hinted):
         *,
         cluster_by: str | Iterable[str] | None = None,
         column_mapping: Literal["name", "id"] | None = None,
+        name: str | None = None,
         description: str | None = None,
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
@@ -275,7 +276,8 @@ class Table(Readable, metaclass=Hinted):
             column_mapping: Whether columns have ids and names of their own in files, so that they can be renamed and
                 dropped: the property ``delta.columnMapping.mode``. "name" is what Spark's Delta uses; docs/read.md
                 lists the readers that refuse such a table, or read nulls.
-            description: What the table is about, as `describe` sets it.
+            name: A name in the table's metadata, which has no effect.
+            description: What the table is about. `set_description` changes both.
             exist_ok: Open an existing table if it has these columns, partition columns, clustering columns (if given)
                 and property values. It may have more properties, and nullable columns that were added later.
             user_metadata: A note for the table's history.
@@ -295,7 +297,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.definition import create_table
 
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
-        given |= {"column_mapping": column_mapping, "description": description}
+        given |= {"column_mapping": column_mapping, "name": name, "description": description}
         if (named := _named(uri, storage_options, credential_provider)) is not None:
             from txlog.core.catalogs import made_at_name
 
@@ -1389,7 +1391,7 @@ class Table(Readable, metaclass=Hinted):
 
         return change_definition(self._open_table, SyncIdentity(self._open_table, column), user_metadata)
 
-    def describe(
+    def set_description(
         self, description: str | None = None, *, name: str | None = None, user_metadata: str | None = None
     ) -> WriteResult:
         """Set the table's description, like Spark's ``COMMENT ON TABLE``, or its name.

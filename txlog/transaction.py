@@ -228,8 +228,8 @@ class Transaction:
         asked = AlterColumn(type, nullable, comment, default, first, after)
         self._define(lambda state: altered_column(state, column, asked))
 
-    def describe(self, description: str | None = None, *, name: str | None = None) -> None:
-        """Set the table's description or name in this version: see `Table.describe`.
+    def set_description(self, description: str | None = None, *, name: str | None = None) -> None:
+        """Set the table's description or name in this version: see `Table.set_description`.
 
         Args:
             description: The text; an empty one removes it.

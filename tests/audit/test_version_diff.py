@@ -47,7 +47,7 @@ def test_a_diff_of_definitions_names_each_change(table: txlog.Table) -> None:
     table.add_columns("price decimal(9,2)")
     table.rename_column("name", "title")
     table.drop_columns("id")
-    table.describe("all orders")
+    table.set_description("all orders")
     table.set_properties({"delta.logRetentionDuration": "interval 9 days"})
     found = table.diff(before)
     assert found.columns == (

@@ -180,8 +180,8 @@ def test_a_narrow_history_names_each_writer_where_there_are_several(tmp_path: Pa
 
 
 KEYS = {
-    "show": "app_versions clustering_columns columns files iceberg id partition_columns properties protocol rows"
-    " size_bytes table timestamp_ms version",
+    "show": "app_versions clustering_columns columns description files iceberg id name partition_columns properties"
+    " protocol rows size_bytes table timestamp_ms version",
     "show --files-summary": "deleted_rows expired_files files files_with_deleted_rows largest_bytes median_bytes"
     " mergeable_files partitions removed_bytes removed_files size_bytes sizes small_below_bytes small_bytes small_files"
     " smallest_bytes table version",

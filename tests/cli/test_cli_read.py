@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import duckdb
 import pyarrow as pa
 import pytest
@@ -71,3 +72,12 @@ def test_a_table_without_statistics_has_an_unknown_number_of_rows_in_show_and_is
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "an unknown number of rows" in run("show", table.uri).stdout
     assert run("count", table.uri).stdout == "20\n"
+
+
+def test_the_name_and_the_description_given_to_create_are_shown(tmp_path: Path) -> None:
+    made = run("create", tmp_path / "t", "--columns", "id bigint", "--name", "orders", "--description", "all orders")
+    assert made.exit_code == 0, made.output
+    shown = [" ".join(line.split()) for line in run("show", tmp_path / "t").stdout.splitlines()]
+    assert {"name orders", "description all orders"} <= {*shown}
+    theirs = deltalake.DeltaTable(tmp_path / "t").metadata()
+    assert (theirs.name, theirs.description) == ("orders", "all orders")

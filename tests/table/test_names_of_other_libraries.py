@@ -17,7 +17,7 @@ ADVICE = [
     "Table.exists(uri)",
     "Table.open(uri)",
     "table.compact_log()",
-    "table.describe(text)",
+    "table.set_description(text)",
     "table.schema.names",
     "table.uri",
     "table.snapshot(timestamp=...)",

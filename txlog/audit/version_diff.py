@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-import pyarrow as pa
-
 from txlog.core.format.actions import AddFile, Protocol
-from txlog.core.format.arrow.arrays import numbers_or
 from txlog.core.format.change_data import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import features_of
+from txlog.core.format.file_statistics import live_row_counts
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, type_name
-from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.maintenance import difference
 from txlog.core.operations import Span, read_changes
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.result import sum_if_known
 from txlog.result.audits import Change, RowChanges, VersionDiff
 
 __all__ = ["diff_versions"]
@@ -50,8 +48,8 @@ def diff_versions(open_table: OpenTable, *, from_version: int, to_version: int) 
         files_removed=len(gone.keys() - marked),
         bytes_removed=sum(add.size for path, add in gone.items() if path not in marked),
         files_marked=len(marked),
-        rows_before=_rows(files_before),
-        rows_after=_rows(files_after),
+        rows_before=sum_if_known(live_row_counts(files_before).to_pylist()),
+        rows_after=sum_if_known(live_row_counts(files_after).to_pylist()),
         rows=rows,
         rows_unknown=unknown,
     )
@@ -102,17 +100,6 @@ def _protocol(protocol: Protocol) -> str:
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
     names = sorted({*before, *after})
     return [Change(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)]
-
-
-def _rows(files: pa.Table) -> int | None:
-    total = 0
-    for batch in files.select(["stats", "deletionVector"]).to_batches():
-        rows = recorded_rows(batch.column("stats"))
-        if (rows < 0).any():
-            return None
-        dead = numbers_or(batch.column("deletionVector").field("cardinality"), 0)
-        total += int(rows.sum()) - int(dead.sum())
-    return total
 
 
 def _row_changes(open_table: OpenTable, first: int, last: int) -> tuple[RowChanges | None, str | None]:

@@ -114,6 +114,8 @@ def create(
     column_mapping: Annotated[
         str | None, typer.Option(metavar="name|id", help="allow renaming and dropping columns; some readers refuse it")
     ] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="what the table is about")] = None,
+    name: Annotated[str | None, typer.Option(metavar="TEXT", help="a name in the table's metadata")] = None,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table already exists")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -132,6 +134,8 @@ def create(
             table_properties,
             cluster_by=cluster_by,
             column_mapping=cast(Any, column_mapping),
+            name=name,
+            description=description,
             exist_ok=exist_ok,
             storage_options=options,
             time_zone=time_zone.get(),

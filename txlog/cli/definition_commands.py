@@ -203,7 +203,7 @@ def set_description(
     if description is None and name is None:
         raise typer.BadParameter("pass a description or --name")
     with opened(uri, storage_options, as_json) as (table, out):
-        result = table.describe(description, name=name, user_metadata=user_metadata)
+        result = table.set_description(description, name=name, user_metadata=user_metadata)
         _show(out, table, result, "the description is set")
 
 

@@ -17,10 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.tables import grid, table_of
-from txlog.core.format.arrow.arrays import numbers_or
+from txlog.core.format.file_statistics import live_row_counts
 from txlog.core.format.paths import location_of, resolve_data_path
 from txlog.core.format.schema import type_name
-from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.operations import HISTORY_COLUMNS, OPERATIONS, history_row
 from txlog.errors import TxlogError
 from txlog.extend import open_table_of
@@ -119,9 +118,11 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
         "version": snapshot.version,
         "timestamp_ms": snapshot.timestamp_ms,
         "id": snapshot.table_id,
+        "name": snapshot.name,
+        "description": snapshot.description,
         "files": snapshot.num_files,
         "size_bytes": snapshot.size_bytes,
-        "rows": sum_if_known(_rows_of(snapshot.files())),
+        "rows": sum_if_known(live_row_counts(snapshot.files()).to_pylist()),
         "partition_columns": list(snapshot.partition_columns),
         "clustering_columns": list(snapshot.clustering_columns),
         "columns": [
@@ -138,6 +139,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     rows = "an unknown number of rows" if facts["rows"] is None else counted(facts["rows"], "row")
     lines = {
         "table": facts["table"],
+        **{name: facts[name] for name in ("name", "description") if facts[name]},
         "version": f"{facts['version']}, committed {utc_text(facts['timestamp_ms'])} UTC",
         "size": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
@@ -245,7 +247,7 @@ def file_facts(uri: str, files: pa.Table) -> list[Facts]:
             "rows": rows,
             "modified_ms": modified,
         }
-        for path, partition, size, modified, rows in zip(*columns, _rows_of(files), strict=True)
+        for path, partition, size, modified, rows in zip(*columns, live_row_counts(files).to_pylist(), strict=True)
     ]
 
 
@@ -268,16 +270,6 @@ def _whole(uri: str, path: str) -> str:
     """A log path as other programs accept it: with the table's location, and not escaped."""
     found = resolve_data_path(path)
     return f"{uri.rstrip('/')}/{found.path}" if found.is_relative else location_of(found)
-
-
-def _rows_of(files: pa.Table) -> list[int | None]:
-    """The live rows of each file, by the log; None for one that the log does not count."""
-    counts: list[int | None] = []
-    for batch in files.select(["stats", "deletionVector"]).to_batches():
-        dead = numbers_or(batch.column("deletionVector").field("cardinality"), 0)
-        known = zip(recorded_rows(batch.column("stats")).tolist(), dead.tolist(), strict=True)
-        counts += [None if rows < 0 else rows - gone for rows, gone in known]
-    return counts
 
 
 # --- probe -----------------------------------------------------------------------------------------------------

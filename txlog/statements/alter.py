@@ -65,7 +65,7 @@ def alter(table: Table, change: Change, session: Session) -> Any:
         case DropFeature(name, truncates_history):
             return table.drop_feature(name, truncate_history=truncates_history, user_metadata=note)
         case Described(text):
-            return table.describe(text, user_metadata=note)
+            return table.set_description(text, user_metadata=note)
     raise AssertionError(f"no runner for {type(change).__name__}")
 
 

@@ -91,7 +91,7 @@ def test_the_history_of_changes_has_sparks_words(tmp_path: Path) -> None:
     table.alter_column("id", type="bigint", comment="key", first=True)
     table.alter_column("tags", after="id")
     table.alter_column("id", type=pa.decimal128(22, 2))
-    table.describe("all orders")
+    table.set_description("all orders")
     found = [(entry["operation"], entry["operationParameters"]) for entry in table.history(6)]
     columns = [json.loads(parameters.get("column", "{}")) for _, parameters in found]
     for each in columns:
@@ -145,8 +145,8 @@ def test_the_history_of_changes_has_sparks_words(tmp_path: Path) -> None:
         (lambda t: t.alter_column("id", default="'x'"), "the default of column id"),
         (lambda t: t.alter_column("tags.element.k", nullable=False), "inside an array or a map"),
         (lambda t: t.alter_column("s", nullable=False), "rows of the table violate the NOT NULL of column s"),
-        (lambda t: t.describe(), "pass description or name"),
-        (lambda t: t.describe(7), "description"),
+        (lambda t: t.set_description(), "pass description or name"),
+        (lambda t: t.set_description(7), "description"),
     ],
 )
 def test_a_change_that_cannot_be_made_says_why_and_makes_no_version(
@@ -175,7 +175,7 @@ def test_a_change_to_what_is_there_already_makes_no_version(tmp_path: Path) -> N
     for change in (
         lambda: table.rename_column("id", "id"),
         lambda: table.alter_column("id", type="int", nullable=True, comment="", first=True),
-        lambda: table.describe(""),
+        lambda: table.set_description(""),
     ):
         assert str(change()).startswith("WriteResult(version=1, nothing to change")
     table.rename_column("id", "ID")
@@ -543,10 +543,10 @@ def test_comments_places_and_defaults_of_columns_change_alone_or_together(tmp_pa
 
 def test_a_table_has_a_description_and_a_name(tmp_path: Path) -> None:
     table = made(tmp_path)
-    table.describe("all orders", name="orders")
+    table.set_description("all orders", name="orders")
     metadata = deltalake.DeltaTable(table.uri).metadata()
     assert (metadata.description, metadata.name) == ("all orders", "orders")
-    table.describe("", name="")
+    table.set_description("", name="")
     metadata = deltalake.DeltaTable(table.uri).metadata()
     assert (metadata.description, metadata.name) == (None, None)
 
@@ -558,7 +558,7 @@ CHANGES: dict[str, Change] = {
     "rename": lambda t: t.rename_column("id", "key"),
     "drop": lambda t: t.drop_columns("day"),
     "widen": lambda t: t.alter_column("id", type="bigint"),
-    "describe": lambda t: t.describe("x"),
+    "describe": lambda t: t.set_description("x"),
 }
 WRITES: dict[str, Change] = {
     "append": lambda t: t.append(pa.table({"id": pa.array([5], pa.int32())})),

@@ -71,7 +71,7 @@ def test_one_change_alone_is_in_the_history_as_itself_and_several_are_listed(tmp
         txn.rename_column("key", "a")
         txn.rename_column("v", "b")
         txn.alter_column("a", comment="x")
-        txn.describe("all orders")
+        txn.set_description("all orders")
     assert table.history(1)[0]["operation"] == "ALTER TABLE"
     assert table.schema.names == ["a", "b", "day"]
 

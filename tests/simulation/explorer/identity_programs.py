@@ -24,7 +24,7 @@ def describe(session: Session) -> None:
     table = session.table()
     with session.attempt() as attempt:
         attempt.is_blind, attempt.changes_definition = False, True
-        attempt.result = table.describe(f"by {session.clock.number}")
+        attempt.result = table.set_description(f"by {session.clock.number}")
 
 
 def _append(session: Session, table: Table, rows: list[Row]) -> None:

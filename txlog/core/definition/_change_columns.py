@@ -131,7 +131,7 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
 
 
 def described_table(state: TableState, description: str | None, name: str | None) -> DefinitionChange:
-    """See `Table.describe`. In Spark, the description is the property ``comment``."""
+    """See `Table.set_description`. In Spark, the description is the property ``comment``."""
     given = {"description": description, "name": name}
     for parameter, value in given.items():
         if value is not None and not isinstance(value, str):

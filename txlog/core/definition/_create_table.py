@@ -31,6 +31,7 @@ def create_table(
     *,
     cluster_by: str | Iterable[str] | None = None,
     column_mapping: str | None = None,
+    name: str | None = None,
     description: str | None = None,
     exist_ok: bool = False,
     user_metadata: str | None = None,
@@ -39,9 +40,10 @@ def create_table(
     with TxlogError.located(open_table.uri):
         given = validate(_with_mapping(properties, column_mapping) or {})
         properties = {**open_table.store.new_properties, **given}
+        check_text("name", name)
         check_text("description", description)
         metadata, protocol, domains = new_table(schema, partition_by or (), properties, cluster_by)
-        definition = Definition(replace(metadata, description=description), protocol, domains)
+        definition = Definition(replace(metadata, name=name or None, description=description), protocol, domains)
     if not open_table.log.exists():
         probe_new_location(open_table)
         try:

@@ -34,13 +34,17 @@ _SLICE_ROWS_MIN = 64
 _READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts
 
 
-def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
-    """The type of ``stats_parsed`` for these leaf columns (path, type); the trees mirror nested structs."""
+def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]], *, has_booleans: bool = False) -> pa.StructType:
+    """The type of ``stats_parsed`` for these leaf columns (path, type); the trees mirror nested structs.
+
+    ``has_booleans`` adds the bounds of booleans, which JSON texts may have and checkpoints leave out.
+    """
     counted = list(leaves)
+    names = _BOUNDED | {"boolean"} if has_booleans else _BOUNDED
     bounded = [
         (path, type_to_arrow(data_type))
         for path, data_type in counted
-        if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _BOUNDED)
+        if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in names)
     ]
     members = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
     members += [("minValues", tree_type(bounded)), ("maxValues", tree_type(bounded))] if bounded else []
