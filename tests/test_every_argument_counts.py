@@ -82,6 +82,7 @@ DOCUMENTED = {
 }
 IDENTITY = {"app_id": "orders", "checkpoint_id": 7}
 ARGUMENTS = {
+    "all": Given(True),
     "app_id": Given("orders", beside={"checkpoint_id": 7}),
     "checkpoint_id": Given(7, beside={"app_id": "orders"}),
     "fingerprint": Given("offsets", beside=IDENTITY),
