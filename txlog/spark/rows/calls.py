@@ -139,8 +139,8 @@ def delete(
     Raises:
         TxlogError: What `Table.delete` raises.
     """
-    check_delete(where, all)
     site, row_options = _begun(spark, uri, options)
+    check_delete(where, all)
     spec = DeleteSpec(where)
     return _in_session(site, "delete", row_options, lambda site, options: run_change(site, spec, options))
 
