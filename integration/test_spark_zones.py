@@ -9,7 +9,7 @@ import datetime
 import os
 import shutil
 import zoneinfo
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ import txlog.spark
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.sql import parse
+from txlog.core.util import time_zones
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.spark import zone_rules
 from txlog.spark.schema import struct_type
 
 ZONE = "spark.sql.session.timeZone"
@@ -393,3 +395,43 @@ def test_a_session_that_sets_no_zone_has_that_of_its_java(spark: SparkSession, t
     expected = {row.id for row in rows.where(CONDITIONS[0]).select("id").collect()}
     _replaced(spark, str(table), CONDITIONS[0])
     assert touched(table) == expected != set()
+
+
+# --- databases of different years ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_zone(tmp_path: Path) -> Iterator[str]:
+    """A zone of which Python knows the rules of some years ago, when it had summer time. Java knows the end of that."""
+
+    def forget() -> None:
+        zoneinfo.ZoneInfo.clear_cache()
+        for cache in (time_zones._zone, time_zones._day):
+            cache.cache_clear()
+        for known in (time_zones._doubts, zone_rules._known):
+            known.clear()
+
+    before, old = zoneinfo.TZPATH, tmp_path / "zones"
+    (old / "America").mkdir(parents=True)
+    (here,) = [folder for folder in map(Path, before) if (folder / "America/Chicago").exists()][:1]
+    shutil.copy(here / "America/Chicago", old / "America/Mexico_City")
+    zoneinfo.reset_tzpath([old, *before])
+    forget()
+    yield "America/Mexico_City"
+    zoneinfo.reset_tzpath(before)
+    forget()
+
+
+def test_times_for_which_java_has_other_rules_than_python_are_refused_and_all_others_are_as_in_spark(
+    spark: SparkSession, table: Path, old_zone: str
+) -> None:
+    in_summer, in_winter = "ts >= '2024-03-10 12:00:00'", "ts >= '2024-03-09 04:00:00' AND id % 7 = 1"
+    doors = {"delete": in_summer, "read": in_summer, "SQL's DELETE": in_summer, "merge": "hour(ts) = 7"}
+    by_python = txlog.Table.open(table, time_zone=old_zone).to_arrow(where=in_summer)
+    rows = in_zone(spark, old_zone).createDataFrame(txlog.Table.open(table).to_arrow(), struct_type(ROWS_OF_TABLE))
+    assert rows.where(in_summer).count() != by_python.num_rows
+    for door, where in doors.items():
+        with pytest.raises(InvalidInputError, match=r"rules of America/Mexico_City\. Java and Python"):
+            DOORS[door](spark, str(table), where)
+    assert touched(table) == set()
+    assert misses(spark, old_zone, table, [(door, in_winter) for door in doors]) == []

@@ -25,6 +25,7 @@ from txlog.core.writing.write_intent import OVERWRITE, RowMode
 from txlog.core.writing.write_plan import WriteJob, WritePlan
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.options import SparkWriteOptions
+from txlog.spark.zone_rules import agreed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -395,7 +396,7 @@ def zone_of_session(spark: Any) -> str:
     Raises:
         InvalidInputError: Python knows no such zone.
     """
-    return zone_name(spark.conf.get(TIME_ZONE, None) or UTC, what=TIME_ZONE)
+    return agreed(spark, zone_name(spark.conf.get(TIME_ZONE, None) or UTC, what=TIME_ZONE))
 
 
 def zone_of_machine() -> str:
