@@ -36,12 +36,12 @@ def made(path: Path, properties: dict[str, str]) -> Table:
     return table
 
 
-def merged(table: Table, source: pa.Table = MORE) -> Any:
+def merged(table: Table, source: Any = MORE) -> Any:
     builder = table.merge(source, ["k"], schema_mode="merge")
     return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def upserted(table: Table, source: pa.Table = MORE) -> Any:
+def upserted(table: Table, source: Any = MORE) -> Any:
     return table.upsert(source, ["k"], schema_mode="merge")
 
 
@@ -86,14 +86,49 @@ def test_a_concurrent_append_does_not_stop_a_change_that_adds_columns(tmp_path: 
 @pytest.mark.parametrize("change", [merged, upserted])
 @pytest.mark.parametrize(
     "rival",
-    [lambda t: t.add_columns(pa.schema([("note", pa.string())])), lambda t: t.set_properties({"my.key": "1"})],
+    [
+        lambda t: t.add_columns(pa.schema([("note", pa.string())])),
+        lambda t: t.append(pa.table({"k": [7], "v": [70], "note": ["seven"]}), schema_mode="merge"),
+        lambda t: t.upsert(pa.table({"k": [7], "v": [70], "note": ["seven"]}), ["k"], schema_mode="merge"),
+        lambda t: t.set_properties({"my.key": "1"}),
+    ],
 )
-def test_a_concurrent_definition_change_conflicts_with_a_change_that_adds_columns(
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_change_that_adds_columns_is_made_again_on_a_definition_that_others_changed_first(
+    tmp_path: Path, change: Change, rival: Callable[[Table], Any], is_stream: bool
+) -> None:
+    table = made(tmp_path, {})
+    data = iter(MORE.to_batches(1)) if is_stream else MORE
+    assert change(losing_to(table, rival), data).version == 3
+    found = deltalake.DeltaTable(table.uri).to_pyarrow_table().select(["k", "v", "note", "other"]).to_pylist()
+    expected = [(1, -1, "one", 1.0), (2, 20, None, None), (3, 30, None, None), (9, -9, "nine", 9.0)]
+    others = [(7, 70, "seven", None)] * (len(found) == 5)
+    assert sorted(tuple(row.values()) for row in found) == sorted([*expected, *others])
+    assert verify_table(table._open_table.store).is_sound
+
+
+@pytest.mark.parametrize("change", [merged, upserted])
+@pytest.mark.parametrize(
+    "rival",
+    [
+        lambda t: t.append(pa.table({"k": [7], "note": [7]}), schema_mode="merge"),
+        lambda t: t.add_constraint("small", "v > 0"),
+    ],
+)
+def test_a_change_that_adds_columns_is_refused_if_others_contradict_it(
     tmp_path: Path, change: Change, rival: Callable[[Table], Any]
 ) -> None:
     table = made(tmp_path, {})
-    with pytest.raises(txlog.MetadataChangedError):
+    with pytest.raises(txlog.InvalidInputError, match=r"note|small"):
         change(losing_to(table, rival))
+    assert table.version == 2
+
+
+def test_a_change_that_adds_columns_to_the_version_that_its_rows_come_from_is_not_made_again(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    ours = losing_to(table, lambda t: t.add_columns(pa.schema([("note", pa.string())])))
+    with pytest.raises(txlog.MetadataChangedError):
+        ours.upsert(MORE, ["k"], schema_mode="merge", read_version=1)
     assert table.version == 2
 
 

@@ -215,6 +215,57 @@ def test_an_append_beside_the_first_copy_into_lands(tmp_path: Path) -> None:
     assert Table.open(table.uri).copy_into(tmp_path / "in").files == ()
 
 
+@pytest.mark.parametrize(
+    "change", [*CHANGES, "add a column", "set a property", "a transaction", "a conditional overwrite"]
+)
+@pytest.mark.parametrize("feature", ["by copy_into", "deletionVectors", "vacuumProtocolCheck"])
+def test_a_change_beside_an_upgrade_of_the_protocol_that_does_not_concern_it_lands(
+    change: str, feature: str, tmp_path: Path
+) -> None:
+    table = made(tmp_path, {})
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"k": [7], "v": [7]}), tmp_path / "in" / "a.parquet")
+
+    def rival(other: Table) -> None:
+        if feature == "by copy_into":
+            other.copy_into(tmp_path / "in")
+        else:
+            other.set_properties({f"delta.feature.{feature}": "supported"})
+
+    def transaction(ours: Table) -> None:
+        with ours.transaction() as together:
+            together.append(pa.table({"k": [8], "v": [8]}))
+            together.delete("k = 1")
+
+    others = {
+        "add a column": lambda ours: ours.add_columns("more string"),
+        "set a property": lambda ours: ours.set_properties({"my.key": "1"}),
+        "a transaction": transaction,
+        "a conditional overwrite": lambda ours: ours.overwrite(pa.table({"k": [1], "v": [-1]}), where="k = 1"),
+    }
+    result = {**CHANGES, **others}[change](losing_to(table, rival))
+    assert not getattr(result, "notes", ()), "it upgraded nothing"
+    expected = {0: 0, 1: -1, 2: 2, 3: 3} | ({7: 7} if feature == "by copy_into" else {})
+    expected |= {9: -1} if change == "upsert" else {8: 8} if change == "a transaction" else {}
+    if change in ("optimize", "add a column", "set a property"):
+        expected[1] = 1
+    if change in ("delete", "a transaction"):
+        del expected[1]
+    found = Table.open(table.uri).to_arrow().to_pylist()
+    assert {row["k"]: row["v"] for row in found} == expected
+    assert len(found) == len(expected)
+    assert verify_table(table._open_table.store).is_sound
+    if feature == "by copy_into":  # deltalake refuses to read the others
+        assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == len(expected)
+
+
+def test_of_two_upgrades_of_the_protocol_at_once_one_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    ours = losing_to(table, lambda other: other.set_properties({"delta.feature.v2Checkpoint": "supported"}))
+    with pytest.raises(ProtocolChangedError):
+        ours.set_properties({"delta.enableDeletionVectors": "true"})
+
+
 def test_eight_appends_that_add_the_same_column_at_once_all_land(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", "id bigint")
     handles = [Table.open(table.uri) for _ in range(8)]

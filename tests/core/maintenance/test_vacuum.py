@@ -16,10 +16,12 @@ import deltalake
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
 import txlog
+from tests.losing_writer import losing_to
 from txlog.core.changes.tasks.list_files import Folders
 from txlog.core.maintenance import _vacuum as vacuum_module
 from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
@@ -914,3 +916,64 @@ def test_deltalake_deletes_the_same_files_of_a_copy(tmp_path: Path) -> None:
         assert set(ours.paths) == set(theirs)
         assert ours.paths
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [3, 9]
+
+
+CHANGES: dict[str, Callable[[txlog.Table], Any]] = {
+    "append": lambda t: t.append(pa.table({"id": [9]})),
+    "upsert": lambda t: t.upsert(pa.table({"id": [1, 9]}), ["id"]),
+    "merge": lambda t: t.merge(pa.table({"id": [1]}), ["id"]).when_matched_delete().execute(),
+    "update": lambda t: t.update({"id": "id + 10"}, "id < 2"),
+    "delete": lambda t: t.delete("id = 1"),
+    "optimize": lambda t: t.optimize(),
+}
+
+
+def _two_files(path: Path, **properties: str) -> txlog.Table:
+    table = txlog.Table.create(path, "id bigint", (), {f"delta.{name}": value for name, value in properties.items()})
+    for ids in ([1, 2, 3], [4, 5, 6]):
+        table.append(pa.table({"id": ids}))
+    return table
+
+
+@pytest.mark.parametrize("before", ["nothing", "an append", "an optimize"])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_whose_files_a_forced_vacuum_deletes_is_refused(
+    change: str, vectors: str, before: str, tmp_path: Path
+) -> None:
+    """The files were there when it sent its commit, which lost the race to the vacuum's first one."""
+    table = _two_files(tmp_path / "t", enableDeletionVectors=vectors)
+
+    def rival(other: txlog.Table) -> None:
+        if before == "an append":
+            other.append(pa.table({"id": [20]}))
+        elif before == "an optimize":
+            other.optimize()
+        vacuum_all(other)
+
+    with pytest.raises(txlog.ConcurrentDeleteReadError, match="so short a retention"):
+        CHANGES[change](losing_to(table, rival))
+    expected = [1, 2, 3, 4, 5, 6, *([20] if before == "an append" else [])]
+    assert sorted(txlog.Table.open(table.uri).to_arrow()["id"].to_pylist()) == expected
+    files = deltalake.DeltaTable(table.uri).file_uris()
+    assert all(os.path.exists(each) for each in files)
+    assert pa.concat_tables(map(pq.read_table, files)).num_rows == len(expected)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_beside_a_vacuum_with_the_tables_retention_lands(change: str, tmp_path: Path) -> None:
+    table = _two_files(tmp_path / "t")
+    txlog.Table.open(table.uri).update({"id": "id"}, "id = 4")
+    (tmp_path / "t" / "stray.parquet").write_bytes(b"old")
+    os.utime(tmp_path / "t" / "stray.parquet", (0, 0))
+    CHANGES[change](losing_to(table, lambda other: other.vacuum()))
+    files = deltalake.DeltaTable(table.uri).file_uris()
+    rows = pa.concat_tables(map(pq.read_table, files))["id"].to_pylist()
+    changed = {
+        "append": [1, 2, 3, 4, 5, 6, 9],
+        "upsert": [1, 2, 3, 4, 5, 6, 9],
+        "update": [2, 3, 4, 5, 6, 11],
+        "optimize": [1, 2, 3, 4, 5, 6],
+    }
+    assert sorted(rows) == changed.get(change, [2, 3, 4, 5, 6])
+    assert not (tmp_path / "t" / "stray.parquet").exists()

@@ -363,7 +363,7 @@ class OpenTable:
                 self.last_read.committed_among_others(result.txn_id)
             else:
                 self.last_read.committed(result.version)
-        if state is not None and outcome.state is not None and outcome.state.protocol != state.protocol:
+        if proposal.protocol is not None and state is not None and outcome.state is not None:
             result = self._noted(result, state, outcome.state)
         self._log(proposal, result)
         if outcome.state is not None:
@@ -415,7 +415,7 @@ class OpenTable:
             call(self._hooks.on_conflict, self.uri, error)
 
     def _noted(self, result: WriteResult, before: TableState, after: TableState) -> WriteResult:
-        """Say which programs an upgrade of the protocol concerns. It is ours: another's would have been a conflict."""
+        """Say which programs our upgrade of the protocol concerns."""
         from txlog.core.format.upgrade_note import concerns_readers, upgrade_note
 
         note = upgrade_note(before.protocol, after.protocol, after.metadata)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from txlog.core.changes.plan import (
     added_columns,
     check_delete,
     columns_of_merge,
+    made_again,
     run_in_parts,
     table_of_tasks,
 )
@@ -446,7 +448,8 @@ def run_change(
     """
     for copies in range(1, _COPIES_MAX + 1):
         try:
-            return _run_change(site, spec, options, frame, copies, skips_empty=skips_empty, is_pinned=is_pinned)
+            how = partial(_run_change, site, spec, options, frame, copies, skips_empty=skips_empty, is_pinned=is_pinned)
+            return made_again(how, _schema_mode(spec), options.commit)
         except Exception as error:
             if not lost_rows(error):
                 raise
@@ -492,6 +495,12 @@ def _run_change(
 
     workers = SparkWorkers(site.spark)
     return run_in_parts(open_table, spec, options, workers, None if frame is None else source_for, definition_for)
+
+
+def _schema_mode(spec: RowSpec | SourceSpec) -> SchemaMode | None:
+    if isinstance(spec, UpsertSpec):
+        return spec.upsert.schema_mode
+    return spec.merge.schema_mode if isinstance(spec, MergeSpec) else None
 
 
 def _columns_of(spec: RowSpec | SourceSpec, source: pa.Schema, state: TableState) -> Definition | None:

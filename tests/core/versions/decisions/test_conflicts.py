@@ -487,10 +487,45 @@ def test_a_plan_continues_over_a_definition_that_writes_rows_as_before() -> None
     assert isinstance(decide(by_files, [commit(kept)]), Conflict), "it does not rerun"
 
 
+def test_an_upgrade_of_the_protocol_is_a_conflict_for_what_it_concerns_and_for_another_upgrade() -> None:
+    before = {"planned_on": METADATA, "planned_protocol": Protocol(1, 7, None, ("domainMetadata",))}
+    harmless = Protocol(3, 7, ("deletionVectors",), ("deletionVectors", "domainMetadata"))
+    other = Protocol(1, 7, None, ("domainMetadata", "rowTracking"))
+    dropped = Protocol(1, 7, None, ())
+    files, plan = (propose(remove("f1", "mon"), NEW, is_reexecutable=again, **before) for again in (False, True))
+    for proposal in (files, plan, propose(NEW, **before), propose(METADATA, **before)):
+        assert decide(proposal, [commit(harmless)]) == Rebase(6)
+        for protocol in (other, dropped):
+            decision = decide(proposal, [commit(harmless), commit(protocol, version=7)])
+            assert isinstance(decision, Conflict)
+            assert [(each.rule, each.winner_version) for each in decision.reasons] == [("ProtocolChangedError", 7)]
+    assert isinstance(decide(propose(harmless, **before), [commit(harmless)]), Conflict), "an upgrade of its own"
+    assert isinstance(decide(propose(**before), [commit(harmless)]), Conflict), "a vacuum looks at each protocol"
+
+
 def test_of_a_plan_too_the_tail_is_searched_for_its_own_commit_first() -> None:
     proposal = propose(remove("f1", "mon"), read=READ_ALL, is_reexecutable=True)
     tail = [commit(add("w", "mon")), commit(version=7, txnId="ours"), commit(METADATA, version=8)]
     assert decide(proposal, tail) == Committed(7)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "conflicts"),
+    [
+        ({"specifiedRetentionMillis": "0", "defaultRetentionMillis": "604800000"}, True),  # as Spark writes them
+        ({"specifiedRetentionMillis": 1000, "defaultRetentionMillis": 604800000}, True),
+        ({"specifiedRetentionMillis": None, "defaultRetentionMillis": "604800000"}, False),
+        ({"defaultRetentionMillis": "0"}, True),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_vacuum_conflicts_with_files_that_are_older_than_its_retention(parameters: Any, conflicts: bool) -> None:
+    written_ms = NEW.modification_time
+    winner = commit(operation="VACUUM START", timestamp=written_ms + 2000, operationParameters=parameters)
+    assert isinstance(decide(propose(NEW), [winner]), Conflict) is conflicts
+    earlier = commit(operation="VACUUM START", timestamp=written_ms - 1, operationParameters=parameters)
+    assert decide(propose(NEW), [earlier]) == Rebase(6)
 
 
 # --- partitions that were read whole ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan._local_tasks import change_here, would_do
     from txlog.core.changes.plan._merge import bound_merge, columns_of_merge, merge_rows
     from txlog.core.changes.plan._merge_builder import MergeBuilder
+    from txlog.core.changes.plan._new_columns import made_again
     from txlog.core.changes.plan._options import (
         OnFiles,
         RowMode,
@@ -36,6 +37,7 @@ else:
         _local_tasks: change_here would_do
         _merge: bound_merge columns_of_merge merge_rows
         _merge_builder: MergeBuilder
+        _new_columns: made_again
         _options: OnFiles RowMode RowOptions check_changeable check_delete uses_vectors
         _run: apply_in_transaction replayed run_prepared
         _target: Extent
@@ -59,6 +61,7 @@ __all__ = [
     "check_changeable",
     "check_delete",
     "columns_of_merge",
+    "made_again",
     "merge_rows",
     "parts_of",
     "replayed",

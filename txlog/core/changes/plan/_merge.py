@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.core.changes.plan._new_columns import with_new_columns
+from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
 from txlog.core.changes.tasks.operations.known_keys import known_keys
@@ -47,7 +47,15 @@ def merge_rows(
     """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise."""
     places = open_table.given_workers(workers)
     with open_table.log.files_ahead():
-        return _merge_rows(open_table, data, merge, clauses, options, places)
+        if merge.schema_mode != "merge":
+            return _merge_rows(open_table, data, merge, clauses, options, places)
+        source = Source(data)
+        return made_again(
+            lambda: _merge_rows(open_table, source.opened(), merge, clauses, options, places),
+            merge.schema_mode,
+            options.commit,
+            source.can_be_opened,
+        )
 
 
 def _merge_rows(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.core.changes.plan._new_columns import with_new_columns
+from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
 from txlog.core.changes.tasks.operations.upsert import (
@@ -51,7 +51,15 @@ def upsert_rows(
     """
     places = open_table.given_workers(workers)
     with open_table.log.files_ahead():
-        return _upsert_rows(open_table, data, upsert, options, places, must_use=workers is not None)
+        if upsert.schema_mode != "merge":
+            return _upsert_rows(open_table, data, upsert, options, places, must_use=workers is not None)
+        source = Source(data)
+        return made_again(
+            lambda: _upsert_rows(open_table, source.opened(), upsert, options, places, must_use=workers is not None),
+            upsert.schema_mode,
+            options.commit,
+            source.can_be_opened,
+        )
 
 
 def _upsert_rows(

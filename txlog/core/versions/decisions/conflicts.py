@@ -8,10 +8,11 @@ is then decided alone.
 
 A proposal made by a plan is not checked by its files: if a winner changed files, the plan reruns.
 
-The rules, in order, are the rules of Delta's ConflictChecker, stricter in one point: any winning protocol or metadata
-change conflicts, without a list of allowed changes, except for one that only moves high-water marks of identity
-columns: then a change of the definition takes the marks over. A plan continues after metadata changes that do not
-affect how rows are written. One rule is txlog's own: a vacuum that begins conflicts with a restore.
+The rules, in order, are the rules of Delta's ConflictChecker, stricter in one point: any winning metadata change
+conflicts, without a list of allowed changes, except for one that only moves high-water marks of identity columns: then
+a change of the definition takes the marks over. A plan continues after metadata changes that do not affect how rows are
+written. A winning upgrade of the protocol conflicts unless it only adds features that concern none of our actions, and
+we change no protocol. One rule is txlog's own: a vacuum that begins conflicts with a restore.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.paths import canonical_path
 from txlog.core.util.wording import in_python, spelled
-from txlog.core.versions.decisions.definition_changes import is_same_definition, keeps_write_rules
+from txlog.core.versions.decisions.definition_changes import (
+    is_same_definition,
+    keeps_write_rules,
+    only_adds_harmless_features,
+)
 from txlog.core.versions.decisions.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
 from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.joined_appends import holds, txn_ids
@@ -154,7 +159,7 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
     if not proposal.is_blind_append and not has_plan:
         detail = "and later commits were cleaned up from the log before this one could look at them"
         reasons.append(("ConcurrentDeleteReadError", detail))
-    if before is None or before.protocol != after.protocol:
+    if before is None or not (before.protocol == after.protocol or _is_harmless(proposal, after.protocol)):
         reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
     is_same = keeps_write_rules if has_plan else operator.eq if proposal.metadata else is_same_definition
     if before is None or not is_same(before.metadata, after.metadata):
@@ -202,7 +207,7 @@ def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) ->
 
 def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
     for action in winner.actions:
-        if type(action) is Protocol:
+        if type(action) is Protocol and not _is_harmless(proposal, action):
             did = "created the table" if winner.version == 0 else "changed the table's protocol"
             yield _reason(winner, "ProtocolChangedError", did)
             break
@@ -213,6 +218,15 @@ def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[Confl
         if type(action) is Metadata and not _goes_on_with(proposal, action):
             yield _reason(winner, "MetadataChangedError", "changed the table's schema, partitioning or properties")
             break
+
+
+def _is_harmless(proposal: Proposal, protocol: Protocol) -> bool:
+    """Whether an upgrade of the protocol leaves alone all that the proposal does. A vacuum checks every protocol."""
+    planned_on = proposal.planned_protocol
+    if planned_on is None or proposal.protocol is not None:
+        return False
+    acts = proposal.adds or proposal.removes or proposal.metadata or proposal.set_transactions or proposal.domains
+    return bool(acts) and only_adds_harmless_features(planned_on, protocol)
 
 
 def _goes_on_with(proposal: Proposal, metadata: Metadata) -> bool:
@@ -259,10 +273,38 @@ def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransacti
 
 
 def _vacuums(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
-    """A vacuum that began before a restore may not know what comes back: the restore must check its files again."""
-    if winner.operation == "VACUUM START" and proposal.read_set.whole_table and not proposal.adds_are_new:
+    """A vacuum that began before a restore may not know what comes back: the restore must check its files again. And
+    one with a short retention deletes the files of whoever has written them, and not committed them yet."""
+    if winner.operation != "VACUUM START":
+        return
+    if proposal.read_set.whole_table and not proposal.adds_are_new:
         detail = f"began a vacuum, which may delete files that this {proposal.operation} brings back"
         yield _reason(winner, "ConcurrentDeleteReadError", detail)
+    cutoff_ms = _cutoff_ms(winner) if proposal.adds_are_new else None
+    if cutoff_ms is not None and any(written_ms <= cutoff_ms for written_ms in _files_written_ms(proposal)):
+        detail = f"began a vacuum with so short a retention that it deletes files of this {proposal.operation}"
+        yield _reason(winner, "ConcurrentDeleteReadError", detail)
+
+
+def _files_written_ms(proposal: Proposal) -> Iterator[int]:
+    """When the new data files were written, and at the latest the files of new deletion vectors."""
+    replaced = {action.path: action.deletion_timestamp for action in proposal.removes}
+    for add in proposal.adds:
+        if add.path not in replaced:
+            yield add.modification_time
+        elif add.deletion_vector is not None and add.deletion_vector.storage_type != "i":
+            yield replaced[add.path] or add.modification_time
+
+
+def _cutoff_ms(vacuum: Commit) -> int | None:
+    """The time before which a file must have been written to be deleted, if no commit names it; None if unknown."""
+    info = vacuum.commit_info
+    parameters = info.fields.get("operationParameters") if info else None
+    if info is None or info.timestamp is None or not isinstance(parameters, dict):
+        return None
+    given = (parameters.get(name) for name in ("specifiedRetentionMillis", "defaultRetentionMillis"))
+    found = next((str(each) for each in given if each is not None), "")
+    return info.timestamp - int(found) if found.isdecimal() else None
 
 
 def _files_described_again(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:

@@ -103,8 +103,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     version known not to conflict; `rebased` moves it. ``adds_are_new``: no added file can be in the table already.
     ``is_reexecutable``: a plan made it, and can make another one for a newer version. ``is_tied_to_version``: its
     caller named the version it comes from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
-    ``planned_on`` is the table's metadata at ``read_version``. ``members`` are the appends that a joined commit carries
-    (`joined.Joining`); none for every other one.
+    ``planned_on`` is the table's metadata at ``read_version``, and ``planned_protocol`` its protocol. ``members`` are
+    the appends that a joined commit carries (`joined.Joining`); none for every other one.
     """
 
     txn_id: str
@@ -125,6 +125,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     is_tied_to_version: bool = False
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     planned_on: Metadata | None = None
+    planned_protocol: Protocol | None = None
     members: tuple[Proposal, ...] = ()
 
     @property

@@ -298,6 +298,7 @@ class ProposalBuilder:
             is_tied_to_version=is_tied_to_version,
             tags=self._tags(keeps_row_ids=keeps_row_ids),
             planned_on=self._state.metadata if self._state else None,
+            planned_protocol=self._state.protocol if self._state else None,
         )
 
     def _read_set(self) -> ReadSet:
