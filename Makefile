@@ -37,6 +37,7 @@ DEMO := build/demo
 INTEGRATIONS := $(addprefix build/,integrations daft schedulers airflow)
 NEWEST := build/newest
 LOWEST := build/lowest
+PYTHONS := 3.10 3.11 3.12 3.13 3.14
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = $(addprefix tests/core/,format predicates reading versions/decisions/checkpoint writing) tests/cli \
 	tests/table tests/test_column_mapping.py tests/test_snapshot.py
@@ -57,7 +58,7 @@ endif
 
 .DEFAULT_GOAL := help
 TESTS_OF = $(addprefix test-,core $(TESTED))
-.PHONY: $(TESTS_OF) help install demo test check docs format integration lowest newest hunt bench wheel release clean
+.PHONY: $(TESTS_OF) help install demo test check docs format integration lowest newest pythons hunt bench wheel release clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -105,7 +106,13 @@ hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races l
 	$(SPARK_ENV) $(BIN)/python integration/hunt.py --seconds $(SECONDS) $(PART) $(if $(ARGS),-- $(ARGS))
 
 lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with the lowest versions that txlog allows
-	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
+	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal --junitxml=$(LOWEST)/tests.xml
+
+pythons: $(INSTALLED)  ## the same tests on each Python from 3.10 to 3.14 that is here, and a table of what was run
+	@for version in $(PYTHONS); do python$$version -c '' 2>/dev/null || { echo "python$$version is not here: not tried"; continue; }; \
+		$(MAKE) build/python-$$version/.installed && build/python-$$version/bin/python -m pytest $(LOWEST_TESTS) \
+			-n auto --dist worksteal --junitxml=build/python-$$version/tests.xml || exit 1; done
+	$(BIN)/python integration/compatibility.py docs/compatibility.md $(LOWEST) $(addprefix build/python-,$(PYTHONS))
 
 # The unit tests of `make check` run here too. Spark's own Delta and DuckDB's Iceberg reader are for older versions.
 newest: $(NEWEST)/.installed  ## unit and integration tests with the newest versions of all packages
@@ -115,8 +122,12 @@ newest: $(NEWEST)/.installed  ## unit and integration tests with the newest vers
 
 $(NEWEST)/.installed: PACKAGES = --editable '.[test]'
 
-$(LOWEST)/.installed: PACKAGES = --constraint $(LOWEST)/constraints.txt --editable '.[cli]' deltalake duckdb pandas \
-	polars zstandard $(PYTEST) pytest-xdist hypothesis
+OTHERS := deltalake duckdb pandas polars zstandard $(PYTEST) pytest-xdist hypothesis
+$(LOWEST)/.installed: PACKAGES = --constraint $(LOWEST)/constraints.txt --editable '.[cli]' $(OTHERS)
+build/python-%/.installed: PACKAGES = --editable '.[cli]' $(OTHERS)
+build/python-%/.installed: pyproject.toml
+	python$* -m venv $(@D)
+	$(INSTALL)
 $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
