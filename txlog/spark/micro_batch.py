@@ -36,7 +36,7 @@ from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known, answer_renamed
 from txlog.spark.rows.calls import Site, evolving, in_session, merge_builder, run_change, upsert_spec
 from txlog.spark.settings import QUERY_ID, SessionSettings, zone_of_session
-from txlog.spark.stream import batch_fingerprint
+from txlog.spark.task import batch_fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

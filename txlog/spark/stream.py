@@ -14,7 +14,6 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +26,12 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions
 from txlog.spark.settings import CHECKPOINTS, QUERY_ID, SessionSettings
-from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
+from txlog.spark.task import TaskMessage, batch_fingerprint, warn_of_orphans, write_in_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StreamMessage", "TxlogStreamWriter", "batch_fingerprint"]
+__all__ = ["StreamMessage", "TxlogStreamWriter"]
 
 _BATCH_ID = "streaming.sql.batchId"
 
@@ -143,16 +142,6 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
                 if _query_id_of(folder) == query_id:
                     return folder
         return None
-
-
-def batch_fingerprint(query_id: str, offsets: bytes | None) -> str:
-    """Equal for a replay of a micro-batch, different for a batch from a rewound or replaced checkpoint folder.
-
-    Args:
-        query_id: The query's id, from the checkpoint folder.
-        offsets: What Spark recorded in the folder before it ran the batch; None where nobody can read it.
-    """
-    return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
 
 
 def _in_zone_of(options: StreamOptions, job: WriteJob) -> StreamOptions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import TaskContext
 
-__all__ = ["TaskMessage", "numbered", "warn_of_orphans", "write_in_task"]
+__all__ = ["TaskMessage", "batch_fingerprint", "numbered", "warn_of_orphans", "write_in_task"]
 
 
 @dataclass
@@ -114,3 +115,13 @@ def warn_of_orphans(job: WriteJob, messages: Sequence[Any]) -> None:
         logger.warning(
             "%s: the write was aborted; the files of %d finished tasks stay until a vacuum", job.plan.table, finished
         )
+
+
+def batch_fingerprint(query_id: str, offsets: bytes | None) -> str:
+    """Equal for a replay of a micro-batch, different for a batch from a rewound or replaced checkpoint folder.
+
+    Args:
+        query_id: The query's id, from the checkpoint folder.
+        offsets: What Spark recorded in the folder before it ran the batch; None where nobody can read it.
+    """
+    return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
