@@ -80,6 +80,11 @@ def test_a_change_by_default_copies_files_and_one_with_vectors_does_not(tmp_path
             assert '"remove"' in log
 
 
+def test_the_top_of_the_page_has_the_readmes_figures_and_a_picture_of_them() -> None:
+    assert summary.page_with_summary(summary.PAGE.read_text()) == summary.PAGE.read_text()
+    assert summary.picture() == summary.PICTURE.read_text()
+
+
 def test_the_least_value_is_bold_whoever_has_it() -> None:
     assert best_in_bold([2.0, 1.0], ["2 s", "1 s"]) == ["2 s", "**1 s**"]
     assert best_in_bold([1.0, 2.0], ["1 s", "2 s"]) == ["**1 s**", "2 s"]

@@ -36,15 +36,6 @@ from benchmarks.measure import (
 TITLE = "Iceberg metadata"
 
 _COLUMNS = 11
-_TARGETS = {
-    "one commit": (2.5, "ms"),
-    "the last 100 compared with the second 100": (1.1, "x"),
-    "1,000 commits": (4.0, "s"),
-    "catch up with 500 commits": (1.5, "s"),
-    "1,000,000 files from scratch": (15.0, "s"),
-    "1,000,000 files from scratch, memory": (400.0, "MB"),
-}
-"""The maximum CPU or memory of each: the targets in the export's design."""
 _SOME = 100  # commits whose median is shown separately: the cost must not grow
 
 
@@ -73,18 +64,6 @@ def run(bench: Bench) -> str:
             for each in scratch
         ),
     ]
-    found = {
-        "one commit": cpu_p50(ours[-_SOME:]),
-        "the last 100 compared with the second 100": cpu_p50(last) / cpu_p50(second),
-        "1,000 commits": sum(sample.cpu_ms for sample in ours) / 1e3,
-        "catch up with 500 commits": catch_up.cpu_ms / 1e3,
-        "1,000,000 files from scratch": scratch[-1].cpu_s,
-        "1,000,000 files from scratch, memory": scratch[-1].peak_mb,
-    }
-    targets = [
-        (name, f"{found[name]:.2f} {unit}", f"{most:g} {unit}", "yes" if found[name] <= most else "NO")
-        for name, (most, unit) in _TARGETS.items()
-    ]
     ratio = times(cpu_p50(ours[-_SOME:]), cpu_p50(theirs))
     return "\n\n".join(
         [
@@ -96,7 +75,6 @@ def run(bench: Bench) -> str:
             f" {cpu_p50(last) / cpu_p50(first):.2f} times that of the first {_SOME}, before which the table had no"
             " snapshots to keep.",
             markdown_table(["", "CPU, s", "MB at most", "MB of metadata"], whole),
-            *([] if bench.quick else [markdown_table(["target", "measured", "at most", "held"], targets)]),
         ]
     )
 

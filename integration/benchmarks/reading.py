@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
 TITLE = "Reading"
 
-SPARK_AIMS = {
-    ("full scan", "Parquet"): "1.1",
-    ("2 columns", "Parquet"): "1.1",
-    ("full scan", "Delta"): "0.85",
-    ("2 columns", "Delta"): "0.35",
-    ("20 % of the rows deleted, full scan", "Delta"): "0.6",
-    ("where, over 1,000 files", "Delta"): "0.35",
-}
-SOURCE_AIMS = {("full scan", "Parquet"): "2.1", ("1 % of the rows", "Delta"): "0.6"}
-DATASET_AIM = "0.05"
 ALL = (
     "count(*) n", "sum(id) a", "sum(d1) b", "sum(d2) c", "sum(i1) d", "sum(i2) e", "sum(length(s1)) f",
     "sum(length(s2)) g", "max(ts) h",
@@ -57,9 +47,7 @@ def run(bench: Bench) -> str:
             f"where, over {files:,} files": _spark(bench, spark, many, ALL, rounds, f"id < {rows // 100}"),
         }
     lines = [line for query, found in measured.items() for line in _lines(query, found)]
-    spark_table = markdown_table(
-        ["Spark query", "reader", "p50, ms", "time : Parquet's", "time : Delta's", "aim"], lines
-    )
+    spark_table = markdown_table(["Spark query", "reader", "p50, ms", "time : Parquet's", "time : Delta's"], lines)
     engines = _engines(bench, plain, rows, rounds)
     return f"{spark_table}\n\n{engines}\n\n{rows:,} rows of 9 columns; {rounds} rounds in turns."
 
@@ -134,10 +122,8 @@ def _spark(
 def _lines(query: str, found: Mapping[str, float]) -> list[tuple[str, ...]]:
     lines = []
     for name, middle_ms in found.items():
-        aims = {"txlog.spark.read": SPARK_AIMS, "format(txlog)": SOURCE_AIMS}.get(name, {})
-        aim = ", ".join(f"{aims[query, other]} of {other}" for other in ("Parquet", "Delta") if (query, other) in aims)
         ratios = [f"{middle_ms / found[other]:.2f}" if other in found else "" for other in ("Parquet", "Delta")]
-        lines.append((query, name, f"{middle_ms:.0f}", *ratios, aim))
+        lines.append((query, name, f"{middle_ms:.0f}", *ratios))
     return lines
 
 
@@ -176,9 +162,8 @@ def _engines(bench: Bench, path: Path, rows: int, rounds: int) -> str:
         _check(answers)
         base_ms = wall_p50(samples["duckdb, Arrow stream"])
         for name, found in samples.items():
-            aim = DATASET_AIM if name == "duckdb, to_dataset" else ""
-            lines.append((query, name, f"{wall_p50(found):.0f}", f"{wall_p50(found) / base_ms:.3f}", aim))
-    return markdown_table(["Python query", "engine", "p50, ms", "time : the stream's", "aim"], lines)
+            lines.append((query, name, f"{wall_p50(found):.0f}", f"{wall_p50(found) / base_ms:.3f}"))
+    return markdown_table(["Python query", "engine", "p50, ms", "time : the stream's"], lines)
 
 
 def _check(answers: Mapping[str, Any]) -> None:
