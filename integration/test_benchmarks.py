@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import summary
 from benchmarks.measure import ROOT, best_in_bold, fresh_process
 from benchmarks.upsert_tables import BY_DEFAULT, LAYOUTS, WITH_VECTORS, make_table, save, source_rows
 
