@@ -128,10 +128,17 @@ def follow(flights: txlog.Table, delays: txlog.Table) -> None:
         (
             delays.merge(sums, ["carrier"], app_id="delays", checkpoint_id=version)
             .when_matched_update(
-                {"flights": "target.flights + source.flights_sum", "minutes": "target.minutes + source.minutes_sum"}
+                {
+                    "flights": txlog.expr("target.flights + source.flights_sum"),
+                    "minutes": txlog.expr("target.minutes + source.minutes_sum"),
+                }
             )
             .when_not_matched_insert(
-                {"carrier": "source.carrier", "flights": "source.flights_sum", "minutes": "source.minutes_sum"}
+                {
+                    "carrier": txlog.col("source.carrier"),
+                    "flights": txlog.col("source.flights_sum"),
+                    "minutes": txlog.col("source.minutes_sum"),
+                }
             )
             .execute()
         )

@@ -28,8 +28,10 @@ def follow() -> None:
         (
             copy.merge(rows, on=["id"], app_id="follower", checkpoint_id=version)
             .when_matched_delete("source._change_type = 'delete'")
-            .when_matched_update({"city": "source.city"})
-            .when_not_matched_insert({"id": "source.id", "city": "source.city"}, "source._change_type <> 'delete'")
+            .when_matched_update({"city": txlog.col("source.city")})
+            .when_not_matched_insert(
+                {"id": txlog.col("source.id"), "city": txlog.col("source.city")}, "source._change_type <> 'delete'"
+            )
             .execute()
         )
 

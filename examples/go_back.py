@@ -12,7 +12,7 @@ table = txlog.Table.create(uri, "sku bigint, price double")
 table.append(pa.table({"sku": [1, 2, 3], "price": [1.5, 2.5, 3.5]}))
 
 # Somebody doubles all prices by mistake.
-mistake = table.update({"price": "price * 2"})
+mistake = table.update({"price": txlog.expr("price * 2")})
 print(table.snapshot(version=mistake.version - 1).to_arrow(where="sku = 1"))
 
 print(table.restore(mistake.version - 1, dry_run=True))

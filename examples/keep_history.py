@@ -33,12 +33,18 @@ def keep_history(rows: pa.Table, day: datetime.date) -> txlog.WriteResult:
     changed = known.filter(pa.compute.not_equal(known["city"], known["old_city"])).select(["id", "city"])
     keys = pa.chunked_array([*rows["id"].chunks, pa.nulls(changed.num_rows, pa.int64())])
     source = pa.concat_tables([rows, changed]).append_column("key", keys)
-    today = f"DATE '{day}'"
     return (
         table.merge(source, "target.id = source.key AND target.is_current")
-        .when_matched_update({"valid_to": today, "is_current": "false"}, "target.city <> source.city")
-        .when_not_matched_insert({"id": "source.id", "city": "source.city", "valid_from": today, "is_current": "true"})
-        .when_not_matched_by_source_update({"valid_to": today, "is_current": "false"}, "target.is_current")
+        .when_matched_update({"valid_to": day, "is_current": False}, "target.city <> source.city")
+        .when_not_matched_insert(
+            {
+                "id": txlog.col("source.id"),
+                "city": txlog.col("source.city"),
+                "valid_from": day,
+                "is_current": True,
+            }
+        )
+        .when_not_matched_by_source_update({"valid_to": day, "is_current": False}, "target.is_current")
         .execute()
     )
 
@@ -49,11 +55,17 @@ def keep_history_of_all(rows: pa.Table, day: datetime.date) -> txlog.WriteResult
     The row of a customer that changed matches nothing, so it is inserted; nor does the source match the old row, so it
     is closed.
     """
-    today = f"DATE '{day}'"
     return (
         table.merge(rows, "target.id = source.id AND target.city <=> source.city AND target.is_current")
-        .when_not_matched_insert({"id": "source.id", "city": "source.city", "valid_from": today, "is_current": "true"})
-        .when_not_matched_by_source_update({"valid_to": today, "is_current": "false"}, "target.is_current")
+        .when_not_matched_insert(
+            {
+                "id": txlog.col("source.id"),
+                "city": txlog.col("source.city"),
+                "valid_from": day,
+                "is_current": True,
+            }
+        )
+        .when_not_matched_by_source_update({"valid_to": day, "is_current": False}, "target.is_current")
         .execute()
     )
 

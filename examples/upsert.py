@@ -22,15 +22,15 @@ table.append(pa.table({"id": range(1, 6), "city": ["Rome", "Oslo", "Lima", "Bonn
 print(table.upsert(pa.table({"id": [2, 6], "city": ["Bergen", "Cork"], "orders": [1, 1]}), keys=["id"]))
 
 # This changes columns of matched rows only; values are SQL over the old row.
-print(table.update({"orders": "orders + 1"}, where="city in ('Rome', 'Lima')"))
+print(table.update({"orders": txlog.expr("orders + 1")}, where="city in ('Rome', 'Lima')"))
 
 # A merge has clauses, which are tried in order.
 changes = pa.table({"id": [3, 4, 7], "orders": [5, 0, 2], "gone": [False, True, False]})
 print(
     table.merge(changes, "target.id = source.id")
     .when_matched_delete("source.gone")
-    .when_matched_update({"orders": "target.orders + source.orders"})
-    .when_not_matched_insert({"id": "source.id", "orders": "source.orders"})
+    .when_matched_update({"orders": txlog.expr("target.orders + source.orders")})
+    .when_not_matched_insert({"id": txlog.col("source.id"), "orders": txlog.col("source.orders")})
     .execute()
 )
 print(table.delete("city is null"))

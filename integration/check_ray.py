@@ -93,7 +93,7 @@ def test_its_workers_do_the_work_of_commands(table: txlog.Table) -> None:
     for start in range(4):
         table.append(pa.table({"id": [start], "name": ["a"]}, SCHEMA))
     assert txlog.Table.open(table.uri, workers=RayExecutor()).optimize().files_added == 1
-    table.update({"name": "'b'"}, "id = 1")
+    table.update({"name": txlog.expr("'b'")}, "id = 1")
     assert table.verify(workers=RayExecutor()).findings == ()
 
 

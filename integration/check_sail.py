@@ -136,7 +136,7 @@ def test_both_reads_leave_deleted_rows_out(spark: SparkSession, path: str, parti
 def test_rows_are_deleted_updated_upserted_and_merged(spark: SparkSession, path: str) -> None:
     save(numbered(spark, 10).repartition(3), path, **{"delta.enableDeletionVectors": "true"})
     assert txlog.spark.delete(spark, path, "id >= 8").metrics.rows_deleted == 2
-    assert txlog.spark.update(spark, path, {"part": "7"}, "id = 0").metrics.rows_updated == 1
+    assert txlog.spark.update(spark, path, {"part": txlog.expr("7")}, "id = 0").metrics.rows_updated == 1
     result = txlog.spark.upsert(spark, path, numbered(spark, 6, 10).repartition(2), "id")
     assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (2, 2)
     new = numbered(spark, 9, 12)

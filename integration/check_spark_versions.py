@@ -95,7 +95,7 @@ def test_rows_are_changed_in_tasks(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(spark.range(6).selectExpr("id", "id as n"), path, **{"delta.enableDeletionVectors": "true"})
     txlog.spark.delete(spark, path, "id = 0")
-    txlog.spark.update(spark, path, {"n": "n + 100"}, "id = 1")
+    txlog.spark.update(spark, path, {"n": txlog.expr("n + 100")}, "id = 1")
     source = spark.range(5, 8).selectExpr("id", "id * 10 as n")
     merge = txlog.spark.merge(spark, path, source, ["id"])
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
@@ -122,7 +122,7 @@ def test_the_settings_and_views_of_the_session_reach_what_the_driver_runs(spark:
         txlog.spark.sql(spark, f"{merge} when not matched then insert *")
         assert spark.conf.get(f"{delta}.write.txnVersion", None) is None
         spark.conf.set(f"{delta}.write.txnVersion", "1")
-        txlog.spark.update(spark, path, {"id": "id + 100"})
+        txlog.spark.update(spark, path, {"id": txlog.expr("id + 100")})
     finally:
         for name in settings:
             spark.conf.unset(name)

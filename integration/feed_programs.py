@@ -74,7 +74,7 @@ class Program:
 
     def update(self) -> None:
         first = self.random.choice(KEYS)
-        self.table.update({"v": "'b'"}, f"id >= {first}")
+        self.table.update({"v": txlog.expr("'b'")}, f"id >= {first}")
         self.rows = {key: ("b", *row[1:]) if key >= first else row for key, row in self.rows.items()}
 
     def delete(self) -> None:
@@ -85,7 +85,7 @@ class Program:
     def shift(self) -> None:
         """The keys move up, with or without a new time."""
         first, by, is_dated = self.random.choice(KEYS), self.random.choice([1, 1, 2]), self.random.random() < 0.5
-        self.table.update({"id": f"id + {by}", **({"ts": str(self.ts)} if is_dated else {})}, f"id >= {first}")
+        self.table.update({"id": txlog.expr(f"id + {by}"), **({"ts": self.ts} if is_dated else {})}, f"id >= {first}")
         moved = {
             key + by: (*row[:2], self.ts if is_dated else row[2]) for key, row in self.rows.items() if key >= first
         }
@@ -93,7 +93,7 @@ class Program:
 
     def mirror(self) -> None:
         top = max(self.rows, default=0)
-        self.table.update({"id": f"{top} - id"}, "true")
+        self.table.update({"id": txlog.expr(f"{top} - id")}, "true")
         self.rows = {top - key: row for key, row in self.rows.items()}
 
     def overwrite(self) -> None:
@@ -103,7 +103,7 @@ class Program:
     def merge(self) -> None:
         new = self.drawn(self.random.sample(KEYS, 3))
         what = {key: self.random.choice("dui") for key in new}
-        values = {name: f"source.{name}" for name in SCHEMA.names}
+        values = {name: txlog.col("source", name) for name in SCHEMA.names}
         (
             self.table.merge(table_of(new).append_column("what", pa.array(what.values())), "target.id = source.id")
             .when_matched_delete("source.what = 'd'")
@@ -130,9 +130,9 @@ class Program:
             return
         one, other = self.random.sample([*self.rows], 2)
         with self.table.transaction() as transaction:
-            transaction.update({"id": "100"}, f"id = {one}")
-            transaction.update({"id": str(one)}, f"id = {other}")
-            transaction.update({"id": str(other)}, "id = 100")
+            transaction.update({"id": txlog.expr("100")}, f"id = {one}")
+            transaction.update({"id": one}, f"id = {other}")
+            transaction.update({"id": other}, "id = 100")
         self.rows = {{one: other, other: one}.get(key, key): row for key, row in self.rows.items()}
 
     def upsert(self) -> None:

@@ -63,7 +63,7 @@ def _types(path: Path, properties: dict[str, str]) -> txlog.Table:
     table = begun(path, rows, properties=properties | VECTORS)
     table.append(rows.slice(1, 2))
     table.delete("byte = 127")
-    table.update({"string": "'changed'"}, "byte = 0")
+    table.update({"string": txlog.expr("'changed'")}, "byte = 0")
     table.append(rows)
     table.delete("boolean is null")
     table.optimize()
@@ -222,7 +222,7 @@ def _tracked(path: Path, properties: dict[str, str]) -> txlog.Table:
     rows = pa.table({"id": pa.array(range(20), pa.int64()), "v": ["old"] * 20})
     table = begun(path, rows, properties=properties | VECTORS | {"delta.enableRowTracking": "true"})
     table.append(rows)
-    table.update({"v": "'new'"}, "id % 5 = 0")
+    table.update({"v": txlog.expr("'new'")}, "id % 5 = 0")
     table.optimize()
     table.delete("id = 3")
     return table

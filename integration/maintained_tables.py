@@ -55,15 +55,15 @@ COMMANDS: dict[str, Command] = {
     "NOT NULL": lambda table: table.alter_column("id", nullable=False),
     "delete": lambda table: table.delete("id % 3 = 0"),
     "delete by copies": lambda table: table.delete("id % 3 = 0", mode="copy-on-write"),
-    "update": lambda table: table.update({"day": "'b'"}, "id % 2 = 0"),
+    "update": lambda table: table.update({"day": txlog.expr("'b'")}, "id % 2 = 0"),
     "upsert": lambda table: table.upsert(source_rows(table), "id"),
     "upsert of known keys": lambda table: table.upsert(source_rows(table), "id", when_not_matched="ignore"),
     "merge": lambda table: (
         table.merge(source_rows(table), "target.id = source.id")
         .when_matched_delete("source.id % 4 = 0")
-        .when_matched_update({"day": "source.day"})
+        .when_matched_update({"day": txlog.expr("source.day")})
         .when_not_matched_insert_all("source.id % 3 != 0")
-        .when_not_matched_by_source_update({"day": "'c'"}, "target.id % 7 = 0")
+        .when_not_matched_by_source_update({"day": txlog.expr("'c'")}, "target.id % 7 = 0")
         .execute()
     ),
     "merge by ranges": lambda table: (

@@ -103,7 +103,7 @@ def _delete(table: txlog.Table, race: RowRace, number: int) -> None:
 
 def _update(table: txlog.Table, race: RowRace, number: int) -> None:
     low, high = race.deleted(number)
-    table.update({"v": "v + 1"}, f"id >= {low} AND id < {high}", user_metadata=race.reported(number))
+    table.update({"v": txlog.expr("v + 1")}, f"id >= {low} AND id < {high}", user_metadata=race.reported(number))
 
 
 def _compact(table: txlog.Table, race: RowRace, number: int) -> None:

@@ -106,7 +106,7 @@ class Job:
         """Rows that Spark's tasks change, in a copy."""
         target = self._made(f"{self.uri}-changed").uri
         txlog.spark.delete(self.spark, target, "day = 3")
-        txlog.spark.update(self.spark, s3a(target), {"number": "number + 1000"}, "day = 4")
+        txlog.spark.update(self.spark, s3a(target), {"number": txlog.expr("number + 1000")}, "day = 4")
         return rows_of(txlog.spark.read(self.spark, target))
 
     def settings_of_hadoop_alone(self) -> Any:

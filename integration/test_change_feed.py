@@ -334,7 +334,7 @@ def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> 
             table.delete(f"id % 7 = {number % 7}")
             delta.sql(f"delete from {target} where id % 7 = {number % 7}")
         case 1:
-            table.update({"v": "v + id", "day": "concat(day, 'y')"}, f"id % 4 = {number % 4}")
+            table.update({"v": txlog.expr("v + id"), "day": txlog.expr("concat(day, 'y')")}, f"id % 4 = {number % 4}")
             delta.sql(f"update {target} set v = v + id, day = concat(day, 'y') where id % 4 = {number % 4}")
         case 2:
             table.upsert(rows, ["id"])
@@ -344,7 +344,9 @@ def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> 
             )
         case 3:
             merge = table.merge(rows, "target.id = source.id").when_matched_delete("source.v is null")
-            merge.when_matched_update({"v": "source.v"}).when_not_matched_insert_all("source.id > 40").execute()
+            merge.when_matched_update({"v": txlog.expr("source.v")}).when_not_matched_insert_all(
+                "source.id > 40"
+            ).execute()
             delta.sql(
                 f"merge into {target} t using rows s on t.id = s.id when matched and s.v is null then delete"
                 " when matched then update set v = s.v when not matched and s.id > 40 then insert *"

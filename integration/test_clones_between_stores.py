@@ -87,7 +87,7 @@ def test_a_shallow_clone_in_the_same_server_reads_the_other_folder(
     assert done.bytes_copied == 0
     clone = opened(place)
     assert ids(clone) == LEFT
-    clone.update({"id": "id + 100"}, "id = 4")
+    clone.update({"id": txlog.expr("id + 100")}, "id = 4")
     clone.vacuum(0, force=True)
     assert (ids(clone), ids(source)) == ([0, 1, 2, 5, 6, 7, 8, 9, 104], LEFT)
     source.overwrite(rows_of(1))

@@ -123,7 +123,7 @@ def test_rows_are_changed(cloud: Cloud, cloud_location: S3Location, with_vectors
     table.append(rows(0, 100))
     table.upsert(rows(90, 110), keys=["id"])
     table.delete("id < 10")
-    table.update({"id": "id + 1000"}, "id >= 105")
+    table.update({"id": txlog.expr("id + 1000")}, "id >= 105")
     table.merge(rows(50, 60), on="source.id = target.id").when_matched_delete().execute()
     expected = [*range(10, 50), *range(60, 105), *range(1105, 1110)]
     assert sorted(opened(cloud_location).to_arrow()["id"].to_pylist()) == expected

@@ -208,7 +208,7 @@ class Tables:
             with pytest.raises(txlog.InvalidInputError, match="append-only"):
                 table.delete("id = 1")
             return "refuses, as it has to"
-        table.update({"name": "'new'"}, "id = 1")
+        table.update({"name": txlog.expr("'new'")}, "id = 1")
         table.delete("id = 2")
         table.optimize()
         table.alter_column("name", comment="a name")
@@ -232,7 +232,7 @@ class Tables:
         feature.by_txlog(table)
         table.append(rows(txlog_schema(table), 1, 2, 3))
         if feature.name != "appendOnly":
-            table.update({"name": "'new'"}, "id = 1")
+            table.update({"name": txlog.expr("'new'")}, "id = 1")
             table.delete("id = 2")
         expected = self.by_txlog(self.ours)
         found = {

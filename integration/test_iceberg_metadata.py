@@ -256,7 +256,7 @@ def test_an_incremental_scan_has_the_rows_of_appends_alone(format_version: str, 
     table.delete("id = 0", mode="merge-on-read")
     table.append(rows(20, later=[1, None]), schema_mode="merge")
     table.optimize()
-    table.update({"later": "7"}, "id = 21", mode="copy-on-write")
+    table.update({"later": txlog.expr("7")}, "id = 21", mode="copy-on-write")
     table.append(rows(30, later=[2, 3]))
     table.export_iceberg()
     read = static(table)

@@ -323,7 +323,7 @@ def test_files_with_views_that_deltalake_merged_are_changed_and_read_by_us(tmp_p
     table.append(rows(1, 2, 3))
     merge = DeltaTable(str(tmp_path / "t")).merge(rows(2, 9, 10), "t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    table.update({"text": "'new'", "tags": "array('a', 'b')"}, "id = 9")
+    table.update({"text": txlog.expr("'new'"), "tags": txlog.expr("array('a', 'b')")}, "id = 9")
     table.set_properties({"delta.enableDeletionVectors": "true"})
     table.delete("id = 10")
     expected = {1: ("1", ["1"]), 2: ("2", ["2"]), 3: ("3", ["3"]), 9: ("new", ["a", "b"])}

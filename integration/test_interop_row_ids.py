@@ -33,7 +33,7 @@ def ids_of(frame: DataFrame) -> dict[int, tuple[int, int]]:
 def merge(table: txlog.Table) -> Any:
     return (
         table.merge(rows_of((3, "x", 3), (4, "y", 4), (21, "x", 21)), ["id"])
-        .when_matched_update({"v": "source.v"}, "source.v = 3")
+        .when_matched_update({"v": txlog.expr("source.v")}, "source.v = 3")
         .when_matched_update_all()
         .when_not_matched_insert_all()
         .execute()
@@ -56,8 +56,8 @@ def test_rows_keep_the_ids_that_sparks_delta_reads_and_keeps(
     table.append(rows_of(*((id, "ab"[id % 2], id) for id in range(10))))
     target = f"delta.`{uri}`"
     steps: list[tuple[Callable[[], Any], set[int], set[int], set[int]]] = [  # updated, deleted, inserted
-        (lambda: table.update({"v": "v + 1"}, "id in (1, 2)"), {1, 2}, set(), set()),
-        (lambda: table.update({"day": "'moved'"}, "id = 5"), {5}, set(), set()),
+        (lambda: table.update({"v": txlog.expr("v + 1")}, "id in (1, 2)"), {1, 2}, set(), set()),
+        (lambda: table.update({"day": txlog.expr("'moved'")}, "id = 5"), {5}, set(), set()),
         (lambda: delta.sql(f"update {target} set v = 0 where id in (2, 3, 5)"), {2, 3, 5}, set(), set()),
         (lambda: table.upsert(rows_of((2, "b", 9), (20, "b", 9)), ["id"]), {2}, set(), {20}),
         (lambda: table.delete("id in (0, 6)"), set(), {0, 6}, set()),

@@ -64,7 +64,7 @@ def command(chance: random.Random, table: txlog.Table, delta: SparkSession, thei
         table.delete(where)
         delta.sql(f"delete from {target} where {where}")
     elif kind == "update":
-        table.update({"v": "v * 2 + id", "day": "concat(day, 'x')"}, where)
+        table.update({"v": txlog.expr("v * 2 + id"), "day": txlog.expr("concat(day, 'x')")}, where)
         delta.sql(f"update {target} set v = v * 2 + id, day = concat(day, 'x') where {where}")
     elif kind == "upsert":
         table.upsert(rows, ["id"])
@@ -74,9 +74,9 @@ def command(chance: random.Random, table: txlog.Table, delta: SparkSession, thei
         )
     elif kind == "merge":
         begun = table.merge(rows, "t.id = s.id", source_alias="s", target_alias="t").when_matched_delete("s.v is null")
-        begun = begun.when_matched_update({"v": "t.v + s.v"}, "s.v > 0")
-        begun = begun.when_not_matched_insert({"id": "s.id", "v": "1.5"})
-        begun.when_not_matched_by_source_update({"day": "'old'"}, "t.v < 0").execute()
+        begun = begun.when_matched_update({"v": txlog.expr("t.v + s.v")}, "s.v > 0")
+        begun = begun.when_not_matched_insert({"id": txlog.expr("s.id"), "v": txlog.expr("1.5")})
+        begun.when_not_matched_by_source_update({"day": txlog.expr("'old'")}, "t.v < 0").execute()
         delta.sql(
             f"merge into {target} t using rows s on t.id = s.id when matched and s.v is null then delete"
             " when matched and s.v > 0 then update set v = t.v + s.v"
@@ -126,7 +126,7 @@ def test_spark_deletes_merges_and_optimizes_a_table_that_we_change_in_turns(
     delta.sql(f"delete from delta.`{uri}` where id in (3, 4, 50)")
     table.upsert(pa.table({"id": [4, 5, 200], "v": [1, 1, 1]}), ["id"])
     delta.sql(f"update delta.`{uri}` set v = 7 where id between 5 and 9")
-    table.update({"v": "v + 1"}, "v = 7")
+    table.update({"v": txlog.expr("v + 1")}, "v = 7")
     delta.sql(f"optimize delta.`{uri}`")
     table.delete("id >= 90 and id < 200")
     delta.sql(f"reorg table delta.`{uri}` apply (purge)")
@@ -176,7 +176,7 @@ def test_deltalake_and_polars_read_what_we_changed_and_deltalake_changes_it_furt
     table.append(pa.table({"id": range(50), "day": ["a", "b"] * 25}))
     table.delete("id < 10 and id != 4")
     table.upsert(pa.table({"id": [4, 20, 77], "day": ["c", "b", "c"]}), ["id"])
-    table.update({"day": "'z'"}, "id > 40")
+    table.update({"day": txlog.expr("'z'")}, "id > 40")
     if not properties:  # deltalake refuses to write where vectors are on
         deltalake.DeltaTable(str(tmp_path)).delete("id = 11")
         table.upsert(pa.table({"id": [12], "day": ["d"]}), ["id"])
@@ -243,7 +243,7 @@ def test_spark_and_polars_read_a_file_of_sparks_of_which_we_pass_on_most_as_it_i
     (before,) = uri.glob("*.parquet")
     assert pq.read_metadata(before).num_row_groups > 2
     new = "if(id between 30000 and 30099, v * 2 + id, v) v"
-    table.update({"v": "v * 2 + id", "day": "date'1999-12-31'"}, "id between 30000 and 30099")
+    table.update({"v": txlog.expr("v * 2 + id"), "day": txlog.expr("date'1999-12-31'")}, "id between 30000 and 30099")
     table.delete("id = 59999 or id % 20000 = 1")
     (after,) = (uri / path for path in table.snapshot().files()["path"].to_pylist())
     assert pq.read_metadata(after).created_by.startswith("parquet-mr")

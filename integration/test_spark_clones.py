@@ -197,7 +197,7 @@ def test_spark_reads_and_changes_a_converted_iceberg_table(
     delta.sql(f"delete from delta.`{place}` where id = 2")
     delta.sql(f"insert into delta.`{place}` select 9, 'b9', null, null")
     table = txlog.Table.open(place)
-    table.update({"b": "'new'"}, "id = 1")
+    table.update({"b": txlog.expr("'new'")}, "id = 1")
     table.append(pa.table({"id": [10], "b": ["b10"]}))
     found = sorted((row.id, row.b) for row in read_delta(place).collect())
     assert found == [(0, "a0"), (1, "new"), (3, "a3"), (4, "b4"), (9, "b9"), (10, "b10")]

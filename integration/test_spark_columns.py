@@ -153,7 +153,7 @@ class Pair:
                     self.spark.sql(f"delete from {place} where `{key}` = {number}")
             elif kind == "update":
                 if ours:
-                    Table.open(path).update({key: f"`{key}` + 1"}, f"`{key}` = {number}")
+                    Table.open(path).update({key: txlog.expr(f"`{key}` + 1")}, f"`{key}` = {number}")
                 else:
                     self.spark.sql(f"update {place} set `{key}` = `{key}` + 1 where `{key}` = {number}")
             else:

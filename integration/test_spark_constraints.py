@@ -99,7 +99,7 @@ def test_txlog_takes_and_refuses_the_texts_that_sparks_delta_takes_and_refuses(
     halves = [found.where(where).drop("id") for where in ("id < 100", "id >= 100")]
     assert as_rows(halves[0]) == as_rows(halves[1])
     with pytest.raises(txlog.InvalidInputError, match=r"column v is varchar\(3\)"):
-        txlog.spark.update(delta, str(path), {"v": "'abcd'"}, "id = 0")
+        txlog.spark.update(delta, str(path), {"v": txlog.expr("'abcd'")}, "id = 0")
 
 
 @pytest.mark.hunt(part="spark")

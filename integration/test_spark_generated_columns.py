@@ -99,7 +99,7 @@ def test_row_changes_compute_what_deltas_compute(delta: SparkSession, paths: tup
     assert all_rows(delta, ours) == all_rows(delta, theirs)
     source = [(1, "2026-05-01 05:00:00", "new", 50), (9, "2026-05-02 06:00:00", "more", 1)]
     delta.sql(f"UPDATE delta.`{theirs}` SET n = n + 1, s = 'zz' WHERE id IN (1, 3, 4)")
-    txlog.spark.update(delta, str(ours), {"n": "n + 1", "s": "'zz'"}, "id IN (1, 3, 4)")
+    txlog.spark.update(delta, str(ours), {"n": txlog.expr("n + 1"), "s": txlog.expr("'zz'")}, "id IN (1, 3, 4)")
     assert all_rows(delta, ours) == all_rows(delta, theirs)
     rows_of(delta, *source).createOrReplaceTempView("source")
     delta.sql(
@@ -109,8 +109,8 @@ def test_row_changes_compute_what_deltas_compute(delta: SparkSession, paths: tup
     merge = txlog.spark.merge(
         delta, str(ours), rows_of(delta, *source), "t.id = s.id", source_alias="s", target_alias="t"
     )
-    merge.when_matched_update({"at": "s.at"}).when_not_matched_insert(
-        {"id": "s.id", "at": "s.at", "s": "s.s", "n": "s.n"}
+    merge.when_matched_update({"at": txlog.expr("s.at")}).when_not_matched_insert(
+        {"id": txlog.expr("s.id"), "at": txlog.expr("s.at"), "s": txlog.expr("s.s"), "n": txlog.expr("s.n")}
     ).execute()
     assert all_rows(delta, ours) == all_rows(delta, theirs)
     delta.sql(

@@ -164,7 +164,7 @@ def test_both_refuse_numbers_for_a_column_that_always_counts(delta: SparkSession
         with pytest.raises(Exception, match=r"(?i)identity"):
             delta.sql(statement)
     with pytest.raises(txlog.InvalidInputError, match="IDENTITY"):
-        table.update({"n": "7"})
+        table.update({"n": txlog.expr("7")})
     assert numbers(delta, path) == {1: 10}
 
 

@@ -48,7 +48,7 @@ def test_both_write_the_same_manifests_in_turns(delta: SparkSession, tmp_path: P
         lambda: table.append(pa.table({"i": [9, 10], "p": ["a b", "new"]})),
         lambda: table.delete("i = 1"),
         lambda: table.delete("p = 'new' OR p = 'é'"),
-        lambda: table.update({"i": "i + 100"}, "i > 5"),
+        lambda: table.update({"i": txlog.expr("i + 100")}, "i > 5"),
         lambda: table.overwrite(pa.table({"i": [11], "p": ["only"]})),
         lambda: delta.sql(f"INSERT INTO {table_sql} VALUES (12, 'spark', NULL)"),
         lambda: table.append(pa.table({"i": [13], "p": ["spark"]})),

@@ -63,11 +63,11 @@ def with_clauses(merge: MergeBuilder[Any], clauses: list[str]) -> MergeBuilder[A
         if name.startswith("delete"):
             merge.when_matched_delete(MATCHED[name])
         elif name.startswith("update"):
-            merge.when_matched_update({"v": "t.v + s.v", "op": "s.op"}, MATCHED[name])
+            merge.when_matched_update({"v": txlog.expr("t.v + s.v"), "op": txlog.expr("s.op")}, MATCHED[name])
         elif name == "insert":
             merge.when_not_matched_insert_all("s.op != 'd'")
         else:
-            merge.when_not_matched_by_source_update({"op": "'alone'"}, "t.v > 1")
+            merge.when_not_matched_by_source_update({"op": txlog.expr("'alone'")}, "t.v > 1")
     return merge
 
 

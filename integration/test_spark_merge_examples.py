@@ -36,7 +36,10 @@ class Example:
 
 
 LAST_SEEN = "t.last_seen >= (current_date() - INTERVAL '5' DAY)"
-SCD = {"id": "s.id", "address": "s.address", "current": "true", "effective": "s.effective", "ended": "NULL"}
+SCD = {
+    **{"id": txlog.col("s.id"), "address": txlog.col("s.address"), "current": True},
+    **{"effective": txlog.col("s.effective"), "ended": None},
+}
 EXAMPLES = {
     "upsert": Example(
         "id int, name string, salary int",
@@ -46,8 +49,10 @@ EXAMPLES = {
         "t.id = s.id",
         "when matched then update set name = s.name, salary = s.salary"
         " when not matched then insert (id, name, salary) values (s.id, s.name, s.salary)",
-        lambda merge: merge.when_matched_update({"name": "s.name", "salary": "s.salary"}).when_not_matched_insert(
-            {"id": "s.id", "name": "s.name", "salary": "s.salary"}
+        lambda merge: merge.when_matched_update(
+            {"name": txlog.expr("s.name"), "salary": txlog.expr("s.salary")}
+        ).when_not_matched_insert(
+            {"id": txlog.expr("s.id"), "name": txlog.expr("s.name"), "salary": txlog.expr("s.salary")}
         ),
     ),
     "mirror of the source": Example(
@@ -69,9 +74,11 @@ EXAMPLES = {
         " when not matched then insert (key, last_seen, status) values (s.key, s.seen, 'active')"
         f" when not matched by source and {LAST_SEEN} then update set t.status = 'inactive'",
         lambda merge: (
-            merge.when_matched_update({"last_seen": "s.seen"})
-            .when_not_matched_insert({"key": "s.key", "last_seen": "s.seen", "status": "'active'"})
-            .when_not_matched_by_source_update({"status": "'inactive'"}, LAST_SEEN)
+            merge.when_matched_update({"last_seen": txlog.expr("s.seen")})
+            .when_not_matched_insert(
+                {"key": txlog.expr("s.key"), "last_seen": txlog.expr("s.seen"), "status": txlog.expr("'active'")}
+            )
+            .when_not_matched_by_source_update({"status": txlog.expr("'inactive'")}, LAST_SEEN)
         ),
     ),
     "deduplication": Example(
@@ -98,7 +105,8 @@ EXAMPLES = {
         " when not matched then insert (id, address, current, effective, ended)"
         " values (s.id, s.address, true, s.effective, null)",
         lambda merge: merge.when_matched_update(
-            {"current": "false", "ended": "s.effective"}, "t.current = true AND t.address <> s.address"
+            {"current": txlog.expr("false"), "ended": txlog.expr("s.effective")},
+            "t.current = true AND t.address <> s.address",
         ).when_not_matched_insert(SCD),
     ),
     "slowly changing dimension of a whole snapshot": Example(
@@ -111,7 +119,7 @@ EXAMPLES = {
         " values (s.id, s.address, true, s.effective, null)"
         " when not matched by source and t.current then update set current = false, ended = current_date()",
         lambda merge: merge.when_not_matched_insert(SCD).when_not_matched_by_source_update(
-            {"current": "false", "ended": "current_date()"}, "t.current"
+            {"current": txlog.expr("false"), "ended": txlog.expr("current_date()")}, "t.current"
         ),
     ),
     "changes with deletes": Example(
@@ -125,8 +133,10 @@ EXAMPLES = {
         " when not matched and s.deleted = false then insert (key, value) values (s.key, s.new_value)",
         lambda merge: (
             merge.when_matched_delete("s.deleted = true")
-            .when_matched_update({"key": "s.key", "value": "s.new_value"})
-            .when_not_matched_insert({"key": "s.key", "value": "s.new_value"}, "s.deleted = false")
+            .when_matched_update({"key": txlog.expr("s.key"), "value": txlog.expr("s.new_value")})
+            .when_not_matched_insert(
+                {"key": txlog.expr("s.key"), "value": txlog.expr("s.new_value")}, "s.deleted = false"
+            )
         ),
     ),
     "prices by the time of the sale": Example(
@@ -136,7 +146,7 @@ EXAMPLES = {
         [("long ago", "long ago", 5), ("today", "today", 7)],
         "t.sold between s.from_day and s.to_day",
         "when matched then update set price = s.price",
-        lambda merge: merge.when_matched_update({"price": "s.price"}),
+        lambda merge: merge.when_matched_update({"price": txlog.expr("s.price")}),
     ),
 }
 

@@ -274,7 +274,7 @@ def test_dates_and_times_that_spark_wrote_in_its_old_calendar_are_read_and_rewri
     table = txlog.Table.open(path)
     assert table.to_arrow().sort_by("id").equals(in_schema(theirs, table.to_arrow().schema))
     assert table.count("d = date'0001-01-01'") == 1
-    table.update({"id": "id + 100"}, "id = 5")
+    table.update({"id": txlog.expr("id + 100")}, "id = 5")
     again = read_delta(path).toArrow()
     assert sorted(map(str, again["d"].to_pylist())) == sorted(map(str, theirs["d"].to_pylist()))
     assert sorted(map(str, again["ts"].to_pylist())) == sorted(map(str, theirs["ts"].to_pylist()))
@@ -414,7 +414,7 @@ def random_history(rng: random.Random, root: Path) -> txlog.Table:
             case 2:
                 table.delete(f"n % 5 = {rng.randrange(5)}")
             case 3:
-                table.update({"n": "n + 1"}, f"n % 4 = {rng.randrange(4)}")
+                table.update({"n": txlog.expr("n + 1")}, f"n % 4 = {rng.randrange(4)}")
             case 4:
                 table.optimize()
             case _ if step > 2 and len(schema) == 4:

@@ -69,7 +69,7 @@ def command(chance: random.Random, spark: SparkSession, uri: str, twin: txlog.Ta
         ours, other = txlog.spark.delete(spark, uri, where), twin.delete(where)
         spark.sql(f"delete from {delta} where {where}")
     elif kind == "update":
-        values = {"v": "v * 2 + id", "day": "concat(day, 'x')"}
+        values = {"v": txlog.col("v") * 2 + txlog.col("id"), "day": txlog.expr("concat(day, 'x')")}
         ours, other = txlog.spark.update(spark, uri, values, where), twin.update(values, where)
         spark.sql(f"update {delta} set v = v * 2 + id, day = concat(day, 'x') where {where}")
     elif kind == "upsert":
@@ -81,9 +81,9 @@ def command(chance: random.Random, spark: SparkSession, uri: str, twin: txlog.Ta
     else:
         ours, other = (
             begun.when_matched_delete("s.v is null")
-            .when_matched_update({"v": "t.v + s.v"}, "s.v > 0")
-            .when_not_matched_insert({"id": "s.id", "v": "1.5"})
-            .when_not_matched_by_source_update({"day": "'old'"}, "t.v < 0")
+            .when_matched_update({"v": txlog.expr("t.v + s.v")}, "s.v > 0")
+            .when_not_matched_insert({"id": txlog.expr("s.id"), "v": txlog.expr("1.5")})
+            .when_not_matched_by_source_update({"day": txlog.expr("'old'")}, "t.v < 0")
             .execute()
             for begun in (
                 txlog.spark.merge(spark, uri, frame, "t.id = s.id", source_alias="s", target_alias="t"),
@@ -183,7 +183,9 @@ def test_decimals_of_different_scales_join_as_in_sparks_delta(
         txlog.spark.merge(delta, tables[0].uri, frame, "target.d = source.k"),
         tables[1].merge(rows, "target.d = source.k"),
     ):
-        begun.when_matched_update({"v": "source.w"}).when_not_matched_insert({"v": "-source.w"}).execute()
+        begun.when_matched_update({"v": txlog.expr("source.w")}).when_not_matched_insert(
+            {"v": txlog.expr("-source.w")}
+        ).execute()
     delta.sql(
         f"merge into delta.`{tables[2].uri}` t using rows s on t.d = s.k when matched then update set v = s.w"
         " when not matched then insert (v) values (-s.w)"
@@ -217,7 +219,7 @@ def test_a_table_and_a_source_of_a_million_rows_are_changed_without_their_rows_o
     rows = spark.range(0, 600_000, 2, 2).selectExpr("id * 5 as id", "concat(repeat('y', 60), id) as v")
     result = txlog.spark.upsert(spark, uri, rows, ["id"])
     assert (result.metrics.rows_updated, result.metrics.rows_inserted) == (120_000, 180_000)
-    result = txlog.spark.update(spark, uri, {"v": "'z'"}, "id % 3 = 1")
+    result = txlog.spark.update(spark, uri, {"v": txlog.expr("'z'")}, "id % 3 = 1")
     changed = sum(id % 3 == 1 for id in range(1_200_000)) + sum(id % 3 == 1 for id in range(1_200_000, 3_000_000, 10))
     assert result.metrics.rows_updated == changed
     result = txlog.spark.delete(spark, uri, "id % 2 = 0")
@@ -473,7 +475,7 @@ def test_columns_of_a_source_may_have_any_name(tmp_path: Path, spark: SparkSessi
     result = txlog.spark.upsert(spark, table.uri, frame, ["k.`1"], on_duplicate="last", sequence_by="s`.2")
     assert (result.metrics.rows_inserted, table.to_arrow().sort_by("k.`1").to_pylist()) == (2, expected)
     merge = txlog.spark.merge(spark, table.uri, frame.where("`s``.2` = 3"), "target.`k.``1` = source.`k.``1`")
-    assert merge.when_matched_update({"a.b": "source.`c``d`"}).execute().metrics.rows_updated == 1
+    assert merge.when_matched_update({"a.b": txlog.expr("source.`c``d`")}).execute().metrics.rows_updated == 1
     assert table.to_arrow(where="`s``.2` = 3")["a.b"].to_pylist() == ["c`d"]
 
 

@@ -109,7 +109,7 @@ CALLS: dict[str, tuple[str, Callable[[SparkSession, str, str], Any]]] = {
     ),
     "txlog.spark.update": (
         "update",
-        lambda spark, path, rows: txlog.spark.update(spark, path, {"id": "id + 100"}, "k = 'a'"),
+        lambda spark, path, rows: txlog.spark.update(spark, path, {"id": txlog.expr("id + 100")}, "k = 'a'"),
     ),
     "txlog.spark.delete": ("delete", lambda spark, path, rows: txlog.spark.delete(spark, path, "id = 1")),
     "txlog.spark.merge": ("merge", merged),

@@ -574,8 +574,10 @@ def test_a_function_upserts_and_merges_each_batch_once_after_it_failed_between_t
         reported.append(to.upsert(rows.where("n % 2 = 0"), last.uri, ["key"]))
         if to.batch_id == 1 and failures:
             raise failures.pop()
-        counted = to.merge(rows, seen.uri, ["key"]).when_matched_update({"n": "target.n + 1"})
-        reported.append(counted.when_not_matched_insert({"key": "source.key", "n": "1"}).execute())
+        counted = to.merge(rows, seen.uri, ["key"]).when_matched_update({"n": txlog.expr("target.n + 1")})
+        reported.append(
+            counted.when_not_matched_insert({"key": txlog.expr("source.key"), "n": txlog.expr("1")}).execute()
+        )
         with pytest.raises(txlog.InvalidInputError, match="its own app_id"):
             to.upsert(rows, last.uri, ["key"])
         assert to.upsert(rows.where("n < 0"), last.uri, ["key"], app_id="none") is None

@@ -114,7 +114,7 @@ def wait_for_batches(query: Any, count: int) -> None:
 
 @pytest.mark.hunt(part="spark")
 def test_every_option_gives_the_rows_that_deltas_source_gives(delta: SparkSession, table: txlog.Table) -> None:
-    table.update({"id": "id + 100"}, "p = 'p1'")
+    table.update({"id": txlog.expr("id + 100")}, "p = 'p1'")
     table.append(rows_of(8, 9))
     table.delete("p = 'p0'")
     options: dict[str, dict[str, Any]] = {

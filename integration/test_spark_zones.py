@@ -246,17 +246,17 @@ def _streamed(spark: SparkSession, path: str, where: str) -> None:
     stream = spark.readStream.format("txlog").option("where", where).option("timeZone", spark.conf.get(ZONE)).load(path)
     writer = stream.writeStream.foreachBatch(lambda batch, _: seen.extend(row.id for row in batch.collect()))
     writer.option("checkpointLocation", f"{path} checkpoint").trigger(availableNow=True).start().awaitTermination()
-    txlog.Table.open(path).delete(txlog.col("id").isin(seen))
+    txlog.Table.open(path).delete(txlog.col("id").is_in(seen))
 
 
 def _read(spark: SparkSession, path: str, where: str) -> None:
     frame = spark.read.format("txlog").option("where", where).option("timeZone", spark.conf.get(ZONE)).load(path)
-    txlog.Table.open(path).delete(txlog.col("id").isin([row.id for row in frame.collect()]))
+    txlog.Table.open(path).delete(txlog.col("id").is_in([row.id for row in frame.collect()]))
 
 
 def _read_natively(spark: SparkSession, path: str, where: str) -> None:
     found = [row.id for row in txlog.spark.read(spark, path, where=where).collect()]
-    txlog.Table.open(path).delete(txlog.col("id").isin(found))
+    txlog.Table.open(path).delete(txlog.col("id").is_in(found))
 
 
 def _merged(spark: SparkSession, path: str, where: str) -> None:
@@ -275,7 +275,7 @@ def _sql(text: str) -> Door:
 DOORS: dict[str, Door] = {
     "replaceWhere": _replaced,
     "delete": txlog.spark.delete,
-    "update": lambda spark, path, where: txlog.spark.update(spark, path, {"id": "id + 5000"}, where),
+    "update": lambda spark, path, where: txlog.spark.update(spark, path, {"id": txlog.expr("id + 5000")}, where),
     "merge": _merged,
     "read": _read_natively,
     "format of reads": _read,
@@ -365,7 +365,7 @@ DOORS_OF_OLD_VALUES: dict[str, Callable[[SparkSession, str], Any]] = {
     "a query": lambda spark, uri: txlog.spark.sql(spark, f"SELECT * FROM delta.`{uri}` WHERE ts > '2024-01-11'"),
     "a delete": lambda spark, uri: txlog.spark.delete(spark, uri, "ts > '2024-01-11'"),
     "a delete in SQL": lambda spark, uri: txlog.spark.sql(spark, f"DELETE FROM delta.`{uri}` WHERE ts > '2024-01-11'"),
-    "an update": lambda spark, uri: txlog.spark.update(spark, uri, {"id": "id + 1"}),
+    "an update": lambda spark, uri: txlog.spark.update(spark, uri, {"id": txlog.expr("id + 1")}),
     "optimize": lambda spark, uri: txlog.spark.optimize(spark, uri),
 }
 

@@ -106,7 +106,7 @@ def change(table: Table, data: pa.Table) -> int | None:
         table.overwrite(data, "id = 1"),
         table.overwrite_partitions(data),
         table.delete(txlog.col("id") > 1),
-        table.update({"id": "id + 1", "day": None}),
+        table.update({"id": txlog.col("id") + 1, "day": txlog.lit("mon"), "n": txlog.expr("n * 2")}),
         table.upsert(data, ["id"], merge_engine={"merge-engine": "first-row"}, row_kind="op", row_kinds={1: "+I"}),
         table.merge(data, "source.id = target.id").when_matched_update_all().when_not_matched_insert_all().execute(),
         table.add_files(["part-0.parquet"]),
@@ -134,7 +134,7 @@ def within_a_transaction(table: Table, data: pa.Table) -> int | None:
         txn.overwrite_partitions(data)
         txn.remove_partitions("day = '2026-11-20'")
         txn.delete("id = 1")
-        txn.update({"id": "2"})
+        txn.update({"id": txlog.expr("2")})
         txn.upsert(data, ["id"], when_matched="ignore")
         txn.merge(data, ["id"]).when_matched_delete().execute()
         txn.add()

@@ -59,7 +59,7 @@ class Beside:
     def update(self) -> tuple[int, ...]:
         by = 1000
         chosen = self.random.randrange(3)
-        self.table.update({"id": f"id + {by}"}, f"id % 3 = {chosen}")
+        self.table.update({"id": txlog.expr(f"id + {by}")}, f"id % 3 = {chosen}")
         return tuple(each + by if each % 3 == chosen else each for each in self.rows)
 
     def restore(self) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ class Given:
 
 
 def changes_what_is_replaced(table: Table) -> None:
-    table.update({"day": "'wed'"}, "id = 1")
+    table.update({"day": txlog.expr("'wed'")}, "id = 1")
 
 
 class Seen(ThreadPoolExecutor):
@@ -62,7 +62,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "overwrite of a region": (Table.overwrite, {"where": REGION}),
     "overwrite of partitions": (Table.overwrite_partitions, {}),
     "delete": (lambda table, rows, **how: table.delete("id = 1", **how), {}),
-    "update": (lambda table, rows, **how: table.update({"day": "'fri'"}, "id = 1", **how), {}),
+    "update": (lambda table, rows, **how: table.update({"day": txlog.expr("'fri'")}, "id = 1", **how), {}),
     "upsert": (lambda table, rows, **how: table.upsert(rows, ["id"], **how), {}),
     "merge": (lambda table, rows, **how: _merged(table, rows, how), {}),
     "write to append": (lambda table, rows, **how: txlog.write(table.uri, rows, "append", **how), {}),

@@ -54,7 +54,7 @@ def test_an_append_that_lost_a_race_waits_for_two_more(name: str) -> None:
     [
         lambda table: table.delete("id = 3"),
         lambda table: table.upsert(rows_of([3]), keys=["id"]),
-        lambda table: table.update({"id": "id + 1000"}, "id = 3"),
+        lambda table: table.update({"id": txlog.expr("id + 1000")}, "id = 3"),
     ],
     ids=["delete", "upsert", "update"],
 )

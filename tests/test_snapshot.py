@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.predicates.predicate import col
+from txlog.core.predicates.unbound import col
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 
@@ -284,7 +284,7 @@ def test_files_returns_a_table_of_the_live_files_in_the_log(table: Table) -> Non
         ("day = 'mon'", 2, [1, 3]),
         ("id > 2", 1, [3]),
         ("DAY = 'tue' OR x >= 1.5", 2, [2, 3]),
-        (col("id").isin([1, 2, 99]), 2, [1, 2]),
+        (col("id").is_in([1, 2, 99]), 2, [1, 2]),
         ((col("day") == "mon") & ~(col("id") == 3), 1, [1]),
         ("id IS NULL", 0, []),
         ("id = 99", 0, []),

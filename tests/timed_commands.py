@@ -85,10 +85,10 @@ COMMANDS: dict[str, Command] = {
     "delete by copies": Command(4, lambda table, opened: lambda: table.delete("id in (3, 103, 203)"), COPIES),
     "delete by vectors": Command(4, lambda table, opened: lambda: table.delete("id in (3, 103, 203)"), VECTORS),
     "update by copies": Command(
-        4, lambda table, opened: lambda: table.update({"id": "id + 1000"}, "id in (3, 103)"), COPIES
+        4, lambda table, opened: lambda: table.update({"id": txlog.expr("id + 1000")}, "id in (3, 103)"), COPIES
     ),
     "update by vectors": Command(
-        4, lambda table, opened: lambda: table.update({"id": "id + 1000"}, "id in (3, 103)"), VECTORS
+        4, lambda table, opened: lambda: table.update({"id": txlog.expr("id + 1000")}, "id in (3, 103)"), VECTORS
     ),
     "upsert by copies": Command(4, lambda table, opened: lambda: table.upsert(KNOWN, keys=["id"]), COPIES),
     "upsert by vectors": Command(4, lambda table, opened: lambda: table.upsert(KNOWN, keys=["id"]), VECTORS),

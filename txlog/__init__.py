@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from txlog.catalog import Catalog
     from txlog.core.catalogs import probe_store
     from txlog.core.predicates.build import lit
-    from txlog.core.predicates.predicate import col
+    from txlog.core.predicates.unbound import col, expr
     from txlog.core.sink import Sink, SinkGroup
     from txlog.core.store import RetryPolicy
     from txlog.core.writing.committable import Committable
@@ -73,7 +73,8 @@ _HOME = {
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
-    "col": "txlog.core.predicates.predicate",
+    "col": "txlog.core.predicates.unbound",
+    "expr": "txlog.core.predicates.unbound",
     "lit": "txlog.core.predicates.build",
     "probe_store": "txlog.core.catalogs._probe",
     "resolve": "txlog.table",
@@ -132,6 +133,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteResult",
     "col",
+    "expr",
     "lit",
     "probe_store",
     "resolve",

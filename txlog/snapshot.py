@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.read_rows import ReadTask
     from txlog.core.changes.tasks.task_table import TaskStore
     from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.reading import DtypeBackend, ScanPlan, SnapshotDataset, TypesMapper
     from txlog.core.store import TableStore
 
@@ -68,17 +69,17 @@ class Version:
         self.log.check_zones(self.state, {field.name for field in selection.needed()})
         return ScanPlan(selection, self.matching(predicate))
 
-    def predicate(self, where: str | Predicate | None) -> Predicate | None:
+    def predicate(self, where: AnyCondition | None) -> Predicate | None:
         """A condition, bound to the table's columns."""
         if where is None:
             return None
         from txlog.core.predicates.conditions import bind_predicate
 
         with TxlogError.located(self.log.uri, self.state.version):
-            return bind_predicate(where, self.state.schema, self.state.time_zone, now=ambient.now())
+            return bind_predicate(where, self.state.schema, zone=self.state.time_zone, now=ambient.now())
 
     def read_tasks(
-        self, columns: Sequence[str] | None, where: str | Predicate | None, target_bytes: int
+        self, columns: Sequence[str] | None, where: AnyCondition | None, target_bytes: int
     ) -> list[ReadTask]:
         from txlog.core.changes.tasks.read_rows import ReadTask
         from txlog.core.changes.tasks.task_table import TaskStore
@@ -111,7 +112,7 @@ class Readable:
         """The version that facts are about."""
         raise NotImplementedError
 
-    def _read(self, where: str | Predicate | None = None) -> Version:
+    def _read(self, where: AnyCondition | None = None) -> Version:
         """The version whose rows are about to be read: those that match, or all."""
         return self._told()
 
@@ -213,7 +214,7 @@ class Readable:
         """The total size of the live data files in bytes; loads the list of them."""
         return sum(int(numbers_of(sizes).sum()) for sizes in self._told().files.column("size").chunks)
 
-    def files(self, where: str | Predicate | None = None, *, statistics: bool = False) -> pa.Table:
+    def files(self, where: AnyCondition | None = None, *, statistics: bool = False) -> pa.Table:
         """The live data files of this version.
 
         Args:
@@ -267,7 +268,7 @@ class Readable:
     # --- rows -------------------------------------------------------------------------------------------------
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, where: str | Predicate | None = None
+        self, columns: Sequence[str] | None = None, where: AnyCondition | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Stream the rows, a bounded batch at a time.
 
@@ -288,7 +289,7 @@ class Readable:
         read = self._read(where)
         return read.plan(columns, read.predicate(where)).batches(read.log.store)
 
-    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, where: AnyCondition | None = None) -> pa.Table:
         """The rows as one Arrow table.
 
         Args:
@@ -307,7 +308,7 @@ class Readable:
     def to_pandas(
         self,
         columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         types_mapper: TypesMapper | None = None,
         dtype_backend: DtypeBackend | None = None,
@@ -334,7 +335,7 @@ class Readable:
 
         return to_pandas(self.to_arrow(columns, where), types_mapper, dtype_backend)
 
-    def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
+    def to_polars(self, columns: Sequence[str] | None = None, where: AnyCondition | None = None) -> pl.DataFrame:
         """The rows as a polars DataFrame.
 
         Args:
@@ -390,7 +391,7 @@ class Readable:
     def scan_tasks(
         self,
         columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         target_bytes: int = 128 << 20,
     ) -> list[ReadTask]:
@@ -416,7 +417,7 @@ class Readable:
         read = self._read(where)
         return read.read_tasks(columns, where, whole_number("target_bytes", target_bytes, at_least=1))
 
-    def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+    def head(self, n: int = 5, columns: Sequence[str] | None = None, where: AnyCondition | None = None) -> pa.Table:
         """The first rows found; reads no more files than necessary.
 
         Args:
@@ -441,7 +442,7 @@ class Readable:
                 break
         return pa.Table.from_batches(taken, schema=plan.selection.arrow_schema())
 
-    def count(self, where: str | Predicate | None = None) -> int:
+    def count(self, where: AnyCondition | None = None) -> int:
         """The number of rows, or of matching rows.
 
         Without a condition, the log has the number, and only files without ``numRecords`` in their statistics have

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.maintenance import AutoCompaction, NamedVersion
     from txlog.core.operations import CommittedBatch, OnChange
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.store import RetryPolicy
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.workers import GivenWorkers
@@ -71,7 +71,7 @@ def write(
     mode: WriteMode = "append",
     partition_by: str | Iterable[str] | None = None,
     *,
-    where: str | Predicate | None = None,
+    where: AnyCondition | None = None,
     storage_options: Mapping[str, str] | None = None,
     schema_mode: SchemaMode = "strict",
     cluster_by: str | Iterable[str] | None = None,
@@ -512,7 +512,7 @@ class Table(Readable, metaclass=Hinted):
     def _told(self) -> Version:
         return Version(self._open_table.log, self._open_table.log.newest_state(), self._open_table.task_store)
 
-    def _read(self, where: str | Predicate | None = None) -> Version:
+    def _read(self, where: AnyCondition | None = None) -> Version:
         if where is not None:
             return self._read_newest()
         with self._open_table.log.files_ahead():  # listed beside the look for a newer version
@@ -531,7 +531,7 @@ class Table(Readable, metaclass=Hinted):
         from_version: int,
         from_file: int = 0,
         columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         on_change: OnChange = "fail",
     ) -> Iterator[CommittedBatch]:
@@ -567,7 +567,7 @@ class Table(Readable, metaclass=Hinted):
         from_version: int | None = None,
         to_version: int | None = None,
         columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         from_timestamp: Moment | None = None,
         to_timestamp: Moment | None = None,
@@ -690,7 +690,7 @@ class Table(Readable, metaclass=Hinted):
     def overwrite(
         self,
         data: object,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         schema_mode: SchemaMode = "strict",
         partition_by: str | Iterable[str] | None = None,
@@ -804,7 +804,7 @@ class Table(Readable, metaclass=Hinted):
 
     def delete(
         self,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         all: bool = False,
         mode: RowMode | None = None,
@@ -863,7 +863,7 @@ class Table(Readable, metaclass=Hinted):
     def update(
         self,
         values: Mapping[str, object],
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
@@ -880,12 +880,13 @@ class Table(Readable, metaclass=Hinted):
         """Set columns of the rows for which ``where`` is true; None means all rows.
 
         Args:
-            values: The columns and struct fields (``"address.zip"``) to set. A string is an SQL expression over the
-                row's old values (``"amount * 1.1"``); quote a string value: ``"'paid'"``. Any other value is used as it
-                is, and None is null. For a whole column, a function gets rows as a ``pyarrow.RecordBatch`` and returns
-                an array; for the same rows it must return the same values. ``current_timestamp()`` has one value for
-                all rows. A struct of which fields are set keeps the others, and is no longer null. Rows may move to
-                other partitions.
+            values: The columns and struct fields (``"address.zip"``) to set, each to a value, to `txlog.lit` of a
+                string, or to what `txlog.col` and `txlog.expr` compute from the row's old values:
+                ``txlog.col("amount") * 2``, ``txlog.expr("round(amount * 1.1, 2)")``. A plain string is refused, since
+                it could be text or SQL; None is null; lists and mappings are arrays, maps and structs. For a whole
+                column, a function gets rows as a ``pyarrow.RecordBatch`` and returns an array; for the same rows it
+                must return the same values. ``current_timestamp()`` has one value for all rows. A struct of which
+                fields are set keeps the others, and is no longer null. Rows may move to other partitions.
             where: As for `delete`.
 
         The other arguments and the concurrency are as for `delete`. ``workers`` in other processes need functions that
@@ -983,7 +984,7 @@ class Table(Readable, metaclass=Hinted):
     def merge(
         self,
         data: object,
-        on: str | Iterable[str],
+        on: AnyCondition | Iterable[str],
         *,
         source_alias: str = "source",
         target_alias: str = "target",
@@ -1485,7 +1486,7 @@ class Table(Readable, metaclass=Hinted):
 
     def optimize(
         self,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         target_file_size: int | None = None,
         parquet: Mapping[str, object] | None = None,
@@ -1548,7 +1549,7 @@ class Table(Readable, metaclass=Hinted):
 
     def purge(
         self,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         dry_run: bool = False,
         user_metadata: str | None = None,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.definition import DefinitionChange, MakeChange
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.writing.write_intent import RowMode
 
 __all__ = ["IsolationLevel", "Transaction"]
@@ -107,7 +107,7 @@ class Transaction:
         self._count_as_read()
         return self._snapshot
 
-    def read(self, where: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self, where: AnyCondition | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of the snapshot that satisfy a condition. The transaction then depends on them.
 
         If a concurrent commit adds or removes rows that this read would have seen, the commit fails with a conflict,
@@ -134,7 +134,7 @@ class Transaction:
 
         log, state = self._open_table.log, self._read_state
         with TxlogError.located(self._open_table.uri, state.version):
-            predicate = bind_predicate(where, state.schema, state.time_zone, now=ambient.now())
+            predicate = bind_predicate(where, state.schema, zone=state.time_zone, now=ambient.now())
         plan = ScanPlan(select(log.uri, state, columns, predicate), log.matching_files(state, predicate))
         self._builder.read_where(predicate, plan.files.column("path").to_pylist())
         return plan.to_arrow(log.store)
@@ -295,7 +295,7 @@ class Transaction:
         self._require_open()
         self._write(data, WriteOptions())
 
-    def overwrite(self, data: object, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
+    def overwrite(self, data: object, where: AnyCondition | None = None, *, mode: RowMode | None = None) -> None:
         """Replace every row of the table, or the rows that satisfy a condition: see `Table.overwrite`.
 
         Rows that this transaction appended earlier count as part of the table.
@@ -330,7 +330,7 @@ class Transaction:
         self._write(data, WriteOptions(mode="overwrite_partitions"))
         self._overwrites_partitions = True
 
-    def remove_partitions(self, where: str | Predicate) -> None:
+    def remove_partitions(self, where: AnyCondition) -> None:
         """Remove every row of some partitions, without reading a file. The condition counts as read.
 
         Args:
@@ -344,7 +344,7 @@ class Transaction:
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
             check_removable(self._state)
-            predicate = bind_predicate(where, self._state.schema, self._state.time_zone)
+            predicate = bind_predicate(where, self._state.schema, zone=self._state.time_zone)
         live = self._builder.live(self._open_table.log.matching_files(self._state, predicate))
         replaced = decided_by_partitions(self._open_table, self._state, predicate, live)
         self._builder.read_where(predicate, live.column("path").to_pylist())
@@ -354,7 +354,7 @@ class Transaction:
 
     def delete(
         self,
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         all: bool = False,
         mode: RowMode | None = None,
@@ -389,7 +389,7 @@ class Transaction:
     def update(
         self,
         values: Mapping[str, object],
-        where: str | Predicate | None = None,
+        where: AnyCondition | None = None,
         *,
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
@@ -469,7 +469,7 @@ class Transaction:
     def merge(
         self,
         data: object,
-        on: str | Iterable[str],
+        on: AnyCondition | Iterable[str],
         *,
         source_alias: str = "source",
         target_alias: str = "target",

@@ -255,7 +255,7 @@ COMMANDS: dict[str, tuple[Ready, Ready | None]] = {
     ),
     "delete of one row": _delete_one_row(),
     "update of 100 rows": (
-        _on_handle(lambda table: table.update({"id": "id"}, "id >= 100 AND id < 200")),
+        _on_handle(lambda table: table.update({"id": txlog.expr("id")}, "id >= 100 AND id < 200")),
         _on_delta(lambda delta: delta.update({"id": "id"}, predicate="id >= 100 AND id < 200")),
     ),
     "overwrite": (

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+import txlog
 from benchmarks.bulk import _forget_peak, _status_mb
 from benchmarks.upsert_tables import (
     VECTORS,
@@ -44,7 +45,7 @@ def change_by(work: str, contestant: str, table: str) -> Change:
     changes: dict[str, Change] = {
         "upsert": lambda rows: handle.upsert(rows, ["id"]),
         "delete": lambda _: handle.delete(CONDITION),
-        "update": lambda _: handle.update({"price": "price + 1"}, CONDITION),
+        "update": lambda _: handle.update({"price": txlog.expr("price + 1")}, CONDITION),
     }
     return changes[work]
 
@@ -61,7 +62,7 @@ def _by_deltalake(work: str, table: str) -> Change:
     changes: dict[str, Change] = {
         "upsert": merge,
         "delete": lambda _: handle.delete(CONDITION),
-        "update": lambda _: handle.update(updates={"price": "price + 1"}, predicate=CONDITION),
+        "update": lambda _: handle.update(updates={"price": txlog.expr("price + 1")}, predicate=CONDITION),
     }
     return changes[work]
 

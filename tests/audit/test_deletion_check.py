@@ -414,7 +414,7 @@ def test_what_was_added_later_is_not_counted() -> None:
     world.table.delete("name = 'Bob'")
     world.append("Cid", "Dan")
     world.append("Eve")
-    world.table.update({"id": "id + 1"}, "name = 'Cid'")
+    world.table.update({"id": txlog.expr("id + 1")}, "name = 'Cid'")
     world.table.optimize()
     found = world.table.check_deleted(deleted)
     assert found.rows_are_gone, found.remains
@@ -456,7 +456,7 @@ def test_after_any_history_every_file_with_the_value_is_named_and_a_vacuum_leave
 
     steps = [
         lambda: world.append("Ann", MARK, "Bob", day=chance.choice("ab")),
-        lambda: world.table.update({"id": "id + 1"}, "name <> 'Bob'"),
+        lambda: world.table.update({"id": txlog.expr("id + 1")}, "name <> 'Bob'"),
         lambda: world.table.delete("id > 2"),
         lambda: world.table.optimize(),
         lambda: world.table.purge(),

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import txlog
 from txlog.audit.verify import Finding, verify_table
 from txlog.core.store import open_store
 from txlog.table import Table
@@ -42,7 +43,7 @@ def add_again(table: Table, **changed: Any) -> str:
 
 def test_a_table_whose_rows_have_their_own_ids_is_sound(table: Table) -> None:
     table.append(pa.table({"id": pa.array([], pa.int64())}))
-    table.update({"id": "id + 10"}, "id > 1")
+    table.update({"id": txlog.expr("id + 10")}, "id > 1")
     table.optimize()
     assert findings(table) == ()
 

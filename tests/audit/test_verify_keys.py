@@ -100,7 +100,7 @@ def test_deleted_and_updated_rows_do_not_count(make_table: Callable[..., txlog.T
     table = make_table(rows([1, 2, 2, 3]), schema=SCHEMA, properties={"delta.enableDeletionVectors": "true"})
     table.append(rows([3, 1]))
     table.delete("(id = 1 and n = 0) or (id = 2 and n = 1)")
-    table.update({"id": "7"}, "id = 3 and n = 0")
+    table.update({"id": txlog.expr("7")}, "id = 3 and n = 0")
     found = checked(table, "id")
     assert (found.rows, found.repeated_keys) == (4, 0)
 

@@ -25,7 +25,7 @@ def table(tmp_path: Path) -> txlog.Table:
     table = txlog.Table.create(tmp_path / "t", "id bigint, name string", properties=properties, column_mapping="name")
     table.append(_rows(*range(10)))
     table.delete("id < 2")
-    table.update({"name": "'y'"}, "id = 5")
+    table.update({"name": txlog.expr("'y'")}, "id = 5")
     table.append(_rows(20, 21, 22))
     return table
 

@@ -102,7 +102,7 @@ def test_a_shift_of_keys_that_two_commits_share_leaves_each_row_at_its_new_key(
 @Doors
 def test_equal_rows_that_shift_all_stay(tmp_path: Path, mode: str | None) -> None:
     table = two_rows(tmp_path)
-    table.update({"v": "'same'"})
+    table.update({"v": txlog.expr("'same'")})
     write(table, mode, changes(("-U", 1, "same"), ("+U", 2, "same"), ("-U", 2, "same"), ("+U", 3, "same")))
     assert found(table) == {2: "same", 3: "same"}
 

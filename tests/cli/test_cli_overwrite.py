@@ -140,7 +140,7 @@ def test_a_mode_that_the_table_lacks_is_refused_with_the_command_that_enables_it
 
 
 def test_a_change_since_the_rows_version_is_a_conflict_unless_the_overwrite_may_rerun(table: Path, rows: Path) -> None:
-    txlog.Table.open(table).update({"id": "id + 10"}, "day = 'mon'")
+    txlog.Table.open(table).update({"id": txlog.expr("id + 10")}, "day = 'mon'")
     overwrite = ["overwrite", table, rows, "--where", "day = 'mon'"]
     assert "read the table again" in " ".join(run(*overwrite, "--read-version", "0").stderr.split())
     assert found(table) == [(3, "tue"), (11, "mon"), (12, "mon")]

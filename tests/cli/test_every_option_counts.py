@@ -125,7 +125,7 @@ def outcome_of(folder: Path, command: str, given: Given, arguments: list[str]) -
     if "create" not in command:
         table = txlog.Table.create(uri, "id bigint, day string", ["day"], {"delta.enableDeletionVectors": "true"})
         table.append(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "day": ["mon", "mon", "tue"]}))
-        table.update({"day": "'wed'"}, "id = 3")
+        table.update({"day": txlog.expr("'wed'")}, "id = 3")
         first = table.version + 1
     placed = [{"URI": str(uri), "FILE": str(file)}.get(each, each) for each in COMMANDS[command]]
     done = CliRunner().invoke(app, [*placed, *given.beside, *arguments])

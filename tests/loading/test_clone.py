@@ -15,6 +15,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
+import txlog
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
 from txlog.core.store import open_store
@@ -141,7 +142,7 @@ CHANGES: dict[str, Callable[[Table], object]] = {
     "append": lambda t: t.append(rows_of(50)),
     "delete": lambda t: t.delete("id = 4"),
     "delete of a partition": lambda t: t.delete("p = 'ü'"),
-    "update": lambda t: t.update({"id": "id + 100"}, "id in (1, 2)"),
+    "update": lambda t: t.update({"id": txlog.expr("id + 100")}, "id in (1, 2)"),
     "upsert": lambda t: t.upsert(rows_of(1, 60), ["id"]),
     "second upsert with kept keys": lambda t: (t.upsert(rows_of(1), ["id"]), t.upsert(rows_of(2), ["id"])),
     "merge": lambda t: (
@@ -199,7 +200,7 @@ def test_iceberg_readers_find_files_of_a_clone_with_columns_for_the_sources_row_
     table.append(rows_of(1, 2))
     clone = cloned(table, "clone", shallow=shallow)
     clone.export_iceberg()
-    table.update({"n": "n + 1"}, "id = 1")
+    table.update({"n": txlog.expr("n + 1")}, "id = 1")
     cloned(table, "clone", shallow=shallow, mode="replace")
     for rebuild in (False, True):
         metadata = clone.export_iceberg(rebuild=rebuild).metadata_location
@@ -297,7 +298,7 @@ def test_row_ids_of_a_clone_are_its_own(tmp_path: Path) -> None:
         tmp_path / "s", "id bigint, p string, n bigint", properties={"delta.enableRowTracking": "true"}
     )
     table.append(rows_of(1, 2))
-    table.update({"n": "0"}, "id = 1")
+    table.update({"n": txlog.expr("0")}, "id = 1")
     clone = cloned(table, "clone", shallow=True)
     names = [key for key in clone.snapshot().properties if "materialized" in key]
     assert len(names) == 2
@@ -305,7 +306,7 @@ def test_row_ids_of_a_clone_are_its_own(tmp_path: Path) -> None:
     adds = [line["add"] for line in commits(clone)[0] if "add" in line]
     assert {add["defaultRowCommitVersion"] for add in adds} == {0}
     assert min(add["baseRowId"] for add in adds) == 0
-    clone.update({"n": "5"}, "id = 2")
+    clone.update({"n": txlog.expr("5")}, "id = 2")
     assert sound(clone)
 
 
@@ -614,7 +615,7 @@ def test_random_programs_of_a_source_and_its_clones_agree_with_a_model(tmp_path:
             model -= {n for n in model if n % gone == 0 and n % 5 != 1}
         elif act == "update" and model:
             old, new_id = chance.choice([*model]), next(fresh)
-            table.update({"id": str(new_id)}, f"id = {old}")
+            table.update({"id": new_id}, f"id = {old}")
             model ^= {old, new_id}
         elif act == "upsert":
             keys = {next(fresh), *chance.sample(sorted(model), min(2, len(model)))}

@@ -16,6 +16,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
+import txlog
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
 from txlog.core.format.schema import type_name
@@ -149,7 +150,7 @@ def test_what_is_converted_can_be_changed(folder: Path) -> None:
     Table.convert(folder, properties={"delta.enableDeletionVectors": "true"})
     table = Table.open(folder)
     table.delete("id = 2")
-    table.update({"note": "'z'"}, "id = 4")
+    table.update({"note": txlog.expr("'z'")}, "id = 4")
     table.optimize()
     table.vacuum(0, force=True)
     assert sorted((row["id"], row["note"]) for row in table.to_arrow().to_pylist()) == [(1, "x"), (3, "y"), (4, "z")]

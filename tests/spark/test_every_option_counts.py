@@ -78,7 +78,7 @@ RETRIES = {"num-retries": "3", "min-wait-ms": "7", "max-wait-ms": "70", "total-t
 
 
 def changes_what_is_replaced(table: txlog.Table) -> None:
-    table.update({"day": "'wed'"}, "id = 1")
+    table.update({"day": txlog.expr("'wed'")}, "id = 1")
 
 
 CASES = {

@@ -322,7 +322,7 @@ def test_the_option_decides_whether_an_overwrite_that_lost_a_race_fails_or_runs_
     options: SparkWriteOptions,
 ) -> None:
     def more_of_it(table: txlog.Table) -> None:
-        table.update({"id": "1"})
+        table.update({"id": txlog.expr("1")})
 
     with pytest.raises(txlog.ConflictError):
         overwrite(options, more_of_it)

@@ -294,7 +294,7 @@ def test_a_stream_of_the_change_feed_equals_the_tables_changes(tmp_path: Path) -
     assert sorted(row["id"] for row in first) == [0, 1, 2, 3]
     assert {(row["_change_type"], row["_commit_version"]) for row in first} == {("insert", 1)}
     table.delete("id = 2")
-    table.update({"id": "id + 10"}, "p = 'p1'")
+    table.update({"id": txlog.expr("id + 10")}, "p = 'p1'")
     table.append(rows_of(8, 9))
     table.delete("p = 'p0'")
     query.restart()

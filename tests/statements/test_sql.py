@@ -330,7 +330,7 @@ SELF_READERS = {
 """Statements whose rows are made from rows that they neither match nor replace."""
 CHANGES: dict[str, Callable[[txlog.Table], object]] = {
     "delete": lambda table: table.delete("id = 1"),
-    "update": lambda table: table.update({"id": "9"}, "id = 1"),
+    "update": lambda table: table.update({"id": txlog.expr("9")}, "id = 1"),
     "upsert": lambda table: table.upsert(one_more(), ["id"]),
 }
 

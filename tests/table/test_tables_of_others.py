@@ -110,7 +110,7 @@ def test_an_expression_under_a_protocol_without_generated_columns_is_nothing_to_
     table = txlog.Table.open(made(tmp_path / "t", [protocol(), columns]))
     table.append(pa.table({"a": [1], "b": [10]}))
     table.append(pa.table({"a": [5]}))
-    table.update({"a": "a + 1"})
+    table.update({"a": txlog.expr("a + 1")})
     assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["a"]) == [{"a": 2, "b": 10}, {"a": 6, "b": None}]
 
     known = txlog.Table.open(made(tmp_path / "g", [protocol(1, 4), columns]))
@@ -127,7 +127,7 @@ def test_only_writes_that_must_compute_a_column_of_now_are_refused(sql: str, tmp
     table = txlog.Table.open(made(tmp_path / "t", [protocol(1, 4), columns, add(tmp_path / "t", rows)]))
 
     table.delete("a = 1")
-    table.update({"c": "c + 10"}, where="a = 2")
+    table.update({"c": txlog.expr("c + 10")}, where="a = 2")
     table.merge(pa.table({"k": [3]}), on="target.a = source.k").when_matched_delete().execute()
     table.optimize()
     table.create_checkpoint()
@@ -154,7 +154,10 @@ def test_a_write_is_refused_that_changes_what_a_column_of_now_follows_from_by_wa
     rows = pa.table({"a": [1], "b": [2], "until": day, "c": [1]})
     columns = metadata(field("a"), through, until, field("c"))
     table = txlog.Table.open(made(tmp_path / "t", [protocol(1, 4), columns, add(tmp_path / "t", rows)]))
-    for refused in (lambda: table.update({"a": "a + 1"}), lambda: table.update({"a": "5"}, where="b = 2")):
+    for refused in (
+        lambda: table.update({"a": txlog.expr("a + 1")}),
+        lambda: table.update({"a": txlog.expr("5")}, where="b = 2"),
+    ):
         with pytest.raises(txlog.errors.UnsupportedFeatureError, match="cannot compute the generated column until"):
             refused()
     assert deltalake.DeltaTable(table.uri).to_pyarrow_table() == rows

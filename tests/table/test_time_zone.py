@@ -81,13 +81,13 @@ def test_a_handle_keeps_its_zone_in_another_process_and_so_does_a_snapshot(table
 @pytest.mark.parametrize("workers", [None, 2])
 def test_updates_and_merges_read_conditions_and_values_in_the_zone(workers: int | None, table: txlog.Table) -> None:
     places = None if workers is None else ThreadPoolExecutor(workers)
-    table.update({"ts": "TIMESTAMP '2024-07-01 00:00:00'"}, OF_SUNDAY[0], workers=places)
+    table.update({"ts": txlog.expr("TIMESTAMP '2024-07-01 00:00:00'")}, OF_SUNDAY[0], workers=places)
     july = datetime(2024, 7, 1, 4, tzinfo=timezone.utc)
     assert ids(table, txlog.col("ts") == july) == SUNDAY
     days = pa.table({"d": [date(2024, 3, 11)]})
     merge = table.merge(days, "CAST(target.ts AS DATE) = source.d", workers=places)
     monday = {at for at, moment in enumerate(HOURS) if clock(moment).date() == date(2024, 3, 11)}
-    assert merge.when_matched_update({"ts": "source.d"}).execute().metrics.rows_updated == len(monday)
+    assert merge.when_matched_update({"ts": txlog.expr("source.d")}).execute().metrics.rows_updated == len(monday)
     assert ids(table, txlog.col("ts") == datetime(2024, 3, 11, 4, tzinfo=timezone.utc)) == monday
     table.update({"ts": datetime(2024, 1, 1)}, "id = 0")
     table.update({"ts": txlog.lit(datetime(2024, 1, 1))}, "id = 1")
@@ -131,9 +131,9 @@ def test_generated_columns_defaults_and_constraints_are_computed_in_the_zone_of_
     assert [row["day"] for row in found] == [date(2024, 1, 2), date(2024, 1, 2)]
     assert [row["at"].hour for row in found] == [5, 0]
     with pytest.raises(InvalidInputError, match=f"times are in {ZONE}, the time_zone of this writer"):
-        here.update({"id": "id + 10"}, "id = 2")
+        here.update({"id": txlog.expr("id + 10")}, "id = 2")
     here.drop_constraint("noon")
-    here.update({"id": "id + 10"})  # sets no column of the expression: the rows keep what they have
+    here.update({"id": txlog.expr("id + 10")})  # sets no column of the expression: the rows keep what they have
     assert {row["day"] for row in here.to_arrow().to_pylist()} == {date(2024, 1, 2)}
     with pytest.raises(InvalidInputError, match=f"times are in {ZONE}"):
         here.append(rows.slice(0, 1).append_column("day", pa.array([date(2024, 1, 1)])))

@@ -58,7 +58,7 @@ def test_another_process_reads_what_was_written(table: txlog.Table) -> None:
 def test_rows_are_deleted_updated_upserted_merged_and_overwritten(table: txlog.Table) -> None:
     table.append(rows(*range(10)))
     table.delete("id < 3")
-    table.update({"note": "'changed'"}, where="id = 3")
+    table.update({"note": txlog.expr("'changed'")}, where="id = 3")
     table.upsert(rows(4, 20), keys=["id"])
     source = rows(5, 30)
     table.merge(source, "target.id = source.id").when_matched_delete().when_not_matched_insert_all().execute()

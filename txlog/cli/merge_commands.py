@@ -8,8 +8,8 @@ import typer
 
 from txlog.cli import show
 from txlog.cli.opened import opened
-from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments, pairs
-from txlog.cli.row_commands import DryRun, without_spaces
+from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments
+from txlog.cli.row_commands import DryRun, assignments
 from txlog.cli.write_commands import (
     Delimiter,
     Files,
@@ -99,5 +99,5 @@ def _clause(
         raise typer.BadParameter(f"--{option}-if needs --{option}-all or --{option}")
     if is_all:
         return {f"{name}_all": (condition,)}
-    assigned = pairs([without_spaces(each) for each in values or ()], f"--{option}", "COLUMN=SQL")
+    assigned = assignments(values or (), f"--{option}")
     return {name: (assigned, condition) if assigned else ()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from txlog.cli.write_commands import (
     data_for,
 )
 
-__all__ = ["delete", "update", "upsert", "without_spaces"]
+__all__ = ["assignments", "delete", "update", "upsert"]
 
 _LOOKING = "looking into files"
 
@@ -87,17 +88,18 @@ def update(
 ) -> None:
     """Set columns of the rows for which a condition is true, as one version."""
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
-    assigned = pairs([without_spaces(each) for each in values], "--set", "COLUMN=SQL")
+    assigned = assignments(values, "--set")
     with opened(uri, storage_options, as_json, workers) as (table, out):
         with out.steps() as report:
             found = table.update(assigned, where, **commit, dry_run=dry_run, on_progress=partial(report, _LOOKING))
         _result(out, table, found)
 
 
-def without_spaces(assignment: str) -> str:
-    """``n = n + 1``, as SQL writes it, without the space around the column."""
-    column, separator, value = assignment.partition("=")
-    return f"{column.strip()}{separator}{value}"
+def assignments(given: Sequence[str], option: str) -> dict[str, object]:
+    """``n = n + 1``, as SQL writes it, or ``n=n + 1``: the columns and their new values."""
+    split = [each.partition("=") for each in given]
+    texts = pairs([f"{column.strip()}{equals}{value}" for column, equals, value in split], option, "COLUMN=SQL")
+    return {column: txlog.expr(text) for column, text in texts.items()}
 
 
 def upsert(

@@ -96,7 +96,7 @@ def _condition(context: InputContext | OutputContext, metadata: Any, schema: pa.
     try:
         windows = [context.asset_partitions_time_window]
     except (ValueError, DagsterInvariantViolationError):  # the partitions are no windows of time
-        return txlog.col(given).isin([str(key) for key in context.asset_partition_keys])
+        return txlog.col(given).is_in([str(key) for key in context.asset_partition_keys])
     return _is_within(given, windows, schema)
 
 
@@ -118,14 +118,14 @@ def _condition_of_dimensions(
     def among(dimension: Any, keys: Sequence[str]) -> Any:
         column, partitions = columns[dimension.name], dimension.partitions_def
         if not _has_windows(partitions):
-            return txlog.col(column).isin(keys)
+            return txlog.col(column).is_in(keys)
         return _is_within(column, list(map(partitions.time_window_for_partition_key, keys)), schema)
 
     found = [
         functools.reduce(operator.and_, map(among, dimensions, [*([key] for key in others), keys]))
         for others, keys in last_keys.items()
     ]
-    return functools.reduce(operator.or_, found) if found else txlog.col(columns[dimensions[0].name]).isin([])
+    return functools.reduce(operator.or_, found) if found else txlog.col(columns[dimensions[0].name]).is_in([])
 
 
 def _has_windows(partitions: Any) -> bool:

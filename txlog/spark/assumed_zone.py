@@ -69,7 +69,7 @@ def assumed_zone(
         name = "timestampAsOf" if isinstance(options, ReadOptions) else "startingTimestamp"
         return AssumedZone(zone, f"{name} = {moment!r}")
     now = ambient.now()
-    if options.where is not None and _differ(lambda each: bind_predicate(options.where, columns, each, now=now)):
+    if options.where is not None and _differ(lambda each: bind_predicate(options.where, columns, zone=each, now=now)):
         return AssumedZone(zone, f"where = {options.where!r}")
     return None
 

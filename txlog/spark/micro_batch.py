@@ -41,6 +41,7 @@ from txlog.spark.task import batch_fingerprint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.versions import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
@@ -268,7 +269,7 @@ class MicroBatch:
         self,
         frame: DataFrame,
         path: str | os.PathLike[str],
-        on: str | Iterable[str],
+        on: AnyCondition | Iterable[str],
         *,
         app_id: str | None = None,
         source_alias: str = "source",

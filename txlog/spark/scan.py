@@ -27,7 +27,7 @@ from txlog.spark.table_version import open_version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.reading import ScanTask
 
 __all__ = ["read"]
@@ -45,7 +45,7 @@ def read(
     uri: str | os.PathLike[str],
     version: int | None = None,
     timestamp: datetime | date | str | int | None = None,
-    where: str | Predicate | None = None,
+    where: AnyCondition | None = None,
     columns: Sequence[str] | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,

@@ -58,7 +58,7 @@ class TableVersion(msgspec.Struct, frozen=True):
         predicate: Predicate | None = None
         if where is not None:
             with TxlogError.located(uri, self.state.version):
-                predicate = bind_predicate(where, self.state.schema, self.state.time_zone, now=ambient.now())
+                predicate = bind_predicate(where, self.state.schema, zone=self.state.time_zone, now=ambient.now())
         return select(uri, self.state, columns, predicate)
 
     def spark_schema(self) -> StructType:

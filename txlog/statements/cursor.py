@@ -21,7 +21,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.duckdb import DuckDB
 
 from txlog.core.format.schema import backquoted
-from txlog.core.predicates.grammar import QueryDialect
+from txlog.core.predicates.grammar import QueryDialect, is_parameter
 from txlog.core.util.arguments import described, invalid
 from txlog.core.util.lazy import cached_property, pattern
 from txlog.core.util.scalars import plain
@@ -502,13 +502,10 @@ class Cursor:
         return isinstance(value, str) and value.isdecimal()
 
     def _parameter_at(self, at: int) -> str | None:
-        """The name of the parameter at a token: a colon, and a word right behind it. ``a:b`` and ``a::b`` are none."""
-        if at + 1 >= len(self._tokens) or self._tokens[at].token_type is not TokenType.COLON:
+        """The name of the parameter at a token (`grammar.is_parameter`)."""
+        if not is_parameter(self._tokens, at):
             return None
-        colon, word = self._tokens[at], self._tokens[at + 1]
-        follows = at > 0 and self._tokens[at - 1].end + 1 == colon.start
-        if word.start != colon.end + 1 or (follows and _is_operand(self._tokens[at - 1])):
-            return None
+        word = self._tokens[at + 1]
         if word.text not in self._script.parameters:
             self._at = at
             raise self.refused(f"there is no value for the parameter :{word.text}")
@@ -569,12 +566,6 @@ def _common_query(cursor: Cursor) -> None:
         cursor.whole_number()
     cursor.take("AS")
     cursor.inside()
-
-
-def _is_operand(token: Token) -> bool:
-    """Whether what a colon follows here has a part that the colon names, as ``a:b`` has."""
-    is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
-    return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
 def _needs_quotes(name: str) -> bool:

@@ -23,6 +23,7 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Array, Field, Map, Struct, backquoted, fold_name, type_name
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.sql import parse
+from txlog.core.predicates.unbound import Sql
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import setting
@@ -694,9 +695,9 @@ def _values(schema: Struct, values: Assignments) -> dict[str, object]:
         if is_default(text) and schema.find(path[0]) is not None and plain.find(path[0]) is None:
             raise InvalidInputError(f"column {name} is set to DEFAULT, and the table computes it: leave it out")
         if field is None:  # a column that the change may add, or none, which it refuses
-            found[name] = text
+            found[name] = Sql(text)
         else:
-            found[name] = as_cast(_default(field) if is_default(text) else text, field.type)
+            found[name] = Sql(as_cast(_default(field) if is_default(text) else text, field.type))
     return found
 
 

@@ -25,8 +25,10 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.core.predicates.binding import assign
 from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import assign, parse
+from txlog.core.predicates.sql import parse
+from txlog.core.predicates.unbound import Sql
 from txlog.core.util import ambient
 from txlog.core.util.wording import setting
 from txlog.errors import InvalidInputError
@@ -47,7 +49,7 @@ def as_cast(value: str, kind: DataType) -> str:
 
 def constant(text: str, field: Field, zone: str) -> pa.Scalar:
     """The value that PARTITION gives a column, for all rows. Raises InvalidInputError: no column has a name in it."""
-    value = assign(as_cast(text, field.type), field, Struct(()), zone=zone, now=ambient.now())
+    value = assign(Sql(as_cast(text, field.type)), field, Struct(()), zone=zone, now=ambient.now())
     return evaluate(value, pa.RecordBatch.from_pydict({"row": [0]}))[0]
 
 

@@ -77,7 +77,7 @@ def test_the_feed_shows_both_images_of_an_update_even_of_rows_that_move(
     tmp_path: Path, properties: dict[str, str]
 ) -> None:
     table = made(tmp_path / "t", properties)
-    table.update({"n": "n + id", "day": "'moved'"}, "id = 3 or id = 4")
+    table.update({"n": txlog.expr("n + id"), "day": txlog.expr("'moved'")}, "id = 3 or id = 4")
     expected = [("update_postimage", id, id) for id in (3, 4)] + [("update_preimage", id, 0) for id in (3, 4)]
     assert reported(table, 2) == expected
     days = {file["partitionValues"]["day"] for file in cdc(table, 2)}
@@ -124,7 +124,7 @@ def test_the_feed_shows_each_clause_of_a_merge(tmp_path: Path, properties: dict[
     (
         table.merge(rows(1, 2, 50, n=5), "target.id = source.id")
         .when_matched_delete("source.id = 1")
-        .when_matched_update({"n": "source.n"})
+        .when_matched_update({"n": txlog.expr("source.n")})
         .when_not_matched_insert_all()
         .when_not_matched_by_source_delete("target.id = 9")
         .execute()
@@ -202,7 +202,7 @@ def test_mapped_columns_are_in_the_feed_under_the_tables_names(
     tmp_path: Path, properties: dict[str, str], mapping: str
 ) -> None:
     table = made(tmp_path / "t", {**properties, "delta.columnMapping.mode": mapping})
-    table.update({"n": "5"}, "id = 3")
+    table.update({"n": txlog.expr("5")}, "id = 3")
     table.upsert(rows(3, n=6), ["id"])
     assert reported(table, 2, 2) == [("update_postimage", 3, 5), ("update_preimage", 3, 0)]
     assert reported(table, 3) == [("update_postimage", 3, 6), ("update_preimage", 3, 5)]
@@ -217,7 +217,7 @@ def in_one(table: txlog.Table, *steps: Callable[[txlog.Transaction], None]) -> N
 @MODES
 def test_the_feed_of_a_table_that_tracks_rows_has_only_its_columns(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", {**properties, "delta.enableRowTracking": "true"})
-    table.update({"n": "1"}, "id = 3")
+    table.update({"n": txlog.expr("1")}, "id = 3")
     table.upsert(rows(4, 60, n=2), ["id"])
     table.overwrite(rows(5, n=3), "id = 5")
     assert reported(table, 2, 2) == [("update_postimage", 3, 1), ("update_preimage", 3, 0)]
@@ -235,7 +235,7 @@ def test_a_transaction_has_all_its_changes_in_change_files_if_it_has_any(
     with table.transaction() as txn:
         txn.append(rows(40))
         txn.delete("id = 2")
-        txn.update({"n": "1"}, "id = 3")
+        txn.update({"n": txlog.expr("1")}, "id = 3")
     assert reported(table, 2) == [
         ("delete", 2, 0),
         ("insert", 40, 0),
@@ -265,17 +265,23 @@ def test_a_file_that_loses_rows_twice_has_each_row_in_the_feed_once(tmp_path: Pa
     ("steps", "net"),
     [
         (
-            [lambda txn: txn.append(rows(40, 41)), lambda txn: txn.update({"n": "1"}, "id = 40")],
+            [lambda txn: txn.append(rows(40, 41)), lambda txn: txn.update({"n": txlog.expr("1")}, "id = 40")],
             [("insert", 40, 1), ("insert", 41, 0)],
         ),
         ([lambda txn: txn.append(rows(40)), lambda txn: txn.upsert(rows(40, n=2), ["id"])], [("insert", 40, 2)]),
         ([lambda txn: txn.append(rows(40, 42)), lambda txn: txn.delete("id = 40")], [("insert", 42, 0)]),
         (
-            [lambda txn: txn.update({"day": "'new'"}, "id = 3"), lambda txn: txn.remove_partitions("day = 'new'")],
+            [
+                lambda txn: txn.update({"day": txlog.expr("'new'")}, "id = 3"),
+                lambda txn: txn.remove_partitions("day = 'new'"),
+            ],
             [("delete", 3, 0)],
         ),
         (
-            [lambda txn: txn.update({"n": "n + 1"}, "id <= 1"), lambda txn: txn.update({"n": "n + 1"}, "id = 1")],
+            [
+                lambda txn: txn.update({"n": txlog.expr("n + 1")}, "id <= 1"),
+                lambda txn: txn.update({"n": txlog.expr("n + 1")}, "id = 1"),
+            ],
             [("delete", 0, 0), ("delete", 1, 0), ("insert", 0, 1), ("insert", 1, 2)],
         ),
         (
@@ -299,7 +305,11 @@ def test_a_transaction_that_leaves_every_row_as_it_was_changes_nothing_in_the_en
     tmp_path: Path, properties: dict[str, str]
 ) -> None:
     table = made(tmp_path / "t", properties)
-    in_one(table, lambda txn: txn.update({"n": "5"}, "id = 1"), lambda txn: txn.update({"n": "0"}, "id = 1"))
+    in_one(
+        table,
+        lambda txn: txn.update({"n": txlog.expr("5")}, "id = 1"),
+        lambda txn: txn.update({"n": txlog.expr("0")}, "id = 1"),
+    )
     assert_fold(table)
     in_one(table, lambda txn: txn.append(rows(40)), lambda txn: txn.delete("id = 40"))
     assert table.version == 2, "nothing was left to commit"
@@ -436,7 +446,7 @@ def _step(table: txlog.Table, kind: str, number: int, day: str) -> None:
     elif kind == "delete":
         table.delete(f"id % 10 = {number} or day = '{day}' and id > 6")
     elif kind == "update":
-        table.update({"n": "n + 1", "day": f"'{day}'"}, f"id % 3 = {number % 3}")
+        table.update({"n": txlog.expr("n + 1"), "day": txlog.expr(f"'{day}'")}, f"id % 3 = {number % 3}")
     elif kind == "upsert":
         table.upsert(source, ["id"])
     elif kind == "columns":
@@ -476,7 +486,7 @@ def assert_fold(table: txlog.Table) -> None:
 def test_deltalake_reads_the_same_changes(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     table.upsert(rows(3, 30, n=7), ["id"])
-    table.update({"n": "n + 1", "day": "'moved'"}, "id > 7")
+    table.update({"n": txlog.expr("n + 1"), "day": txlog.expr("'moved'")}, "id > 7")
     table.delete("id % 3 = 0")
     table.overwrite(rows(1, n=4), "id = 1")
     ours = table.changes(0).read_all()

@@ -218,7 +218,7 @@ RULES: list[tuple[str, dict[str, Any], dict[str, str]]] = [
 metadata of columns, properties."""
 CHANGES: dict[str, Callable[[txlog.Table, pa.Table], Any]] = {
     "delete": lambda table, rows: table.delete("x > 1"),
-    "update": lambda table, rows: table.update({"x": "x + 1"}),
+    "update": lambda table, rows: table.update({"x": txlog.expr("x + 1")}),
     "upsert": lambda table, rows: table.upsert(rows, ["id"]),
     "merge": lambda table, rows: table.merge(rows, ["id"]).when_matched_delete().execute(),
     "overwrite": lambda table, rows: table.overwrite(rows, "id = 1"),

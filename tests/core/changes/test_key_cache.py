@@ -312,7 +312,9 @@ def test_a_merge_may_give_inserted_rows_other_keys_than_the_sources() -> None:
     for _ in range(3):
         merge(watched.table, rows(0, v=1), ["id"])
     shifted = watched.table.merge(rows(10, 11, v=2), ["id"])
-    shifted.when_not_matched_insert({"id": "source.id + 100", "name": "source.name", "v": "source.v"}).execute()
+    shifted.when_not_matched_insert(
+        {"id": txlog.expr("source.id + 100"), "name": txlog.expr("source.name"), "v": txlog.expr("source.v")}
+    ).execute()
     merge(watched.table, rows(10, 111, v=3), ["id"])
     assert values(watched) == {0: 1, 1: 0, 2: 0, 3: 0, 110: 2, 111: 3, 10: 3}
 

@@ -58,7 +58,7 @@ def test_rows_that_stay_keep_their_values(table: txlog.Table, rows: pa.Table, mo
 
 @MODES
 def test_rows_that_are_updated_keep_their_other_values(table: txlog.Table, rows: pa.Table, mode: Any) -> None:
-    table.update({"many": "concat(few, '!')"}, "id % 1000 = 7", mode=mode)
+    table.update({"many": txlog.expr("concat(few, '!')")}, "id % 1000 = 7", mode=mode)
     is_changed = pa.array(np.arange(ROWS) % 1_000 == 7)
     changed = pc.if_else(is_changed, pc.binary_join_element_wise(rows["few"], "!", ""), rows["many"])
     assert found(table).equals(rows.set_column(3, "many", changed).combine_chunks())

@@ -52,8 +52,8 @@ def merged(table: txlog.Table) -> None:
 def merged_by_clauses(table: txlog.Table) -> None:
     (
         table.merge(source(), on=["key"])
-        .when_matched_update({"text": "source.text"}, "source.n % 2 = 0")
-        .when_matched_update({"text": "concat(source.text, '')", "n": "target.n"})
+        .when_matched_update({"text": txlog.expr("source.text")}, "source.n % 2 = 0")
+        .when_matched_update({"text": txlog.expr("concat(source.text, '')"), "n": txlog.expr("target.n")})
         .when_not_matched_insert_all("source.text like 'new%'")
         .execute()
     )

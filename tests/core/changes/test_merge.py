@@ -60,7 +60,7 @@ def test_rows_are_joined_by_dates_beyond_pythons_years(properties: dict[str, str
     table.append(of([-800_000, 0], 1))
     table.append(of([1, 3_000_000], 1))
     table.merge(of([-800_000, 1, 3_000_000], 2), condition, source_alias="s", target_alias="t").when_matched_update(
-        {"v": "s.v"}
+        {"v": txlog.expr("s.v")}
     ).execute()
     after = table.snapshot().to_arrow()
     assert sorted(zip(after["d"].cast(pa.int32()).to_pylist(), after["v"].to_pylist(), strict=True)) == [
@@ -80,8 +80,8 @@ def test_matched_rows_are_updated_or_deleted_and_others_inserted(properties: dic
     result = (
         table.merge(changes, "t.id = s.id", source_alias="s", target_alias="t")
         .when_matched_delete("s.op = 'd'")
-        .when_matched_update({"v": "t.v + s.v", "day": "s.day"})
-        .when_not_matched_insert({"id": "s.id", "v": "s.v * 10"}, "s.id is not null")
+        .when_matched_update({"v": txlog.expr("t.v + s.v"), "day": txlog.expr("s.day")})
+        .when_not_matched_insert({"id": txlog.expr("s.id"), "v": txlog.expr("s.v * 10")}, "s.id is not null")
         .execute()
     )
     assert found(table) == [(1, "z", 21), (3, "b", 30), (9, None, 990), (None, "b", 40)]
@@ -103,7 +103,7 @@ def test_rows_that_no_source_row_matches_are_updated_or_deleted(properties: dict
         table.merge(rows((1, "a", 11)), ["id"])
         .when_matched_update_all()
         .when_not_matched_by_source_delete("target.v >= 30 and target.id is not null")
-        .when_not_matched_by_source_update({"v": "target.v + 1"})
+        .when_not_matched_by_source_update({"v": txlog.expr("target.v + 1")})
         .execute()
     )
     assert found(table) == [(1, "a", 11), (2, "a", 21), (None, "b", 41)]
@@ -113,7 +113,7 @@ def test_rows_that_no_source_row_matches_are_updated_or_deleted(properties: dict
 def test_each_row_of_a_key_is_changed_by_itself(properties: dict[str, str]) -> None:
     table = made(properties, (1, "a", 1), (1, "b", 2), (1, "b", 3))
     table.merge(rows((1, "x", 100)), "target.id = source.id").when_matched_update(
-        {"v": "target.v + source.v"}
+        {"v": txlog.expr("target.v + source.v")}
     ).execute()
     assert found(table) == [(1, "a", 101), (1, "b", 102), (1, "b", 103)]
 
@@ -155,13 +155,13 @@ def test_the_error_for_an_unknown_side_of_a_join_lists_the_names_and_their_argum
     with pytest.raises(InvalidInputError, match=rf"t\.id does not say which side it belongs to: {aliases}"):
         table.merge(source, "t.id = s.id").when_matched_update_all().execute()
     with pytest.raises(InvalidInputError, match=r"s\.v does not say which side"):
-        table.merge(source, ["id"]).when_matched_update({"v": "s.v"}).execute()
+        table.merge(source, ["id"]).when_matched_update({"v": txlog.expr("s.v")}).execute()
     with pytest.raises(
         InvalidInputError, match=r"there is no column w: the table has id, day, v, the source id, day, v"
     ):
-        table.merge(source, ["id"]).when_matched_update({"v": "w + 1"}).execute()
+        table.merge(source, ["id"]).when_matched_update({"v": txlog.expr("w + 1")}).execute()
     named = table.merge(source, "t.id = s.id", target_alias="t", source_alias="s")
-    named.when_matched_update({"v": "s.v"}).execute()
+    named.when_matched_update({"v": txlog.expr("s.v")}).execute()
     assert found(table) == [(1, "a", 9)]
 
 
@@ -183,7 +183,7 @@ def test_invalid_merge_clauses_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="columns of the target, which has no such rows"):
         table.merge(source, ["id"]).when_not_matched_insert_all("target.v > 1").execute()
     with pytest.raises(InvalidInputError, match="columns of the source"):
-        table.merge(source, ["id"]).when_not_matched_by_source_update({"v": "source.v"}).execute()
+        table.merge(source, ["id"]).when_not_matched_by_source_update({"v": txlog.expr("source.v")}).execute()
     with pytest.raises(InvalidInputError, match="no column"):
         table.merge(source, ["id"]).when_matched_update({"nope": 1}).execute()
     assert table.snapshot().version == 1
@@ -194,7 +194,7 @@ def test_merge_keys_of_different_integer_widths_match(tmp_path: Path) -> None:
     source = pa.table({"key": pa.array([1, 2**40], pa.int64()), "w": [5, 6]})
     small = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int32()), ("v", pa.int64())]))
     small.append(pa.table({"id": pa.array([1, 2], pa.int32()), "v": [1, 2]}))
-    small.merge(source, "target.id = source.key").when_matched_update({"v": "source.w"}).execute()
+    small.merge(source, "target.id = source.key").when_matched_update({"v": txlog.expr("source.w")}).execute()
     assert sorted(small.snapshot().to_arrow().column("v").to_pylist()) == [2, 5]
     narrow = pa.table({"key": pa.array([3], pa.int8())})
     table.merge(narrow, "source.key = target.id").when_matched_delete().execute()
@@ -215,8 +215,8 @@ def test_merge_keys_of_different_decimals_match_if_they_are_equal(
     asked = [decimal.Decimal(text) for text in ("1.5", "2", "1.5001", "-7.25", "9", "123456789012")]
     asked = [value for value in asked if fits(value, kind)]
     source = pa.table({"k": pa.array(asked, kind), "w": range(1, len(asked) + 1)})
-    merge = table.merge(source, condition).when_matched_update({"v": "source.w"})
-    merge.when_not_matched_insert({"v": "-source.w"}).execute()
+    merge = table.merge(source, condition).when_matched_update({"v": txlog.expr("source.w")})
+    merge.when_not_matched_insert({"v": txlog.expr("-source.w")}).execute()
     read = table.snapshot().to_arrow()
     left = {row["d"]: row["v"] for row in read.to_pylist() if row["v"] >= 0}
     values = [None if text is None else decimal.Decimal(text) for text in held]
@@ -237,9 +237,9 @@ def test_a_merge_may_have_hundreds_of_clauses() -> None:
     table = made()
     merge = table.merge(rows((1, "a", 5), (2, "a", 6), (9, "c", 7)), ["id"])
     for number in range(300):
-        merge.when_matched_update({"v": str(number)}, f"source.v = {1000 + number}")
-        merge.when_not_matched_insert({"id": "source.id", "v": str(number)}, f"source.v = {1000 + number}")
-    merge.when_matched_update({"v": "source.v"}).when_not_matched_insert_all().execute()
+        merge.when_matched_update({"v": number}, f"source.v = {1000 + number}")
+        merge.when_not_matched_insert({"id": txlog.expr("source.id"), "v": number}, f"source.v = {1000 + number}")
+    merge.when_matched_update({"v": txlog.expr("source.v")}).when_not_matched_insert_all().execute()
     assert found(table) == [(1, "a", 5), (2, "a", 6), (3, "b", 30), (9, "c", 7), (None, "b", 40)]
 
 
@@ -282,11 +282,11 @@ def test_any_merge_gives_the_same_rows_as_a_plain_python_model(
     merge = (
         table.merge(rows(*new), "t.id = s.id", source_alias="s", target_alias="t")
         .when_matched_delete("s.v < 3")
-        .when_matched_update({"v": "t.v + s.v", "day": "s.day"})
+        .when_matched_update({"v": txlog.expr("t.v + s.v"), "day": txlog.expr("s.day")})
         .when_not_matched_insert_all("s.v is not null")
     )
     if with_source:
-        merge.when_not_matched_by_source_update({"v": "t.v + 1"}, "t.day = 'a'")
+        merge.when_not_matched_by_source_update({"v": txlog.expr("t.v + 1")}, "t.day = 'a'")
     merge.execute()
     assert found(table) == sorted(model(old, new, with_source), key=repr)
 
@@ -317,7 +317,9 @@ def test_nested_columns_are_merged_whatever_metadata_their_members_have(tmp_path
     source = pa.Table.from_pylist([{"id": 1, "at": moved}, {"id": 2, "at": new}], plain)
     (
         table.merge(source, on=["id"])
-        .when_matched_update({"at": "source.at", "before": "coalesce(target.before, target.at)"})
+        .when_matched_update(
+            {"at": txlog.expr("source.at"), "before": txlog.expr("coalesce(target.before, target.at)")}
+        )
         .when_not_matched_insert_all()
         .execute()
     )
@@ -353,7 +355,7 @@ def test_nested_columns_are_merged_by_the_names_of_fields_which_the_source_may_l
         strict_rows(3, old),
         strict_rows(4, bare),
     ]
-    table.update({"s": "named_struct('y', 'c', 'x', id, 'in', named_struct('m', 1, 'n', 2))"}, "id = 4")
+    table.update({"s": txlog.expr("named_struct('y', 'c', 'x', id, 'in', named_struct('m', 1, 'n', 2))")}, "id = 4")
     assert table.to_arrow(where="id = 4")["s"].to_pylist() == [{"x": 4, "y": "c", "in": {"n": 2, "m": 1}}]
     for wrong, reason in (
         ({"IN": None, "y": None, "x": None}, r"column s\.x is null"),
@@ -362,10 +364,10 @@ def test_nested_columns_are_merged_by_the_names_of_fields_which_the_source_may_l
     ):
         rows = pa.Table.from_pylist([{"id": 1, "s": wrong}], pa.schema(types[:2]))
         with pytest.raises(InvalidInputError, match=reason):
-            table.merge(rows, ["id"]).when_matched_update({"s": "source.s"}).execute()
+            table.merge(rows, ["id"]).when_matched_update({"s": txlog.expr("source.s")}).execute()
     other = pa.table({"id": [1], "s": [{"x": 1, "y": "a"}]})
     with pytest.raises(InvalidInputError, match="a value of type struct<x:bigint,y:string> cannot be stored as"):
-        table.merge(other, ["id"]).when_matched_update({"s": "source.s"}).execute()
+        table.merge(other, ["id"]).when_matched_update({"s": txlog.expr("source.s")}).execute()
 
 
 def test_a_clause_for_all_columns_leaves_out_those_that_it_excepts() -> None:
@@ -399,16 +401,16 @@ def test_clauses_for_existing_rows_set_fields_of_structs_and_keep_the_others(tmp
     def merge() -> Any:
         return table.merge(source, "target.id = source.id")
 
-    merge().when_matched_update({"at.n": "source.n + target.at.n"}).when_not_matched_by_source_update(
-        {"at.text": "target.at.text || '!'"}
-    ).when_not_matched_insert({"id": "source.id"}).execute()
+    merge().when_matched_update({"at.n": txlog.expr("source.n + target.at.n")}).when_not_matched_by_source_update(
+        {"at.text": txlog.expr("target.at.text || '!'")}
+    ).when_not_matched_insert({"id": txlog.expr("source.id")}).execute()
     assert [(*row.values(),) for row in table.to_arrow().sort_by("id").to_pylist()] == [
         (1, {"n": 11, "text": "a"}),
         (2, {"n": 2, "text": "b!"}),
         (3, None),
     ]
     with pytest.raises(InvalidInputError, match=r"an insert sets whole columns, not at\.n: write named_struct"):
-        merge().when_not_matched_insert({"id": "source.id", "at.n": "source.n"}).execute()
+        merge().when_not_matched_insert({"id": txlog.expr("source.id"), "at.n": txlog.expr("source.n")}).execute()
 
 
 def test_sides_of_a_merge_have_different_names_of_any_characters(tmp_path: Path) -> None:
@@ -422,7 +424,7 @@ def test_sides_of_a_merge_have_different_names_of_any_characters(tmp_path: Path)
         with pytest.raises(InvalidInputError, match="Invalid target_alias"):
             table.merge(source, ["id"], target_alias=wrong)  # type: ignore[arg-type]
     merge = table.merge(source, ["id"], source_alias="my rows", target_alias="a.b").when_matched_update(
-        {"v": "`my rows`.v + `a.b`.v"}
+        {"v": txlog.expr("`my rows`.v + `a.b`.v")}
     )
     assert merge.execute().metrics.rows_updated == 1
     assert table.to_arrow().sort_by("id")["v"].to_pylist() == [11, 2]
@@ -444,7 +446,10 @@ def test_a_struct_that_lacks_a_field_is_refused_by_the_field(tmp_path: Path) -> 
         merge.execute()
 
 
-@pytest.mark.parametrize("values", [None, {"s": "source.s"}, {"s.b": "source.s.b"}, {"extra": "source.extra"}])
+@pytest.mark.parametrize(
+    "values",
+    [None, {"s": txlog.expr("source.s")}, {"s.b": txlog.expr("source.s.b")}, {"extra": txlog.expr("source.extra")}],
+)
 def test_a_merge_that_sets_what_only_the_source_has_says_how_to_add_it(tmp_path: Path, values: Any) -> None:
     table = Table.create(tmp_path / "t", "id bigint, s struct<a: bigint>")
     table.append(pa.table({"id": [1], "s": [{"a": 1}]}))
@@ -460,5 +465,5 @@ def test_a_merge_that_sets_what_only_the_source_has_says_how_to_add_it(tmp_path:
     added = {"b", "extra"} if values is None else {each.split(".")[-1].replace("s", "b") for each in values}
     assert added <= {*table.snapshot().delta_schema.names, *table.to_arrow()["s"].type.names}
     with pytest.raises(InvalidInputError) as raised:  # nothing that more columns would mend
-        table.merge(rows, "target.id = source.id").when_matched_update({"id": "'x'"}).execute()
+        table.merge(rows, "target.id = source.id").when_matched_update({"id": txlog.expr("'x'")}).execute()
     assert "schema_mode" not in str(raised.value)

@@ -129,14 +129,16 @@ def expected(old: list[Row], new: list[Row], pairs: set[tuple[int, int]], kind: 
 
 def with_clauses(merge: MergeBuilder[Any], kind: str) -> MergeBuilder[Any]:
     if kind == "update":
-        merge.when_matched_update({"b": "s.r"})
+        merge.when_matched_update({"b": txlog.expr("s.r")})
     elif kind == "guarded":
-        merge.when_matched_update({"b": "s.r"}, "s.a >= 4")
+        merge.when_matched_update({"b": txlog.expr("s.r")}, "s.a >= 4")
     elif kind == "delete":
         merge.when_matched_delete()
     elif kind == "alone":
         return merge.when_not_matched_by_source_delete()
-    return merge.when_not_matched_insert({name: "s.r" if name == "b" else f"s.{name}" for name in TARGET.names[1:]})
+    return merge.when_not_matched_insert(
+        {name: txlog.col("s", "r" if name == "b" else name) for name in TARGET.names[1:]}
+    )
 
 
 def counted(rows: list[Row]) -> Counter[str]:
@@ -196,7 +198,7 @@ def adds_of(path: Path) -> list[dict[str, Any]]:
 def test_files_outside_the_range_of_the_source_are_not_rewritten(tmp_path: Path, on: str) -> None:
     table = of_numbers(tmp_path, range(100), range(100, 200), range(200, 300))
     source = pa.table({"low": [120, 140], "high": [125, 140], "name": ["a", "b"]})
-    result = table.merge(source, on).when_matched_update({"hit": "source.name"}).execute()
+    result = table.merge(source, on).when_matched_update({"hit": txlog.expr("source.name")}).execute()
     assert (result.metrics.rows_updated, result.metrics.files_removed) == (7, 1)
     hits = table.to_arrow(where="hit is not null").sort_by("x").to_pydict()
     assert hits == {"x": [*range(120, 126), 140], "hit": [*"aaaaaab"]}
@@ -269,7 +271,9 @@ def test_the_values_of_a_range_are_computed_once_for_all_files(tmp_path: Path, m
 
     monkeypatch.setattr(merge_source, "_values_of", counted)
     source = pa.table({"low": [3, 17], "high": [5, 25]})
-    merge = table.merge(source, "target.id BETWEEN source.low + 1 AND source.high * 1").when_matched_update({"v": "1"})
+    merge = table.merge(source, "target.id BETWEEN source.low + 1 AND source.high * 1").when_matched_update(
+        {"v": txlog.expr("1")}
+    )
     assert merge.execute().metrics.rows_updated == 2 + 8
     assert computed.most_common(1)[0][1] == 1, computed
 
@@ -280,6 +284,6 @@ def test_a_join_without_equality_or_range_warns_that_every_pair_of_rows_is_compa
     table = of_numbers(tmp_path, range(10))
     source = pa.table({"y": [*range(5000)]})
     with caplog.at_level(logging.WARNING, "txlog"):
-        table.merge(source, "target.x + source.y = 9").when_matched_update({"hit": "'found'"}).execute()
+        table.merge(source, "target.x + source.y = 9").when_matched_update({"hit": txlog.expr("'found'")}).execute()
     assert "compared with each of 5000 source rows" in caplog.text
     assert set(table.to_arrow()["hit"].to_pylist()) == {"found"}

@@ -43,8 +43,8 @@ def test_a_source_row_that_no_clause_applies_to_stands_in_nobodys_way(
 ) -> None:
     table = made(tmp_path, properties)
     source = rows((1, 1, "no"), (1, 2, "u"), (1, 3, "no"), (2, 4, "no"), (2, 5, "no"), (7, 6, "no"), (7, 7, "no"))
-    merge = table.merge(source, ["id"]).when_matched_update({"v": "source.v"}, "source.op = 'u'")
-    merge = merge.when_not_matched_insert_all().when_not_matched_by_source_update({"op": "'alone'"})
+    merge = table.merge(source, ["id"]).when_matched_update({"v": txlog.expr("source.v")}, "source.op = 'u'")
+    merge = merge.when_not_matched_insert_all().when_not_matched_by_source_update({"op": txlog.expr("'alone'")})
     did = merge.execute().metrics
     assert found(table) == [(1, 2, "a"), (2, 20, "a"), (3, 30, "alone"), (7, 6, "no"), (7, 7, "no")]
     assert (did.rows_inserted, did.rows_updated, did.rows_deleted) == (2, 2, 0)
@@ -150,13 +150,15 @@ def with_clauses(merge: MergeBuilder[Any], clauses: list[str]) -> MergeBuilder[A
     for clause in clauses:
         if clause.startswith("update"):
             condition = "source.op = 'u' and source.v >= target.v" if clause == "update u" else None
-            merge.when_matched_update({"v": "target.v + source.v", "op": "source.op"}, condition)
+            merge.when_matched_update(
+                {"v": txlog.expr("target.v + source.v"), "op": txlog.expr("source.op")}, condition
+            )
         elif clause.startswith("delete"):
             merge.when_matched_delete("source.op = 'd'" if clause == "delete d" else None)
         elif clause == "insert":
             merge.when_not_matched_insert_all("source.op != 'd'")
         else:
-            merge.when_not_matched_by_source_update({"op": "'alone'"}, "target.v > 0")
+            merge.when_not_matched_by_source_update({"op": txlog.expr("'alone'")}, "target.v > 0")
     return merge
 
 

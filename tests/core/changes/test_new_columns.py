@@ -135,7 +135,7 @@ def test_a_change_that_adds_columns_to_the_version_that_its_rows_come_from_is_no
 def test_clauses_that_name_columns_add_only_these(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     builder = table.merge(MORE, "target.k = source.k", schema_mode="merge")
-    builder.when_matched_update({"note": "upper(source.note)"}).execute()
+    builder.when_matched_update({"note": txlog.expr("upper(source.note)")}).execute()
     assert table.schema.names == ["k", "v", "note"]
     assert [row["note"] for row in rows(table)] == ["ONE", None, None]
     assert [row["v"] for row in rows(table)] == [10, 20, 30]
@@ -158,7 +158,7 @@ def test_clauses_add_the_columns_and_struct_fields_that_they_name_however_they_w
     table = Table.create(tmp_path / "t", "k bigint, s struct<x: bigint>", column_mapping="name")
     table.append(pa.table({"k": [1], "s": [{"x": 1}]}))
     source = pa.table({"k": [1], "s": [{"x": 5, "y": 9}], "c d": [7], "c.d": [8]})
-    table.merge(source, ["k"], schema_mode="merge").when_matched_update({name: value}).execute()
+    table.merge(source, ["k"], schema_mode="merge").when_matched_update({name: txlog.expr(value)}).execute()
     assert rows(table) == [{"k": 1, "s": {"x": 1}} | added]
 
 
@@ -181,7 +181,7 @@ def test_a_clause_that_sets_a_struct_field_changes_no_other_field(
     table.append(pa.Table.from_pylist([{"k": 1, "s": {"a": 1, "n": 2, "t": {"x": 3}}}], table.schema))
     given = {"a": 7, "n": 1 << 40, "t": {"x": 8, "y": 9}, "secret": 4, "bad name": 5}
     source = pa.table({"k": [1], "s": [given]})
-    table.merge(source, ["k"], schema_mode="merge").when_matched_update({name: value}).execute()
+    table.merge(source, ["k"], schema_mode="merge").when_matched_update({name: txlog.expr(value)}).execute()
     assert table.schema == Table.create(tmp_path / "expected", f"k bigint, s {expected}").schema
 
 
@@ -189,7 +189,7 @@ def test_a_name_that_is_the_tables_own_column_adds_no_struct_of_the_source(tmp_p
     table = Table.create(tmp_path / "t", "k bigint, `s.a` bigint", column_mapping="name")
     table.append(pa.table({"k": [1], "s.a": [1]}))
     source = pa.table({"k": [1], "s": [{"a": 7}]})
-    table.merge(source, ["k"], schema_mode="merge").when_matched_update({"s.a": "source.s.a"}).execute()
+    table.merge(source, ["k"], schema_mode="merge").when_matched_update({"s.a": txlog.expr("source.s.a")}).execute()
     assert rows(table) == [{"k": 1, "s.a": 7}]
 
 
@@ -248,7 +248,7 @@ def test_a_source_column_of_another_type_adds_nothing_to_the_tables(tmp_path: Pa
     table.append(pa.table({"k": [1], "at": pa.array([{"x": 1}], place), "v": [1]}))
     source = pa.table({"k": [1], "at": ["Rome"], "v": [2]})
     begun = table.merge(source, ["k"], schema_mode="merge")
-    begun.when_matched_update({"at": "target.at", "v": "length(source.at)"}).execute()
+    begun.when_matched_update({"at": txlog.expr("target.at"), "v": txlog.expr("length(source.at)")}).execute()
     assert rows(table) == [{"k": 1, "at": {"x": 1}, "v": 4}]
 
 

@@ -128,7 +128,9 @@ def update(condition: str, mode: str | None) -> Operation:
 
     return Operation(
         f"update {condition} {mode}",
-        lambda table: table.update({"v": "v + 1", "day": "if(day = 'a', 'b', 'a')"}, condition, mode=mode),
+        lambda table: table.update(
+            {"v": txlog.expr("v + 1"), "day": txlog.expr("if(day = 'a', 'b', 'a')")}, condition, mode=mode
+        ),
         lambda old: [changed(row) if matches(row) else row for row in old],
     )
 
@@ -150,7 +152,7 @@ def merge(rows: list[Row], mode: str | None) -> Operation:
 
     def act(table: Table) -> Any:
         begun = table.merge(table_of(rows), ["k"], mode=mode).when_matched_delete("target.v < 10")
-        begun.when_matched_update({"v": "target.v + source.v", "day": "source.day"})
+        begun.when_matched_update({"v": txlog.expr("target.v + source.v"), "day": txlog.expr("source.day")})
         return begun.when_not_matched_insert_all().execute()
 
     return Operation(f"merge {rows} {mode}", act, on)
@@ -291,9 +293,11 @@ class Together(MemoryFileStore):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda table: table.update({"v": "v + 1"}, "v = 1"),
+        lambda table: table.update({"v": txlog.expr("v + 1")}, "v = 1"),
         lambda table: table.delete("v = 1"),
-        lambda table: table.merge(table_of([(1, "a", 9)]), ["k"]).when_matched_update({"v": "source.v"}).execute(),
+        lambda table: (
+            table.merge(table_of([(1, "a", 9)]), ["k"]).when_matched_update({"v": txlog.expr("source.v")}).execute()
+        ),
     ],
     ids=["update", "delete", "merge"],
 )

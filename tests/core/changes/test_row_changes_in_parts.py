@@ -66,7 +66,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 KEPT = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 WAYS = {"vectors": VECTORS, "copies": {}, "vectors, feed and ids": {**KEPT, **VECTORS}, "copies, feed and ids": KEPT}
 CONDITIONS = ["v > 25", "k in (1, 2, 3)", "day = 'a'", "v is null", "k >= 0"]
-VALUES = {"v": "v + 1", "day": "if(day = 'a', 'b', 'a')"}
+VALUES = {"v": txlog.expr("v + 1"), "day": txlog.expr("if(day = 'a', 'b', 'a')")}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -230,17 +230,19 @@ def merge(rows: Sequence[Row], is_small: bool = True) -> Change:
     data = table_of(rows)
     clauses = (
         MergeClause("matched", "delete", None, "target.v < 10"),
-        MergeClause("matched", "update", {"v": "target.v + source.v", "day": "source.day"}, None),
+        MergeClause(
+            "matched", "update", {"v": txlog.expr("target.v + source.v"), "day": txlog.expr("source.day")}, None
+        ),
         MergeClause("not matched", "insert", None, "source.v is not null"),
-        MergeClause("not matched by source", "update", {"v": "0"}, "target.v > 40"),
+        MergeClause("not matched by source", "update", {"v": txlog.expr("0")}, "target.v > 40"),
     )
     spec = MergeSpec(MergeOptions(("k",), "source", "target"), clauses, ambient.now())
 
     def by_table(table: Table) -> Any:
         begun = table.merge(data, ["k"]).when_matched_delete("target.v < 10")
-        begun.when_matched_update({"v": "target.v + source.v", "day": "source.day"})
+        begun.when_matched_update({"v": txlog.expr("target.v + source.v"), "day": txlog.expr("source.day")})
         begun.when_not_matched_insert_all("source.v is not null")
-        return begun.when_not_matched_by_source_update({"v": "0"}, "target.v > 40").execute()
+        return begun.when_not_matched_by_source_update({"v": txlog.expr("0")}, "target.v > 40").execute()
 
     return Change(f"merge {rows}", spec, by_table, data, is_small)
 
@@ -250,14 +252,16 @@ def merge_several(rows: Sequence[Row], is_small: bool = True) -> Change:
     data = table_of(rows)
     clauses = (
         MergeClause("matched", "delete", None, "source.v < 50 and source.day = target.day"),
-        MergeClause("matched", "update", {"day": "source.day"}, "source.v = 50 and source.day != target.day"),
+        MergeClause(
+            "matched", "update", {"day": txlog.expr("source.day")}, "source.v = 50 and source.day != target.day"
+        ),
         MergeClause("not matched", "insert", None, "source.v > 10"),
     )
     spec = MergeSpec(MergeOptions(("k",), "source", "target"), clauses, ambient.now())
 
     def by_table(table: Table) -> Any:
         begun = table.merge(data, ["k"]).when_matched_delete(clauses[0].predicate)
-        begun.when_matched_update({"day": "source.day"}, clauses[1].predicate)
+        begun.when_matched_update({"day": txlog.expr("source.day")}, clauses[1].predicate)
         return begun.when_not_matched_insert_all("source.v > 10").execute()
 
     return Change(f"merge several {rows}", spec, by_table, data, is_small)
@@ -652,7 +656,7 @@ def test_with_read_version_only_later_changes_of_matching_keys_conflict(
     source = upsert([(1, "a", -1), (2, "a", -1)], is_small=is_small)
     world.losing_to([lambda table: table.delete("k = 105")])
     assert source.run(world, None, read_version=world.handle().version)[0].outcome == "committed"
-    for winner in (lambda t: t.append(table_of([(2, "a", 0)])), lambda t: t.update({"v": "7"}, "k = 2")):
+    for winner in (lambda t: t.append(table_of([(2, "a", 0)])), lambda t: t.update({"v": txlog.expr("7")}, "k = 2")):
         world.losing_to([winner])
         with pytest.raises(txlog.ConflictError):
             source.run(world, None, read_version=world.handle().version)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import resolve_data_path
@@ -88,7 +89,7 @@ def merge(table: Table) -> Any:
     return (
         table.merge(rows_of((1, "b", 1), (2, "a", 2), (4, "z", 4), (9, "a", 9)), ["k"])
         .when_matched_delete("source.v = 4")
-        .when_matched_update({"v": "source.v"}, "source.v = 2")
+        .when_matched_update({"v": txlog.expr("source.v")}, "source.v = 2")
         .when_matched_update_all()
         .when_not_matched_insert_all()
         .execute()
@@ -98,9 +99,14 @@ def merge(table: Table) -> Any:
 CHANGES: dict[str, tuple[Callable[[Table], Any], set[int], set[int], set[int]]] = {
     # what it does; the keys that it updates, deletes and inserts
     "delete": (lambda t: t.delete("k in (1, 4)"), set(), {1, 4}, set()),
-    "update": (lambda t: t.update({"v": "v + 1"}, "k in (2, 3, 5)"), {2, 3, 5}, set(), set()),
-    "update to constants": (lambda t: t.update({"k": "7", "day": "'x'", "v": None}, "k = 3"), set(), set(), set()),
-    "update that moves rows": (lambda t: t.update({"day": "'c'"}, "k in (1, 5)"), {1, 5}, set(), set()),
+    "update": (lambda t: t.update({"v": txlog.expr("v + 1")}, "k in (2, 3, 5)"), {2, 3, 5}, set(), set()),
+    "update to constants": (
+        lambda t: t.update({"k": txlog.expr("7"), "day": txlog.expr("'x'"), "v": None}, "k = 3"),
+        set(),
+        set(),
+        set(),
+    ),
+    "update that moves rows": (lambda t: t.update({"day": txlog.expr("'c'")}, "k in (1, 5)"), {1, 5}, set(), set()),
     "upsert": (lambda t: t.upsert(rows_of((8, "a", 8), (5, "b", 5), (2, "a", 2)), ["k"]), {2, 5}, set(), {8}),
     "upsert of columns": (
         lambda t: t.upsert(rows_of((8, "a", 8), (5, "b", 5)), ["k"], update_columns=["v"]),
@@ -157,7 +163,7 @@ def test_an_update_that_reads_no_column_keeps_ids(tmp_path: Path, way: dict[str,
 def test_a_row_that_replaces_several_keeps_the_oldest_row_id(tmp_path: Path, way: dict[str, str]) -> None:
     table = made(tmp_path, **way)
     before = tracked(table)
-    table.update({"k": "4"}, "k = 1")
+    table.update({"k": txlog.expr("4")}, "k = 1")
     table.upsert(rows_of((4, "x", 0)), ["k"])
     assert tracked(table)[4].id == before[1].id
 
@@ -165,7 +171,7 @@ def test_a_row_that_replaces_several_keeps_the_oldest_row_id(tmp_path: Path, way
 @ways
 def test_compaction_keeps_ids_and_versions(tmp_path: Path, way: dict[str, str]) -> None:
     table = made(tmp_path, **way)
-    table.update({"v": "0"}, "k = 5")
+    table.update({"v": txlog.expr("0")}, "k = 5")
     table.delete("k = 2")
     before = tracked(table)
     table.optimize()
@@ -178,8 +184,8 @@ def test_changes_of_one_transaction_keep_ids_through_its_own_files(tmp_path: Pat
     table = made(tmp_path, **way)
     before = tracked(table)
     with table.transaction() as txn:
-        txn.update({"v": "v + 1"}, "k = 1")
-        txn.update({"v": "v + 1"}, "k <= 2")
+        txn.update({"v": txlog.expr("v + 1")}, "k = 1")
+        txn.update({"v": txlog.expr("v + 1")}, "k <= 2")
         txn.upsert(rows_of((2, "q", 0)), ["k"])
     after = tracked(table)
     assert {key: each.id for key, each in after.items()} == {key: each.id for key, each in before.items()}
@@ -199,7 +205,7 @@ def test_a_transaction_that_replaces_files_does_not_claim_kept_row_ids(
 def test_tables_that_promise_no_ids_keep_none(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", SCHEMA, (), {"delta.feature.rowTracking": "supported"})
     table.append(rows_of((1, "a", 1), (2, "b", 2)))
-    table.update({"v": "7"}, "k = 1")
+    table.update({"v": txlog.expr("7")}, "k = 1")
     assert "tags" not in table.history(1)[0]
     (file,) = [add.path for add in add_files_of(table.snapshot().files())]
     assert pq.read_schema(Path(table.uri, file)).names == SCHEMA.names
@@ -213,14 +219,14 @@ def test_a_table_that_names_no_column_for_ids_is_refused_before_anything_is_writ
     log.write_text(log.read_text().replace(table.snapshot().properties[key], name))
     table = Table.open(table.uri)
     with pytest.raises(CorruptLogError, match="materializedRowIdColumnName"):
-        table.update({"v": "1"})
+        table.update({"v": txlog.expr("1")})
     assert table.version == 2
 
 
 @pytest.mark.parametrize("what", ["RowId", "RowCommitVersion"])
 def test_the_columns_that_keep_row_ids_are_not_set_or_unset_by_properties(tmp_path: Path, what: str) -> None:
     table = made(tmp_path)
-    table.update({"v": "7"}, "k = 1")
+    table.update({"v": txlog.expr("7")}, "k = 1")
     known, version = tracked(table), table.version
     key = f"delta.rowTracking.materialized{what}ColumnName"
     refused = pytest.raises(InvalidInputError, match=rf"{key} names the column .* cannot be set or unset")
@@ -262,11 +268,11 @@ def test_any_history_of_changes_keeps_every_id(data: st.DataObject, tmp_path_fac
             table.delete(f"k in ({listed})")
             expected = {key: each for key, each in known.items() if key not in changed}
         elif kind == "update":
-            table.update({"v": "k", "day": "'c'"}, f"k in ({listed})")
+            table.update({"v": txlog.expr("k"), "day": txlog.expr("'c'")}, f"k in ({listed})")
         elif kind == "upsert":
             table.upsert(source, ["k"])
         elif kind == "merge":
-            builder = table.merge(source, ["k"]).when_matched_update({"v": "source.v"}, "source.k > 4")
+            builder = table.merge(source, ["k"]).when_matched_update({"v": txlog.expr("source.v")}, "source.k > 4")
             builder.when_matched_update_all().when_not_matched_insert_all().execute()
         elif kind == "overwrite":
             table.overwrite(source, f"k in ({listed})")

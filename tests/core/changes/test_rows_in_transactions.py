@@ -44,7 +44,7 @@ def test_several_changes_make_one_version_and_see_each_other(tmp_path: Path, pro
         txn.append(rows((5, 50), (6, 60)))
         txn.delete("id in (1, 5)")
         txn.upsert(rows((2, 21), (7, 70)), ["id"])
-        txn.update({"v": "v + 1"}, "id >= 6 or id = 2")
+        txn.update({"v": txlog.expr("v + 1")}, "id >= 6 or id = 2")
         txn.delete("v = 71")
     assert found(table) == [(2, 22), (3, 30), (4, 40), (6, 61)]
     assert txn.result.version == 2

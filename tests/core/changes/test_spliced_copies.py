@@ -120,7 +120,7 @@ def replaced(data: pa.Table, column: str, new: pa.ChunkedArray) -> pa.Table:
 def test_an_update_passes_on_other_columns_and_other_row_groups(tmp_path: Path) -> None:
     table = made(tmp_path)
     before = data_file(table)
-    result = table.update({"x": "x + 1"}, "id >= 110 AND id < 120")
+    result = table.update({"x": txlog.expr("x + 1")}, "id >= 110 AND id < 120")
     after = data_file(table)
     same = {
         (name, group): chunk(before, name, group) == chunk(after, name, group) for name in "xsn" for group in range(4)
@@ -147,8 +147,10 @@ def test_a_merge_updates_and_deletes_rows_of_one_file(tmp_path: Path) -> None:
     before = data_file(table)
     source = pa.table({"id": [5, 6, 150, 1000], "s": ["new", "gone", "new", "inserted"]})
     merge = table.merge(source, "target.id = source.id")
-    merge.when_matched_delete("source.s = 'gone'").when_matched_update({"s": "source.s", "x": "target.x * 2"})
-    merge.when_not_matched_insert({"id": "source.id", "s": "source.s"}).execute()
+    merge.when_matched_delete("source.s = 'gone'").when_matched_update(
+        {"s": txlog.expr("source.s"), "x": txlog.expr("target.x * 2")}
+    )
+    merge.when_not_matched_insert({"id": txlog.expr("source.id"), "s": txlog.expr("source.s")}).execute()
     data = rows()
     expected = [row for row in data.to_pylist() if row["id"] != 6]
     for row in expected:
@@ -188,7 +190,7 @@ def test_rows_that_a_vector_marks_are_left_out_of_a_copy(tmp_path: Path) -> None
     table = made(tmp_path, properties={"delta.enableDeletionVectors": "true"})
     table.delete("id IN (7, 8)")
     before = data_file(table)
-    table.update({"s": "'new'"}, "id = 150", mode="copy-on-write")
+    table.update({"s": txlog.expr("'new'")}, "id = 150", mode="copy-on-write")
     after = data_file(table)
     assert [chunk(before, "x", group) == chunk(after, "x", group) for group in range(4)] == [False, True, True, True]
     expected = rows().filter(pc.invert(pc.is_in(rows()["id"], pa.array([7, 8]))))
@@ -202,14 +204,14 @@ def test_the_partition_of_a_file_stays(tmp_path: Path) -> None:
     data = rows().append_column("day", pa.array([["a", "b c"][number % 2] for number in range(ROWS)]))
     table = txlog.Table.create(str(tmp_path / "t"), data.schema, partition_by=["day"])
     table.append(data)
-    table.update({"s": "concat(s, day)"}, "id < 10")
+    table.update({"s": txlog.expr("concat(s, day)")}, "id < 10")
     expected = [
         s + day if number < 10 else s
         for number, s, day in zip(*(data[name].to_pylist() for name in ("id", "s", "day")), strict=True)
     ]
     for found in readers(table)[:2]:
         assert found.to_pylist() == replaced(data, "s", pa.chunked_array([expected])).to_pylist()
-    table.update({"day": "'a'"}, "id = 1")
+    table.update({"day": txlog.expr("'a'")}, "id = 1")
     assert table.count("day = 'a'") == ROWS // 2 + 1
     assert not table.verify(footers=True).findings
 
@@ -220,7 +222,7 @@ def test_a_partition_value_in_another_spelling_is_written_as_txlog_writes_it(tmp
     log = tmp_path / "t" / "_delta_log" / "00000000000000000001.json"
     log.write_text(log.read_text().replace('"p":"1"', '"p":"01"'))
     table = txlog.Table.open(str(tmp_path / "t"))
-    table.update({"x": "1.5"}, "id = 5")
+    table.update({"x": txlog.expr("1.5")}, "id = 5")
     assert table.snapshot().files()["partitionValues"].to_pylist() == [[("p", "1")]]
     assert table.to_arrow(where="p = 1").num_rows == ROWS
 
@@ -231,7 +233,7 @@ def test_a_damaged_partition_value_is_told_with_its_file(tmp_path: Path) -> None
     log = tmp_path / "t" / "_delta_log" / "00000000000000000001.json"
     log.write_text(log.read_text().replace('"p":"1"', '"p":"one"'))
     with pytest.raises(CorruptLogError, match="one") as raised:
-        txlog.Table.open(str(tmp_path / "t")).update({"x": "2.5"}, "id = 5")
+        txlog.Table.open(str(tmp_path / "t")).update({"x": txlog.expr("2.5")}, "id = 5")
     assert raised.value.version == 1
 
 
@@ -277,16 +279,16 @@ def many_types() -> pa.Table:
 
 
 VALUES = {
-    "x": "x + 1000",
-    "s": "concat('z', s)",
-    "n": "n",
-    "i": "i - 500",
-    "b": "not b",
-    "d": "d * 2",
-    "t": "t + interval 1 day",
-    "f": "f - i",
-    "m": "m",
-    "p.a": "x",
+    "x": txlog.expr("x + 1000"),
+    "s": txlog.expr("concat('z', s)"),
+    "n": txlog.expr("n"),
+    "i": txlog.expr("i - 500"),
+    "b": txlog.expr("not b"),
+    "d": txlog.expr("d * 2"),
+    "t": txlog.expr("t + interval 1 day"),
+    "f": txlog.expr("f - i"),
+    "m": txlog.expr("m"),
+    "p.a": txlog.expr("x"),
 }
 
 
@@ -342,7 +344,7 @@ def test_bounds_of_floats_are_those_of_the_rows_that_are_left(tmp_path: Path, sp
         assert found["minValues"]["x"] == min(special, 1.0)
         assert found["maxValues"]["x"] == ("Infinity" if special == math.inf else 1.0)
     assert found["nullCount"]["x"] == 0
-    table.update({"s": "'y'"}, "id = 0")
+    table.update({"s": txlog.expr("'y'")}, "id = 0")
     assert {tree: of["x"] for tree, of in stats(table).items() if tree != "numRecords" and "x" in of} == {
         tree: of["x"] for tree, of in found.items() if tree != "numRecords" and "x" in of
     }
@@ -389,7 +391,7 @@ def test_files_of_other_writers_are_passed_on_in_part(tmp_path: Path, by: Callab
     by(tmp_path / "t", data)
     table = txlog.Table.open(str(tmp_path / "t"))
     before = data_file(table)
-    table.update({"s": "'new'"}, "id = 3000")
+    table.update({"s": txlog.expr("'new'")}, "id = 3000")
     after = data_file(table)
     assert chunk(before, "id") == chunk(after, "id")
     assert pq.read_metadata(before).created_by == pq.read_metadata(after).created_by
@@ -408,7 +410,7 @@ def test_columns_that_are_required_in_a_file_are_passed_on_and_not_encoded(tmp_p
     txlog.Table.convert(str(tmp_path / "t"))
     table = txlog.Table.open(str(tmp_path / "t"))
     before = data_file(table)
-    table.update({"s": "'new'"}, "id = 5")
+    table.update({"s": txlog.expr("'new'")}, "id = 5")
     assert chunk(before, "id") == chunk(data_file(table), "id")
     expected = replaced(data, "s", pc.if_else(pc.equal(data["id"], 5), "new", data["s"]))
     assert_rows(table, expected)
@@ -439,7 +441,7 @@ def test_a_copy_decodes_what_it_must_not_pass_on(
         table.append(rows(), parquet={"parquet.block.row.count.limit": "100"})
     else:
         table = made(tmp_path, properties=properties, **options)
-    table.update({"s": "'new'"}, "id = 5", **given)
+    table.update({"s": txlog.expr("'new'")}, "id = 5", **given)
     groups = pq.read_metadata(data_file(table)).num_row_groups
     assert groups == (4 if "version" in options else 1)
     assert table.snapshot().to_arrow(where="s = 'new'").num_rows == 1
@@ -449,17 +451,17 @@ def test_a_copy_of_rows_that_must_meet_a_constraint_is_decoded(tmp_path: Path) -
     table = made(tmp_path)
     table.add_constraint("c", "id >= 0 AND s <> 'bad'")
     with pytest.raises(InvalidInputError, match="constraint"):
-        table.update({"s": "'bad'"}, "id = 5")
-    table.update({"s": "'new'"}, "id = 5")
+        table.update({"s": txlog.expr("'bad'")}, "id = 5")
+    table.update({"s": txlog.expr("'new'")}, "id = 5")
     assert pq.read_metadata(data_file(table)).num_row_groups == 1
 
 
 def test_a_generated_column_follows_the_column_that_changes(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), "id long, s string, twice long GENERATED ALWAYS AS (id * 2)")
     table.append(pa.table({"id": range(ROWS), "s": ["a"] * ROWS}))
-    table.update({"id": "id + 1000"}, "id = 5")
+    table.update({"id": txlog.expr("id + 1000")}, "id = 5")
     assert table.to_arrow(["id", "twice"], where="id = 1005").to_pylist() == [{"id": 1005, "twice": 2010}]
-    table.update({"s": "'b'"}, "id = 1005")
+    table.update({"s": txlog.expr("'b'")}, "id = 1005")
     assert table.to_arrow(where="s = 'b'").to_pylist() == [{"id": 1005, "s": "b", "twice": 2010}]
 
 
@@ -467,11 +469,11 @@ def test_a_file_with_another_type_or_without_a_column_is_decoded(tmp_path: Path)
     narrow = pa.table({"id": pa.array(range(ROWS), pa.int32()), "s": ["a"] * ROWS})
     table = made(tmp_path, narrow, properties={"delta.enableTypeWidening": "true"})
     table.alter_column("id", type="long")
-    table.update({"s": "'b'"}, "id = 5")
+    table.update({"s": txlog.expr("'b'")}, "id = 5")
     metadata = pq.read_metadata(data_file(table))
     assert (metadata.num_row_groups, metadata.schema.column(0).physical_type) == (1, "INT64")
     table.add_columns({"more": "long"})
-    table.update({"s": "'c'"}, "id = 5")
+    table.update({"s": txlog.expr("'c'")}, "id = 5")
     assert pq.read_metadata(data_file(table)).schema.names == ["id", "s", "more"]
 
 
@@ -481,8 +483,8 @@ def test_a_new_null_in_a_required_column_is_refused(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), schema)
     table.append(rows())
     with pytest.raises(InvalidInputError, match="column s"):
-        table.update({"s": "NULL"}, "id = 5")
-    table.update({"s": "'y'"}, "id = 5")
+        table.update({"s": txlog.expr("NULL")}, "id = 5")
+    table.update({"s": txlog.expr("'y'")}, "id = 5")
     assert table.version == 2
 
 
@@ -491,7 +493,7 @@ def test_another_number_of_rows_than_the_log_says_is_damage(tmp_path: Path) -> N
     path = data_file(table)
     path.write_bytes(altered(path.read_bytes(), lambda footer: footer[4][1][1].pop()))
     with pytest.raises(CorruptLogError, match="300 rows"):
-        table.update({"s": "'y'"}, "id = 5")
+        table.update({"s": txlog.expr("'y'")}, "id = 5")
 
 
 def test_damage_in_a_column_that_a_change_reads_is_found(tmp_path: Path) -> None:
@@ -502,7 +504,7 @@ def test_damage_in_a_column_that_a_change_reads_is_found(tmp_path: Path) -> None
     body[at : at + 20] = b"\xff" * 20
     path.write_bytes(body)
     with pytest.raises(CorruptLogError):
-        table.update({"s": "concat(s, 'y')"}, "id = 5")
+        table.update({"s": txlog.expr("concat(s, 'y')")}, "id = 5")
     assert table.version == 1
 
 
@@ -514,7 +516,7 @@ def test_damage_in_a_page_that_is_passed_on_is_found_by_its_checksum(tmp_path: P
     body[body.index(pages) + len(pages) - 5] ^= 1
     path.write_bytes(body)
     with pytest.raises(CorruptLogError, match="checksum of a page") as raised:
-        table.update({"s": "'y'"}, "id = 5")
+        table.update({"s": txlog.expr("'y'")}, "id = 5")
     assert (raised.value.path, raised.value.version) == ("f.parquet", 1)
     assert [each.name for each in Path(table.uri).iterdir() if each.is_file()] == ["f.parquet"]
 
@@ -527,5 +529,5 @@ def test_pages_that_do_not_hold_the_values_of_their_chunk_are_decoded_and_found(
     body[at : at + 4] = b"\xff" * 4
     path.write_bytes(body)
     with pytest.raises(CorruptLogError):
-        table.update({"s": "'y'"}, "id = 5")
+        table.update({"s": txlog.expr("'y'")}, "id = 5")
     assert table.version == 1

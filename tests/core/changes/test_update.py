@@ -42,7 +42,7 @@ def test_an_update_sets_the_values_of_matched_rows_and_keeps_all_others(
     tmp_path: Path, properties: dict[str, str]
 ) -> None:
     table = made(tmp_path, properties)
-    result = table.update({"x": "x * 2 + id", "N": 7}, "x > 1 and day = 'a'")
+    result = table.update({"x": txlog.expr("x * 2 + id"), "N": 7}, "x > 1 and day = 'a'")
     assert found(table, "day", "id", "x", "n") == [
         ("a", 0, 0.5, 1), ("a", 1, 4.0, 7), ("a", 2, None, 1), ("a", 3, 10.0, 7),
         ("b", 0, 0.5, 1), ("b", 1, 1.5, 1), ("b", 2, None, 1), ("b", 3, 3.5, 1),
@@ -71,7 +71,7 @@ def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_va
         return iter_batches(self, rows, groups, columns, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
-    table.update({"x": "x + n", "n": "n + 1"}, "id <> 2 AND n = 1 AND day <> 'c'")
+    table.update({"x": txlog.expr("x + n"), "n": txlog.expr("n + 1")}, "id <> 2 AND n = 1 AND day <> 'c'")
     copied = [] if properties else [("id", "x", "n")] * 2
     assert sorted(read) == sorted([("id", "n"), ("x",) if has_room else ("id", "x", "n")] * 2 + copied)
     monkeypatch.undo()
@@ -82,7 +82,7 @@ def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_va
 @MODES
 def test_rows_may_move_to_another_partition_and_all_rows_may_match(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path, properties)
-    table.update({"day": "upper(day)"})
+    table.update({"day": txlog.expr("upper(day)")})
     assert table.snapshot().files("day = 'A'").num_rows == 1
     assert found(table, "day", "id") == [(day, id) for day in "AB" for id in range(4)]
     table.update({"day": None}, "id = 0")
@@ -91,7 +91,7 @@ def test_rows_may_move_to_another_partition_and_all_rows_may_match(tmp_path: Pat
 
 def test_update_values_may_be_sql_python_values_or_functions(tmp_path: Path) -> None:
     table = made(tmp_path)
-    table.update({"day": "'it''s'", "x": decimal.Decimal("2.5"), "n": None}, "id = 0")
+    table.update({"day": txlog.expr("'it''s'"), "x": decimal.Decimal("2.5"), "n": None}, "id = 0")
     assert found(table, "id", "day", "x", "n")[0] == (0, "it's", 2.5, None)
     table.update({"n": lambda rows: pc.add(rows.column("n"), rows.column("id"))}, "id > 0")
     assert [row[1] for row in found(table, "id", "n") if row[0] > 0] == [2, 2, 3, 3, 4, 4]
@@ -105,16 +105,18 @@ def test_current_timestamp_is_one_moment(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), schema)
     for number in range(3):
         table.append(pa.table({"id": [number], "at": [None]}, schema))
-    table.update({"at": "current_timestamp()"})
+    table.update({"at": txlog.expr("current_timestamp()")})
     [moment] = set(table.snapshot().to_arrow(["at"]).column(0).to_pylist())
     assert abs(moment - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(minutes=10)
 
 
 @pytest.mark.parametrize(
     "values",
-    [{}, None, "x = 1", {"nope": 1}, {"x": "y + 1"}, {"x": 1, "X": 2}, {"n": "'text'"}, {"n": object()},
-     {"x": "rand()"}, {1: 2}],
-)  # fmt: skip
+    [
+        *({}, None, "x = 1", {"nope": 1}, {"x": 1, "X": 2}, {"n": object()}, {1: 2}, {"x": "y"}),
+        *({"x": txlog.expr("y + 1")}, {"n": txlog.expr("'text'")}, {"x": txlog.expr("rand()")}),
+    ],
+)
 def test_values_that_mean_nothing_are_refused_before_a_row_is_read(tmp_path: Path, values: Any) -> None:
     table = made(tmp_path)
     with pytest.raises(InvalidInputError):
@@ -129,7 +131,7 @@ def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(tmp_path: Path) ->
     with pytest.raises(InvalidInputError, match="s"):
         table.update({"s": None}, "id = 1")
     with pytest.raises(InvalidInputError):
-        table.update({"id": "id * 1000000"})
+        table.update({"id": txlog.expr("id * 1000000")})
     assert found(table, "id", "s") == [(1, "a"), (2**30, "b")]
     assert table.snapshot().version == 1
 
@@ -140,7 +142,7 @@ def test_rows_at_the_ends_of_row_groups_are_updated(tmp_path: Path, mode: Any) -
     data = tmp_path / "t" / "written-elsewhere.parquet"
     pq.write_table(pa.table({"k": range(8), "v": range(8)}), data, row_group_size=2)
     table.add_files([data.name])
-    table.update({"v": "v + 100"}, "k IN (2, 5, 6)", mode=mode)
+    table.update({"v": txlog.expr("v + 100")}, "k IN (2, 5, 6)", mode=mode)
     updated = sorted(zip(*table.snapshot().to_arrow().to_pydict().values(), strict=True))
     assert updated == [(k, k + 100 if k in (2, 5, 6) else k) for k in range(8)]
 
@@ -154,8 +156,8 @@ def test_the_error_for_a_value_that_cannot_be_computed_names_table_and_version(
     with pytest.raises(InvalidInputError, match="overflow") as caught:  # noqa: PT012
         if in_transaction:
             with table.transaction() as txn:
-                txn.update({"id": "9223372036854775807 + id"})
-        table.update({"id": "9223372036854775807 + id"})
+                txn.update({"id": txlog.expr("9223372036854775807 + id")})
+        table.update({"id": txlog.expr("9223372036854775807 + id")})
     assert (caught.value.table, caught.value.version) == (table.uri, 2)
 
 
@@ -166,10 +168,14 @@ STRICT = pa.schema([("k", pa.int64()), pa.field("v", pa.int64(), nullable=False)
 @pytest.mark.parametrize(
     "change",
     [
-        lambda t: t.update({"v": "nullif(v, 1)"}),
+        lambda t: t.update({"v": txlog.expr("nullif(v, 1)")}),
         lambda t: t.update({"v": None}, "k = 2"),
-        lambda t: t.merge(pa.table({"k": [1], "v": [None]}), ["k"]).when_matched_update({"v": "source.v"}).execute(),
-        lambda t: t.merge(pa.table({"k": [7]}), ["k"]).when_not_matched_insert({"k": "source.k"}).execute(),
+        lambda t: (
+            t.merge(pa.table({"k": [1], "v": [None]}), ["k"])
+            .when_matched_update({"v": txlog.expr("source.v")})
+            .execute()
+        ),
+        lambda t: t.merge(pa.table({"k": [7]}), ["k"]).when_not_matched_insert({"k": txlog.expr("source.k")}).execute(),
     ],
 )
 def test_new_versions_of_rows_are_not_null_where_the_column_is_not(
@@ -188,7 +194,7 @@ def test_new_versions_of_rows_are_not_null_where_the_column_is_not(
 def test_rows_move_to_the_partition_that_their_new_values_name(tmp_path: Path, properties: dict[str, str]) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), STRICT, ["day"], properties)
     table.append(pa.table({"k": [1, 2, 3], "v": [1, 2, 3], "day": ["a", "a", "b"]}, STRICT))
-    table.update({"day": "'b'"}, "k = 1")
+    table.update({"day": txlog.expr("'b'")}, "k = 1")
     table.update({"day": None}, "k = 3")
     table.upsert(pa.table({"k": [2], "v": [20], "day": ["c"]}, STRICT), ["k"])
     for day, found in (("= 'a'", []), ("= 'b'", [1]), ("= 'c'", [2]), ("is null", [3])):
@@ -210,12 +216,12 @@ def nested(tmp_path: Path) -> txlog.Table:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"at.n": "at.n + 10"}, [((1, "a"), 11, 5), (None, 12, 6), (None, None, None)]),
+        ({"at.n": txlog.expr("at.n + 10")}, [((1, "a"), 11, 5), (None, 12, 6), (None, None, None)]),
         ({"AT.Place.ZIP": 7}, [((7, "a"), 1, 5), ((7, None), 2, 6), ((7, None), None, None)]),
         ({"at.place": None}, [(None, 1, 5), (None, 2, 6), (None, None, None)]),
-        ({"at.n": 0, "at.place.city": "'b'"}, [((1, "b"), 0, 5), ((None, "b"), 0, 6), ((None, "b"), 0, None)]),
-        ({"at.`x.y`": "at.n"}, [((1, "a"), 1, 1), (None, 2, 2), (None, None, None)]),
-        ({"at.n": "k", "k": "at.n"}, [((1, "a"), 0, 5), (None, 1, 6), (None, 2, None)]),
+        ({"at.n": 0, "at.place.city": txlog.lit("b")}, [((1, "b"), 0, 5), ((None, "b"), 0, 6), ((None, "b"), 0, None)]),
+        ({"at.`x.y`": txlog.expr("at.n")}, [((1, "a"), 1, 1), (None, 2, 2), (None, None, None)]),
+        ({"at.n": txlog.expr("k"), "k": txlog.expr("at.n")}, [((1, "a"), 0, 5), (None, 1, 6), (None, 2, None)]),
     ],
 )  # fmt: skip
 def test_a_struct_whose_fields_are_set_keeps_its_other_fields(
@@ -234,7 +240,7 @@ def test_a_struct_whose_fields_are_set_keeps_its_other_fields(
         ({"k.n": 1}, "there is no column 'k.n': k, a int, has no fields"),
         ({"at": None, "at.n": 1}, "column at is set twice"),
         ({"at.n": 1, "AT.N": 2}, "column at.n is set twice"),
-        ({"at.n": "'text'"}, r"column at.n \(int\) cannot be set to 'text': a value of type string"),
+        ({"at.n": txlog.expr("'text'")}, r"column at.n \(int\) cannot be set to 'text': a value of type string"),
         ({"at.n": lambda rows: rows["k"]}, "column at.n cannot be set to function"),
     ],
 )
@@ -261,10 +267,14 @@ STRICT_FIELDS = "k int, s struct<x: int, y: struct<w: int not null>>, l array<st
         (lambda t: t.update({"s": None, "l": None}), None, None),
         (lambda t: t.update({"s.y": None}), {"x": 1, "y": None}, [{"w": 1}]),
         (lambda t: t.update({"s": lambda rows: pa.nulls(len(rows), t.schema.field("s").type)}), None, [{"w": 1}]),
-        (lambda t: t.update({"l": "array(s.y, NULL)"}), {"x": 1, "y": {"w": 1}}, [{"w": 1}, None]),
+        (lambda t: t.update({"l": txlog.expr("array(s.y, NULL)")}), {"x": 1, "y": {"w": 1}}, [{"w": 1}, None]),
         (lambda t: merge(t).when_matched_update({"s": None}).execute(), None, [{"w": 1}]),
-        (lambda t: merge(t).when_matched_update({"s.y": "NULL"}).execute(), {"x": 1, "y": None}, [{"w": 1}]),
-        (lambda t: (t.delete(all=True), merge(t).when_not_matched_insert({"k": "source.k"}).execute()), None, None),
+        (
+            lambda t: merge(t).when_matched_update({"s.y": txlog.expr("NULL")}).execute(),
+            {"x": 1, "y": None},
+            [{"w": 1}],
+        ),
+        (lambda t: (t.delete(all=True), merge(t).when_not_matched_insert({"k": txlog.expr("source.k")}).execute()), None, None),
     ],
 )
 def test_a_struct_with_required_fields_is_set_to_null(

@@ -445,8 +445,12 @@ def test_copies_of_small_files_and_the_rows_of_a_source_share_a_file(
         row = {"id": id, "day": "ab"[id % 2 == 1], "v": number + 1}
         table.upsert(pa.Table.from_pylist([row], data.schema), ["id"])
         expected[id] = row
-    changes = table.merge(pa.table({"id": [6, 32]}), "source.id = target.id").when_matched_update({"v": "-1"})
-    changes.when_not_matched_insert({"id": "source.id", "day": "'a'", "v": "0"}).execute()
+    changes = table.merge(pa.table({"id": [6, 32]}), "source.id = target.id").when_matched_update(
+        {"v": txlog.expr("-1")}
+    )
+    changes.when_not_matched_insert(
+        {"id": txlog.expr("source.id"), "day": txlog.expr("'a'"), "v": txlog.expr("0")}
+    ).execute()
     expected[6]["v"], expected[32] = -1, {"id": 32, "day": "a", "v": 0}
     assert table.num_files == (4 if partitions else 3)  # the rows 30 and 31 touch no file: each leaves one
     found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])

@@ -499,7 +499,7 @@ def test_not_null_is_added_after_a_check_of_all_rows_and_then_enforced(tmp_path:
     table.alter_column("id", nullable=False)
     table.alter_column("s.a", nullable=False)  # a struct that is null has no member that could be null
     before = rows_of(table)
-    table.update({"day": "'fri'"}, "id = 1")
+    table.update({"day": txlog.expr("'fri'")}, "id = 1")
     table.append(pa.Table.from_pylist([{**ROWS[0], "id": 7}], schema=table.schema))
     table.optimize()
     table.purge()

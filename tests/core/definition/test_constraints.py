@@ -95,7 +95,10 @@ def test_rows_that_meet_every_constraint_are_written(table: Table, write: str) -
 # --- lengths of varchar and char columns ------------------------------------------------------------------------------
 
 LONG_TEXT = rows_of((1, "tue", 5.0), (8, "wedn", 8.0))
-WRITES_OF_TEXT = {**WRITES, "update": lambda table, rows: table.update({"day": f"'{rows['day'][1]}'"}, "id = 2")}
+WRITES_OF_TEXT = {
+    **WRITES,
+    "update": lambda table, rows: table.update({"day": txlog.expr(f"'{rows['day'][1]}'")}, "id = 2"),
+}
 
 
 def limited(path: Path, partition_by: list[str]) -> Table:

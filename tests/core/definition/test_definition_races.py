@@ -24,7 +24,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 VECTORS = {"delta.enableDeletionVectors": "true"}
 CHANGES: dict[str, Callable[[Table], Any]] = {
     "delete": lambda t: t.delete("k = 1"),
-    "update": lambda t: t.update({"v": "-1"}, "k = 1"),
+    "update": lambda t: t.update({"v": txlog.expr("-1")}, "k = 1"),
     "upsert": lambda t: t.upsert(pa.table({"k": [1, 9], "v": [-1, -1]}), ["k"]),
     "merge": lambda t: t.merge(pa.table({"k": [1], "v": [-1]}), ["k"]).when_matched_update_all().execute(),
     "optimize": lambda t: t.optimize(),
@@ -82,7 +82,7 @@ def test_a_retried_change_writes_its_files_by_a_concurrently_set_property(tmp_pa
         other.set_properties({"delta.parquet.compression.codec": "zstd"})
         other.append(pa.table({"k": [1], "v": [50]}))
 
-    losing_to(table, rival).update({"v": "-1"}, "k = 1")
+    losing_to(table, rival).update({"v": txlog.expr("-1")}, "k = 1")
     newest = {
         pq.ParquetFile(Path(table.uri, row["path"])).metadata.row_group(0).column(0).compression
         for row in table.snapshot().files().to_pylist()

@@ -44,7 +44,7 @@ def test_rows_that_are_written_after_changes_of_columns_have_the_new_columns(tmp
         assert txn.read("id = 1").to_pylist() == [{"id": 1, "v": 10, "day": "mon"}], "the snapshot is as it was"
         txn.append(pa.table({"key": [2**40], "v": [30], "note": ["new"]}))
         txn.upsert(pa.table({"key": [2], "v": [21], "note": ["more"]}), ["key"])
-        txn.update({"v": "v + 1"}, "key < 2 or note = 'new'")
+        txn.update({"v": txlog.expr("v + 1")}, "key < 2 or note = 'new'")
         txn.delete("v = 11")
         txn.overwrite(pa.table({"key": [2**40], "v": [99], "note": ["over"]}), where=f"key = {2**40}")
     assert txn.result.version == 2

@@ -192,7 +192,7 @@ def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Tab
 
 
 def test_an_update_computes_what_follows_from_the_columns_that_it_sets(table: Table) -> None:
-    table.update({"amount": "amount + 1"}, "id <= 2")
+    table.update({"amount": txlog.expr("amount + 1")}, "id <= 2")
     assert found_in(table) == [(1, 1, 11, 22), (2, 2, 21, 42), (3, None, None, None)]
     table.update({"at": noon(9)}, "id = 3")
     assert found_in(table)[2] == (3, 9, None, None)
@@ -210,7 +210,7 @@ def test_an_update_of_a_generated_column_is_checked(table: Table) -> None:
         table.update({"amount": 1, "twice": 1}, "id = 1")
     assert found_in(table) == before
     table.update({"amount": 1, "twice": 2}, "id = 1")
-    table.update({"twice": "amount * 2"})
+    table.update({"twice": txlog.expr("amount * 2")})
     assert found_in(table)[0] == (1, 1, 1, 2)
 
 
@@ -225,14 +225,14 @@ def test_rows_keep_a_value_that_another_time_zone_gave_them(table: Table) -> Non
     table.update({"id": 4}, "id = 3")
     table.upsert(pa.table({"id": [1], "at": [noon(6)]}), ["id"], update_columns=["at"], when_not_matched="ignore")
     table.merge(pa.table({"k": [1], "at": [noon(7)]}), "target.id = source.k").when_matched_update(
-        {"at": "source.at"}
+        {"at": txlog.expr("source.at")}
     ).execute()
     table.delete("id = 4")
     assert found_in(table) == [(1, 7, 10, -1), (2, 5, 20, -1)]
     table.append(rows_of((9, 9, 9)))
     table.optimize()
     assert found_in(table) == [(1, 7, 10, -1), (2, 5, 20, -1), (9, 9, 9, 18)]
-    table.update({"amount": "amount"}, "id = 1")
+    table.update({"amount": txlog.expr("amount")}, "id = 1")
     assert found_in(table)[0] == (1, 7, 10, 20)
 
 
@@ -275,14 +275,16 @@ def commit_metadata(table: Table, change: Callable[[dict[str, Any]], None]) -> T
 def test_a_merge_computes_what_its_clauses_do_not_set(table: Table) -> None:
     source = pa.table({"k": [1, 2, 8], "v": [100, 200, 800]})
     merge = table.merge(source, "t.id = s.k", source_alias="s", target_alias="t")
-    merge.when_matched_update({"amount": "s.v"}, predicate="s.k = 1").when_matched_delete()
-    merge.when_not_matched_insert({"id": "s.k", "amount": "s.v"}).when_not_matched_by_source_update(
-        {"at": f"TIMESTAMP '{noon(4):%Y-%m-%d %H:%M:%S}'"}
-    ).execute()
+    merge.when_matched_update({"amount": txlog.expr("s.v")}, predicate="s.k = 1").when_matched_delete()
+    merge.when_not_matched_insert(
+        {"id": txlog.expr("s.k"), "amount": txlog.expr("s.v")}
+    ).when_not_matched_by_source_update({"at": txlog.expr(f"TIMESTAMP '{noon(4):%Y-%m-%d %H:%M:%S}'")}).execute()
     assert found_in(table) == [(1, 1, 100, 200), (3, 4, None, None), (8, None, 800, 1600)]
     wrong = table.merge(source, "t.id = s.k", source_alias="s", target_alias="t")
     with pytest.raises(txlog.InvalidInputError, match="column twice is generated"):
-        wrong.when_not_matched_insert({"id": "s.k", "amount": "s.v", "twice": "s.v"}).execute()
+        wrong.when_not_matched_insert(
+            {"id": txlog.expr("s.k"), "amount": txlog.expr("s.v"), "twice": txlog.expr("s.v")}
+        ).execute()
 
 
 def test_an_upsert_of_some_columns_checks_a_generated_one_among_them(table: Table) -> None:
@@ -486,7 +488,9 @@ def test_a_given_null_stays_null(with_defaults: Table) -> None:
 def test_rows_that_a_merge_inserts_get_defaults_and_updated_ones_do_not(with_defaults: Table) -> None:
     with_defaults.append(pa.table({"id": [1], "n": pa.array([1], pa.int32()), "s": ["x"]}))
     merge = with_defaults.merge(pa.table({"k": [1, 2]}), "target.id = source.k")
-    merge.when_matched_update({"n": "n + 1"}).when_not_matched_insert({"id": "source.k"}).execute()
+    merge.when_matched_update({"n": txlog.expr("n + 1")}).when_not_matched_insert(
+        {"id": txlog.expr("source.k")}
+    ).execute()
     assert with_defaults.to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "n": 2, "s": "x", "twice": 4},
         {"id": 2, **DEFAULTED},
@@ -507,7 +511,9 @@ def test_a_default_of_the_current_time_is_the_time_of_each_write(tmp_path: Path)
     before = dt.datetime.now(dt.timezone.utc) - dt.timedelta(seconds=1)
     for id in range(3):
         table.append(pa.table({"id": [id] * 2}))
-    table.merge(pa.table({"k": [9]}), "target.id = source.k").when_not_matched_insert({"id": "source.k"}).execute()
+    table.merge(pa.table({"k": [9]}), "target.id = source.k").when_not_matched_insert(
+        {"id": txlog.expr("source.k")}
+    ).execute()
     by_sink(table, pa.table({"id": [10]}))
     times: dict[int, set[dt.datetime]] = {}
     for row in table.to_arrow().to_pylist():
@@ -625,7 +631,7 @@ def test_deltalake_reads_what_txlog_computed_and_computes_and_checks_the_same(tm
     deltalake.write_deltalake(table.uri, rows_of((3, 3, 30)), mode="append")
     with pytest.raises(Exception, match="failed validation check"):
         deltalake.write_deltalake(table.uri, with_values(rows_of((4, 4, 40)), twice=1), mode="append")
-    Table.open(table.uri).update({"amount": "amount + 1"})
+    Table.open(table.uri).update({"amount": txlog.expr("amount + 1")})
     assert found_in(table) == [(1, 1, 11, 22), (2, 2, 21, 42), (3, 3, 31, 62)]
 
 
@@ -671,7 +677,7 @@ def test_a_column_generated_from_an_empty_partition_value_is_computed_from_null(
 def test_an_update_to_an_empty_partition_value_computes_from_null(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", BY_STATE, "state")
     table.append(pa.table({"id": [1], "state": ["x"]}))
-    table.update({"state": "''"})
+    table.update({"state": txlog.expr("''")})
     assert table.to_arrow().select(["note", "state"]).to_pylist() == [{"note": None, "state": None}]
 
 
@@ -683,8 +689,8 @@ def test_a_generated_column_of_a_constant_expression_is_computed_and_checked_in_
     table = Table.create(tmp_path / "t", schema_of(*fields), properties=properties)
     table.append(pa.table({"id": [1, 2], "v": [1, 2]}))
     source = pa.table({"id": [2, 3], "v": [20, 30]})
-    by_merge = table.merge(source, "target.id = source.id").when_matched_update({"v": "source.v"})
-    by_merge.when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
+    by_merge = table.merge(source, "target.id = source.id").when_matched_update({"v": txlog.expr("source.v")})
+    by_merge.when_not_matched_insert({"id": txlog.expr("source.id"), "v": txlog.expr("source.v")}).execute()
     expected = [(1, 1, "modern"), (2, 20, "modern"), (3, 30, "modern")]
     dataset = deltalake.DeltaTable(table.uri).to_pyarrow_dataset if not properties else table.to_arrow
     rows = dataset().to_table() if not properties else dataset()

@@ -174,7 +174,7 @@ def test_rows_that_move_keep_their_numbers(tmp_path: Path) -> None:
     table = made(tmp_path)
     for key in range(4):
         table.append(rows(key))
-    table.update({"v": "'b'"}, where="k = 1")
+    table.update({"v": txlog.expr("'b'")}, where="k = 1")
     table.delete("k = 0")
     table.optimize()
     assert numbers(table) == {1: 2, 2: 3, 3: 4}
@@ -213,9 +213,9 @@ GIVEN = pa.table({"n": [100, 7], "k": pa.array([8, 9], pa.int32()), "v": ["x", "
         lambda table: table.overwrite(GIVEN),
         lambda table: table.upsert(GIVEN, keys=["k"]),
         lambda table: table.merge(GIVEN, on=["k"]).when_not_matched_insert_all().execute(),
-        lambda table: table.merge(GIVEN, on=["k"]).when_not_matched_insert({"n": "source.n"}).execute(),
-        lambda table: table.update({"n": "7"}),
-        lambda table: table.merge(GIVEN, on=["k"]).when_matched_update({"n": "source.n"}).execute(),
+        lambda table: table.merge(GIVEN, on=["k"]).when_not_matched_insert({"n": txlog.expr("source.n")}).execute(),
+        lambda table: table.update({"n": txlog.expr("7")}),
+        lambda table: table.merge(GIVEN, on=["k"]).when_matched_update({"n": txlog.expr("source.n")}).execute(),
         lambda table: table.upsert(GIVEN, keys=["k"], update_columns=["n"]),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_column_that_counts_by_default_takes_values_which_do_not_move_the_mark
     table.append(rows(2))
     assert numbers(table) == {1: 1, 2: 2, 8: 100, 9: 7}
     with pytest.raises(InvalidInputError, match="existing rows keep their values"):
-        table.update({"n": "7"})
+        table.update({"n": txlog.expr("7")})
 
 
 def test_a_table_that_is_keyed_by_its_numbers_is_upserted_by_them(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_of_two_that_put_a_range_aside_the_later_one_counts_on(tmp_path: Path) -
         lambda table: table.overwrite(rows(2, v="b"), where="k = 2", on_conflict="fail"),
         lambda table: table.delete("k = 1"),
         lambda table: table.upsert(rows(2, v="b"), keys=["k"]),
-        lambda table: table.update({"v": "'c'"}, where="k = 1", on_conflict="fail"),
+        lambda table: table.update({"v": txlog.expr("'c'")}, where="k = 1", on_conflict="fail"),
         lambda table: table.merge(rows(2, 3), on=["k"]).when_not_matched_insert_all().execute(),
         lambda table: table.optimize(),
         lambda table: table.restore(2),

@@ -111,7 +111,7 @@ WRITES: dict[str, Callable[[txlog.Table], Any]] = {
     "overwrite": lambda table: table.overwrite(ROWS),
     "delete": lambda table: table.delete("i = 1"),
     "delete of all": lambda table: table.delete(all=True),
-    "update": lambda table: table.update({"i": "2"}),
+    "update": lambda table: table.update({"i": txlog.expr("2")}),
     "upsert": lambda table: table.upsert(ROWS, keys=["i"]),
     "optimize": lambda table: table.optimize(),
     "restore": lambda table: table.restore(0),
@@ -187,7 +187,7 @@ def test_every_other_property_is_stored_and_the_table_is_written_and_sound(tmp_p
     table.append(pa.table({"i": [1, 2], "s": ["a", "b"]}))
     table.append(pa.table({"i": [3], "s": ["c"]}))
     if key != "delta.appendOnly":
-        table.update({"s": "'x'"}, "i = 1")
+        table.update({"s": txlog.expr("'x'")}, "i = 1")
     assert key in ("delta.minReaderVersion", "delta.minWriterVersion") or table.properties[key]
     assert sorted(table.to_arrow()["i"].to_pylist()) == [1, 2, 3]
     assert table.verify().findings == ()

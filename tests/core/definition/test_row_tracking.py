@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+import txlog
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
 from txlog.core.definition import _row_tracking as row_tracking
@@ -73,7 +74,7 @@ def test_the_files_of_a_table_get_ids_before_it_promises_them(tmp_path: Path) ->
     adds = [action["add"] for line in commit if "add" in (action := json.loads(line))]
     assert [add["dataChange"] for add in adds] == [False, False, False]
     table.append(rows(30))
-    table.update({"k": "31"}, where="k = 30")
+    table.update({"k": txlog.expr("31")}, where="k = 30")
     table.optimize()
     tracks(table)
 

@@ -133,7 +133,7 @@ def do(story: Story, step: str, seed: int) -> None:
             table.delete("flag is null")
             story.rows = [row for row in story.rows if row["flag"] is not None]
         case "update":
-            table.update({"x": "id + 0.25"}, f"id % 5 = {seed % 5}")
+            table.update({"x": txlog.expr("id + 0.25")}, f"id % 5 = {seed % 5}")
             story.rows = [{**row, "x": row["id"] + 0.25} if row["id"] % 5 == seed % 5 else row for row in story.rows]
         case "optimize":
             table.optimize()

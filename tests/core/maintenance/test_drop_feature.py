@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
 
+import txlog
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
 from txlog.core.format.features import features_of
@@ -136,13 +137,13 @@ def test_row_tracking_leaves_no_id_behind(tmp_path: Path) -> None:
 
 def test_iceberg_readers_find_files_that_still_have_columns_for_row_ids(tmp_path: Path) -> None:
     table = made(tmp_path, {"delta.enableRowTracking": "true"})
-    table.update({"v": "'x'"}, "k = 1")  # its new file keeps the row ids in columns
+    table.update({"v": txlog.expr("'x'")}, "k = 1")  # its new file keeps the row ids in columns
     assert iceberg_keys(table) == keys(table)
     dropped(table, "rowTracking")
     assert iceberg_keys(table) == keys(table)
     assert iceberg_keys(table, rebuild=True) == keys(table)
     table.set_properties({"delta.enableRowTracking": "true"})  # in columns with other names
-    table.update({"v": "'y'"}, "k = 3")
+    table.update({"v": txlog.expr("'y'")}, "k = 3")
     assert iceberg_keys(table) == keys(table)
     assert iceberg_keys(table, rebuild=True) == keys(table)
 

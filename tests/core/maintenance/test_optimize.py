@@ -237,7 +237,9 @@ def test_no_file_takes_the_place_of_files_whose_last_rows_were_deleted_meanwhile
     table = make_table(pa.table({"id": range(10)}), properties=VECTORS)
     table.delete("id < 5")
     other = txlog.Table.open(table.uri)
-    while_committing(monkeypatch, lambda: other.update({"id": "id + 10"}, "id < 9"), lambda: other.delete("id = 14"))
+    while_committing(
+        monkeypatch, lambda: other.update({"id": txlog.expr("id + 10")}, "id < 9"), lambda: other.delete("id = 14")
+    )
     result = table.optimize()
     assert (result.files_removed, result.files_added, result.vectors_moved) == (1, 1, 1)
     assert sorted(ids(table)) == [9, 15, 16, 17, 18]
@@ -351,8 +353,8 @@ def test_a_compaction_logs_files_that_it_leaves_because_others_changed_them(
 
     def beside_rewrites(self: Compaction, state: Any) -> Any:
         if self.done.bins_given_up == 0 and not self.has_nothing_left:
-            other.update({"id": "id + 100"}, f"id % 10 = {next(number) % 2}")
-            other.update({"id": "id + 100"}, f"id % 10 = {next(number) % 2}")
+            other.update({"id": txlog.expr("id + 100")}, f"id % 10 = {next(number) % 2}")
+            other.update({"id": txlog.expr("id + 100")}, f"id % 10 = {next(number) % 2}")
         return execute(self, state)
 
     monkeypatch.setattr(Compaction, "execute", beside_rewrites)
@@ -393,7 +395,7 @@ def test_after_a_lost_race_only_what_the_winners_changed_is_read_not_the_list_of
         [
             lambda: other.append(pa.table({"id": [99], "day": ["a"]})),
             lambda: other.delete("id = 0", mode="merge-on-read"),
-            lambda: other.update({"id": "id + 100"}, "id = 12", mode="copy-on-write"),
+            lambda: other.update({"id": txlog.expr("id + 100")}, "id = 12", mode="copy-on-write"),
         ]
     )
     execute, lists, is_executing, listed = Compaction.execute, DeltaLog.files, [False], []

@@ -486,7 +486,7 @@ def test_a_lite_vacuum_deletes_the_change_data_of_commits_beyond_the_retention(t
     table.append(rows(1, 2))
     time.pass_hours(24 * 8)
     table.vacuum()
-    table.update({"id": "id + 10"}, where="id = 1")
+    table.update({"id": txlog.expr("id + 10")}, where="id = 1")
     changes = {path for path in store.files.objects if path.startswith("_change_data/")}
     assert changes
     time.pass_hours(24 * 8)

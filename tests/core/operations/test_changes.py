@@ -333,7 +333,7 @@ def test_the_changes_from_any_version_lead_to_the_rows_of_any_later_one(
         elif kind == "delete":
             table.delete(f"id % 10 = {number}")
         elif kind == "update":
-            table.update({"id": "id + 1"}, f"id % 10 = {number}")
+            table.update({"id": txlog.expr("id + 1")}, f"id % 10 = {number}")
         else:
             with table.transaction(data_change=False) as txn:
                 live = txn.snapshot.files()["path"]

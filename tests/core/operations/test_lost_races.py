@@ -78,7 +78,7 @@ def test_after_a_lost_race_only_files_that_are_new_are_looked_into(tmp_path: Pat
 
 def test_after_a_lost_race_only_files_that_others_changed_are_copied_again(tmp_path: Path) -> None:
     ours = losing_to(made(tmp_path, {}), lambda table: table.delete("id = 11"))
-    assert ours.update({"id": "id + 100"}, "id % 10 = 5").metrics.reexecutions == 1
+    assert ours.update({"id": txlog.expr("id + 100")}, "id % 10 = 5").metrics.reexecutions == 1
     files = len(list((tmp_path / "t").glob("*.parquet")))
     assert files == 3 + 3 + 1 + 1, "three files, their copies, the other writer's copy of one, and our copy of that"
     assert ours.snapshot().num_files == 3
@@ -149,7 +149,7 @@ def test_after_lost_races_only_files_that_the_winners_changed_are_judged(
 
     def rival(other: txlog.Table) -> None:
         other.append(pa.table({"id": [5, 1000], "day": pa.array([1, 2], pa.int32())}))
-        other.update({"id": "7000"}, "id = 7")
+        other.update({"id": txlog.expr("7000")}, "id = 7")
 
     ours = losing_to(table, rival)
     ours.delete("id = 5") if name == "delete" else ours.upsert(ROW, "id")

@@ -101,7 +101,11 @@ def test_an_overwrite_does_not_conflict_with_changes_outside_of_its_region(
 @by_region
 @pytest.mark.parametrize(
     "rival",
-    [lambda t: t.delete("id = 1"), lambda t: t.update({"id": "10"}, "id = 1"), lambda t: t.overwrite(rows_of())],
+    [
+        lambda t: t.delete("id = 1"),
+        lambda t: t.update({"id": txlog.expr("10")}, "id = 1"),
+        lambda t: t.overwrite(rows_of()),
+    ],
 )
 def test_rows_that_others_changed_are_not_replaced_unseen(
     tmp_path: Path, overwrite: Overwrite, rival: Callable[[Table], Any]
@@ -279,7 +283,7 @@ def test_a_change_tied_to_a_version_says_that_running_it_again_cannot_help(tmp_p
     Table.open(table.uri).overwrite(rows_of((5, "mon")), "day = 'mon'")
     changes: dict[str, Callable[[], Any]] = {
         "delete": lambda: table.delete("day = 'mon'", read_version=1),
-        "update": lambda: table.update({"id": "7"}, "day = 'mon'", read_version=1),
+        "update": lambda: table.update({"id": txlog.expr("7")}, "day = 'mon'", read_version=1),
         "upsert": lambda: table.upsert(rows_of((1, "x")), ["id"], read_version=1),
         "merge": lambda: table.merge(rows_of((1, "x")), ["id"], read_version=1).when_matched_delete().execute(),
     }

@@ -75,8 +75,14 @@ def folded(table: Table) -> list[Row]:
 RIVALS: dict[str, tuple[Callable[[Table], Any], list[Row]]] = {
     "appends": (lambda t: t.append(rows_of((7, "mon"), (8, "tue"))), [*START, (7, "mon"), (8, "tue")]),
     "deletes": (lambda t: t.delete("id in (1, 3)"), [(2, "mon"), (4, "wed")]),
-    "updates": (lambda t: t.update({"id": "id + 10"}), [(11, "mon"), (12, "mon"), (13, "tue"), (14, "wed")]),
-    "moves": (lambda t: t.update({"day": "'mon'"}, "id = 4"), [(1, "mon"), (2, "mon"), (3, "tue"), (4, "mon")]),
+    "updates": (
+        lambda t: t.update({"id": txlog.expr("id + 10")}),
+        [(11, "mon"), (12, "mon"), (13, "tue"), (14, "wed")],
+    ),
+    "moves": (
+        lambda t: t.update({"day": txlog.expr("'mon'")}, "id = 4"),
+        [(1, "mon"), (2, "mon"), (3, "tue"), (4, "mon")],
+    ),
     "upserts": (lambda t: t.upsert(rows_of((2, "mon"), (5, "wed")), ["id"]), [*START, (5, "wed")]),
     "overwrites": (lambda t: t.overwrite(rows_of((6, "tue"))), [(6, "tue")]),
     "rewrites": (lambda t: t.optimize(), START),
@@ -116,7 +122,7 @@ def test_an_overwrite_that_lost_a_race_runs_again_only_with_rerun(tmp_path: Path
 def test_an_overwrite_with_rerun_replaces_rows_that_its_handle_has_not_read(tmp_path: Path, region: str) -> None:
     table = made(tmp_path, ["day"], {})
     table.snapshot()
-    Table.open(table.uri).update({"id": "id + 10"}, "day = 'mon'")
+    Table.open(table.uri).update({"id": txlog.expr("id + 10")}, "day = 'mon'")
     with pytest.raises(txlog.ConflictError):
         OVERWRITES[region](table, rows_of(NEW))
     OVERWRITES[region](table, rows_of(NEW), on_conflict="rerun")
@@ -220,7 +226,7 @@ def test_the_mode_decides_how_the_rows_of_a_predicate_are_removed(
 
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "delete": lambda txn, how: txn.delete("id = 1", **how),
-    "update": lambda txn, how: txn.update({"day": "'x'"}, "id = 1", **how),
+    "update": lambda txn, how: txn.update({"day": txlog.expr("'x'")}, "id = 1", **how),
     "upsert": lambda txn, how: txn.upsert(rows_of((1, "x")), ["id"], **how),
     "merge": lambda txn, how: txn.merge(rows_of((1, "x")), ["id"], **how).when_matched_update_all().execute(),
 }

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format import schema as delta
 from txlog.core.format.schema import Field, Struct, from_arrow, type_name, type_to_arrow
+from txlog.core.predicates.binding import assign, bind_value
 from txlog.core.predicates.build import assigned, literal
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.evaluate import evaluate
@@ -34,7 +35,7 @@ from txlog.core.predicates.join import conjuncts, split_join
 from txlog.core.predicates.kernels import KERNELS
 from txlog.core.predicates.predicate import Anything, Comparison, prunable
 from txlog.core.predicates.skipping.one_file import Pruner
-from txlog.core.predicates.sql import assign, bind_value, parse, parse_predicate
+from txlog.core.predicates.sql import parse, parse_predicate
 from txlog.core.predicates.tree import columns_of
 from txlog.errors import InvalidInputError
 
@@ -512,7 +513,7 @@ def test_the_sides_are_called_target_and_source_unless_named() -> None:
 def test_a_value_is_stored_in_the_type_of_its_column(
     text: str, column: str, row: dict[str, Any], expected: Any
 ) -> None:
-    stored = assign(text, Field(column, TYPES[column]), SCHEMA)
+    stored = assign(txlog.expr(text), Field(column, TYPES[column]), SCHEMA)
     assert stored.type == TYPES[column]
     assert evaluate(stored, batch_of([row])).to_pylist() == [expected]
 
@@ -523,7 +524,7 @@ def test_a_value_is_stored_in_the_type_of_its_column(
 )
 def test_a_value_too_great_for_its_column_is_an_error(text: str, column: str, row: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="cannot compute CAST"):
-        evaluate(assign(text, Field(column, TYPES[column]), SCHEMA), batch_of([row]))
+        evaluate(assign(txlog.expr(text), Field(column, TYPES[column]), SCHEMA), batch_of([row]))
 
 
 @pytest.mark.parametrize(
@@ -531,30 +532,30 @@ def test_a_value_too_great_for_its_column_is_an_error(text: str, column: str, ro
 )
 def test_a_value_of_another_kind_is_refused_for_a_column(text: str, column: str) -> None:
     with pytest.raises(InvalidInputError, match=f"column {column} .*cannot be (set|stored)"):
-        assign(text, Field(column, TYPES[column]), SCHEMA)
+        assign(txlog.expr(text), Field(column, TYPES[column]), SCHEMA)
 
 
 @pytest.mark.parametrize("text", ["2026-11-01", "555-1234", "1 + 1"])
 def test_arithmetic_on_literals_is_no_value_of_a_string_column(text: str) -> None:
     with pytest.raises(InvalidInputError, match="column s is a string") as caught:
-        assign(text, Field("s", TYPES["s"]), SCHEMA)
+        assign(txlog.expr(text), Field("s", TYPES["s"]), SCHEMA)
     assert f"write \"'{text}'\"" in caught.value.message
-    stored = assign(f"'{text}'", Field("s", TYPES["s"]), SCHEMA)
+    stored = assign(txlog.expr(f"'{text}'"), Field("s", TYPES["s"]), SCHEMA)
     assert evaluate(stored, batch_of([{}])).to_pylist() == [text]
-    assert assign(text.replace("-", "+"), Field("l", TYPES["l"]), SCHEMA).type == TYPES["l"]
+    assert assign(txlog.expr(text.replace("-", "+")), Field("l", TYPES["l"]), SCHEMA).type == TYPES["l"]
 
 
 @pytest.mark.parametrize("column", ["dt", "ts", "tn"])
 def test_a_date_without_quotes_is_no_value_of_a_column_of_times(column: str) -> None:
     with pytest.raises(InvalidInputError, match=f"column {column} is a .* is arithmetic .*write \"'2026-11-01'\"$"):
-        assign("2026-11-01", Field(column, TYPES[column]), SCHEMA)
+        assign(txlog.expr("2026-11-01"), Field(column, TYPES[column]), SCHEMA)
 
 
 def test_a_dotted_name_without_backticks_is_refused_with_the_name_in_backticks() -> None:
     schema = from_arrow(pa.schema([("a.b", pa.int64())]))
     with pytest.raises(InvalidInputError, match=r"no column a\.b: the table has a\.b\. .* `a\.b` in backticks"):
-        bind_predicate("a.b = 1", schema, "UTC")
-    assert bind_predicate("`a.b` = 1", schema, "UTC") is not None
+        bind_predicate("a.b = 1", schema, zone="UTC")
+    assert bind_predicate("`a.b` = 1", schema, zone="UTC") is not None
 
 
 # --- what users give for a value ----------------------------------------------------------------------------------
@@ -563,8 +564,20 @@ def test_a_dotted_name_without_backticks_is_refused_with_the_name_in_backticks()
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("i + 1", "i + 1"),
-        ("'open'", "'open'"),
+        (txlog.expr("i + 1"), "i + 1"),
+        (txlog.expr("'open'"), "'open'"),
+        (txlog.lit("i"), "'i'"),
+        (txlog.col("i") + 1, "i + 1"),
+        (1.5 - txlog.col("d") * -txlog.col("e"), "1.5D - d * -e"),
+        (txlog.expr("i + j") / txlog.col("l") % 3, "(i + j) / l % 3"),
+        (txlog.lit(Decimal("1.5")) * txlog.col("i"), "1.5 * i"),
+        (txlog.col("i") + 1 > txlog.col("j"), "i + 1 > j"),
+        (
+            (txlog.col("i") == txlog.lit(1)) & ~txlog.expr("b") | (txlog.col("i") / 2).is_null(),
+            "i = 1 AND NOT b OR i / 2 IS NULL",
+        ),
+        (txlog.expr("upper(s)").is_in(["A", None, txlog.col("s")]), "upper(s) IN ('A', NULL, s)"),
+        (txlog.col("n1.x").between(1, txlog.col("l")), "n1.x BETWEEN 1 AND l"),
         (pa.scalar("open"), "'open'"),
         (True, "TRUE"),
         (None, "NULL"),
@@ -577,18 +590,20 @@ def test_a_dotted_name_without_backticks_is_refused_with_the_name_in_backticks()
         (b"\x00\xff", "X'00FF'"),
         (txlog.col("I"), "i"),
         (txlog.col("n1", "X"), "n1.x"),
+        (txlog.col("n1.X"), "n1.x"),
         (txlog.col("i") > 1, "i > 1"),
         (parse("j * 2", SCHEMA), "j * 2"),
     ],
 )
-def test_a_string_is_sql_text_and_any_other_value_a_literal(value: Any, text: str) -> None:
+def test_what_expr_col_and_values_build_is_what_sql_text_means(value: Any, text: str) -> None:
     assert bind_value(value, SCHEMA) == parse(text, SCHEMA)
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("open", "For the string open, write \"'open'\""),
+        (txlog.expr("open"), "For the string open, write \"'open'\""),
+        ("open", r"pass txlog\.lit\('open'\) for the text itself, or txlog\.expr\('open'\) for SQL"),
         ([1], "cannot be the value of a column"),
         ({}, "cannot be the value of a column"),
     ],
@@ -633,7 +648,7 @@ X, S = pc.field("i"), pc.field("s")
     ],
 )
 def test_an_expression_of_pyarrow_is_read_as_its_sql_equivalent(expression: pc.Expression, text: str) -> None:
-    assert bind_predicate(expression, SCHEMA, "UTC") == parse_predicate(text, SCHEMA)
+    assert bind_predicate(expression, SCHEMA, zone="UTC") == parse_predicate(text, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -651,7 +666,7 @@ def test_a_pyarrow_expression_without_an_sql_equivalent_is_refused_and_named(
     expression: pc.Expression, reason: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        bind_predicate(expression, SCHEMA, "UTC")
+        bind_predicate(expression, SCHEMA, zone="UTC")
 
 
 # --- plain data -----------------------------------------------------------------------------------------------
@@ -766,10 +781,10 @@ def test_decimals_near_powers_of_two_are_cast_divided_and_cut_exactly(tmp_path: 
         "a / b = 1475739525896764129.26",
     ):
         assert table.count(condition) == 1, condition
-    table.update({"g": "cast(s as decimal(38,4))"})
+    table.update({"g": txlog.expr("cast(s as decimal(38,4))")})
     assert table.to_arrow()["g"].to_pylist() == [largest]
     source = pa.table({"k": pa.array([largest], pa.decimal128(38, 18))})
-    merged = table.merge(source, "target.e = source.k").when_matched_update({"s": "'found'"}).execute()
+    merged = table.merge(source, "target.e = source.k").when_matched_update({"s": txlog.expr("'found'")}).execute()
     assert merged.metrics.rows_updated == 1
 
 

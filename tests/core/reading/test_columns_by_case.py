@@ -85,7 +85,7 @@ DOUBTFUL: dict[str, Callable[[txlog.Table], Any]] = {
     "a condition": lambda table: table.count("Key = 6"),
     "tasks": lambda table: table.snapshot().scan_tasks(["Key"]),
     "delete": lambda table: table.delete("Key = 6"),
-    "update": lambda table: table.update({"Key": "1"}),
+    "update": lambda table: table.update({"Key": txlog.expr("1")}),
     "upsert": lambda table: table.upsert(ROWS, keys=["Key"]),
     "alter": lambda table: table.alter_column("Key", comment="x"),
     "move": lambda table: table.alter_column("s", after="Key"),
@@ -128,7 +128,7 @@ def test_a_change_of_the_definition_changes_what_is_named_by_the_letter(tmp_path
 
 
 def test_changes_change_the_column_that_is_named_by_the_letter(table: txlog.Table) -> None:
-    assert table.update({"KEY": "KEY + 10"}, where="KEY = 6").metrics.rows_updated == 1
+    assert table.update({"KEY": txlog.expr("KEY + 10")}, where="KEY = 6").metrics.rows_updated == 1
     assert [(row["key"], row["KEY"]) for row in rows(table)] == [(1, 2), (5, 16)]
     assert table.delete("KEY = 2").metrics.rows_deleted == 1
     assert [(row["key"], row["KEY"]) for row in rows(table)] == [(5, 16)]

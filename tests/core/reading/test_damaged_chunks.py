@@ -60,8 +60,8 @@ SCANS: dict[str, Callable[[txlog.Table], Any]] = {
 
 CHANGES: dict[str, Callable[[txlog.Table], Any]] = {
     "delete": lambda table: table.delete("x = 6"),
-    "update": lambda table: table.update({"n": "n + 1"}),
-    "update of all rows with a condition": lambda table: table.update({"n": "n + 1"}, where="n >= 0"),
+    "update": lambda table: table.update({"n": txlog.expr("n + 1")}),
+    "update of all rows with a condition": lambda table: table.update({"n": txlog.expr("n + 1")}, where="n >= 0"),
     "upsert": lambda table: table.upsert(ROWS.slice(6), keys=["x"]),
     "merge": lambda table: table.merge(ROWS.slice(6), on="target.x = source.x").when_matched_delete().execute(),
     "optimize": lambda table: table.optimize(cluster_by=["n"]),

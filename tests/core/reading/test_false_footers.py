@@ -253,7 +253,8 @@ def test_a_change_of_a_file_finds_the_rows_that_its_footer_hides(lie: Lie, vecto
     assert unlogged(tmp_path / "a", lie, **properties).delete(lie.where).metrics.rows_deleted == lie.rows
     assert txlog.Table.open(str(tmp_path / "a")).to_arrow().num_rows == 4 - lie.rows
     assert (
-        unlogged(tmp_path / "b", lie, **properties).update({"c": "c"}, where=lie.where).metrics.rows_updated == lie.rows
+        unlogged(tmp_path / "b", lie, **properties).update({"c": txlog.expr("c")}, where=lie.where).metrics.rows_updated
+        == lie.rows
     )
 
 

@@ -120,7 +120,7 @@ def test_dates_of_spark_2_are_read_rewritten_and_found_as_spark_reads_them(name:
     assert table.snapshot().to_dataset().count_rows(pc.field("d") == right[0]) == 1
     with pytest.raises(IcebergExportError, match=r"parquet has dates .* calendar of Spark 2"):
         table.export_iceberg()
-    table.update({"id": "id + 10"}, "id = 2")
+    table.update({"id": txlog.expr("id + 10")}, "id = 2")
     assert path.name not in table.snapshot().files()["path"].to_pylist()
     assert table.to_arrow().sort_by("id")["d"].to_pylist() == [right[0], right[2], None]
 
@@ -134,5 +134,5 @@ def test_an_error_about_a_value_of_spark_2_names_the_file(tmp_path: Path) -> Non
         table.to_arrow()
     assert table.to_arrow(["id"]).num_rows == 1
     with pytest.raises(txlog.UnsupportedFeatureError, match="column t has a time before 1900"):
-        table.update({"id": "id + 10"}, "id = 1")
+        table.update({"id": txlog.expr("id + 10")}, "id = 1")
     assert table.version == 0

@@ -169,7 +169,7 @@ def test_a_row_group_without_footer_statistics_is_read(where: str, expected: lis
 def plan_of(table: txlog.Table, where: str | None = None, **asked: Any) -> tuple[ScanPlan, TableStore]:
     log = DeltaLog(open_store(table.uri))
     state = log.newest_state()
-    predicate = None if where is None else bind_predicate(where, state.schema, "UTC")
+    predicate = None if where is None else bind_predicate(where, state.schema, zone="UTC")
     files = log.files(state) if predicate is None else log.matching_files(state, predicate)
     return ScanPlan(select(table.uri, state, predicate=predicate, **asked), files), log.store
 
@@ -216,7 +216,7 @@ def test_positions_number_the_rows_of_the_file_before_any_is_deleted(
     store = memory_table_store()
     store.files.write("p=x/f.parquet", body.getvalue())
     schema = from_arrow(pa.schema({"n": pa.int64(), "p": pa.string()}))
-    predicate = None if where is None else bind_predicate(where, schema, "UTC")
+    predicate = None if where is None else bind_predicate(where, schema, zone="UTC")
     fields = schema.fields if columns is None else tuple(field for field in schema.fields if field.name in columns)
     selection = Selection("t", 0, fields, predicate, schema, ("p",), file_column="file", position_column="row")
     vector = inline_vector(dead) if dead else None
@@ -319,7 +319,7 @@ def test_a_transaction_prunes_once(tmp_path: Path) -> None:
 def test_a_predicate_may_leave_out_row_groups_and_keep_every_row_of_the_others(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": range(30)}), tmp_path / "a.parquet", row_group_size=10)
     schema = from_arrow(pa.schema([("n", pa.int64())]))
-    predicate = bind_predicate(sql.parse_predicate("n >= 14 and n < 17", schema), schema, "UTC")
+    predicate = bind_predicate(sql.parse_predicate("n >= 14 and n < 17", schema), schema, zone="UTC")
     selection = Selection("uri", 0, schema.fields, predicate, schema)
     task = ScanTask("a.parquet", "a.parquet", (tmp_path / "a.parquet").stat().st_size, selection)
     store = open_store(str(tmp_path))

@@ -61,7 +61,7 @@ def calls(path):
         "lazy polars": lambda: table().snapshot().to_lazy().collect(),
         "create": lambda: txlog.Table.create(f"{path}-{next(numbers)}", "id bigint"),
         "delete": lambda: table().delete("id = 7"),
-        "update": lambda: table().update({"name": "'x'"}, "id = 2"),
+        "update": lambda: table().update({"name": txlog.lit("x")}, "id = 2"),
         "upsert": lambda: table().upsert(rows, ["id"]),
         "merge": lambda: table().merge(rows, ["id"]).when_matched_update_all().execute(),
         "transaction": within_a_transaction,

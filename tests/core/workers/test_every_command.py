@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import txlog
 from txlog.table import Table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -66,7 +67,7 @@ CALLS: dict[str, Callable[[Table, Path, Any], object]] = {
     "optimize": lambda table, folder, pool: table.optimize(workers=pool),
     "purge": lambda table, folder, pool: with_a_dead_row(table).purge(workers=pool),
     "repair": lambda table, folder, pool: without_a_file(table, folder).repair(workers=pool),
-    "update": lambda table, folder, pool: table.update({"v": "0.0"}, "id = 1", workers=pool),
+    "update": lambda table, folder, pool: table.update({"v": txlog.expr("0.0")}, "id = 1", workers=pool),
     "upsert": lambda table, folder, pool: table.upsert(table.to_arrow().slice(0, 2), ["id"], workers=pool),
     "vacuum": lambda table, folder, pool: table.vacuum(0, force=True, workers=pool),
     "verify": lambda table, folder, pool: table.verify(workers=pool),

@@ -135,7 +135,7 @@ def test_workers_find_the_rows_of_a_change_that_adds_columns(tmp_path: Path, pro
         "upsert": lambda table: table.upsert(wider, "id", schema_mode="merge"),
         "merge": lambda table: (
             table.merge(wider, "target.id = source.id", schema_mode="merge")
-            .when_matched_update({"more": "source.more"})
+            .when_matched_update({"more": txlog.expr("source.more")})
             .when_not_matched_insert_all()
             .execute()
         ),

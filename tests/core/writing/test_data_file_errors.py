@@ -47,7 +47,7 @@ def test_a_copy_of_passed_on_bytes_that_does_not_fit_is_a_storage_error_and_leav
     table.append(rows)
     before = sorted(os.listdir(tmp_path / "t"))
     with no_file_larger_than(300_000), pytest.raises(txlog.StorageError, match="File too large") as caught:
-        table.update({"number": "number + 1"}, "number < 5")
+        table.update({"number": txlog.expr("number + 1")}, "number < 5")
     assert str(caught.value.path).endswith(".parquet")
     assert sorted(os.listdir(tmp_path / "t")) == before
     assert table.snapshot().version == 1

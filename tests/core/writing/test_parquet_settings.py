@@ -254,7 +254,7 @@ def test_a_row_change_encodes_its_new_files_as_it_is_told(tmp_path: Path) -> Non
     def codecs() -> set[str]:
         return {column(each, "id").compression for each in footers(table)}
 
-    table.update({"x": "x + 1"}, "id < 10", parquet=gzip)
+    table.update({"x": txlog.expr("x + 1")}, "id < 10", parquet=gzip)
     assert codecs() == {"GZIP"}
     with ThreadPoolExecutor(2) as workers:
         table.delete("id < 5", parquet={"parquet.compression": "zstd"}, workers=workers)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+import txlog
 from explorer.other_engines import link_unsynced
 from explorer.rows import Makes, Row, file_of, table_of
 from explorer.session import Session
@@ -115,8 +116,10 @@ def merge_by_range(session: Session) -> None:
         makes,
         lambda table: (
             table.merge(source, "target.id BETWEEN source.low AND source.high")
-            .when_matched_update({"v": "source.new"})
-            .when_not_matched_insert({"id": "source.low", "part": "'a'", "v": "source.new"})
+            .when_matched_update({"v": txlog.expr("source.new")})
+            .when_not_matched_insert(
+                {"id": txlog.expr("source.low"), "part": txlog.expr("'a'"), "v": txlog.expr("source.new")}
+            )
             .execute()
         ),
     )
@@ -157,7 +160,7 @@ def update_where(session: Session) -> None:
     def makes(old: list[Row]) -> list[Row]:
         return [(key, part, v + 100 if key in (1, 2, 4) and v is not None else v) for key, part, v in old]
 
-    _change(session, makes, lambda table: table.update({"v": "v + 100"}, "id in (1, 2, 4)"))
+    _change(session, makes, lambda table: table.update({"v": txlog.expr("v + 100")}, "id in (1, 2, 4)"))
 
 
 def overwrite_where(session: Session) -> None:

@@ -60,7 +60,7 @@ from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogEr
 from txlog.result.maintenance import RewriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.workers import Workers
 
 __all__ = ["OnBins", "optimize", "purge", "rewrite_older_types"]
@@ -96,7 +96,7 @@ class _Request(msgspec.Struct, frozen=True):
 
 def optimize(
     open_table: OpenTable,
-    where: str | Predicate | None = None,
+    where: AnyCondition | None = None,
     *,
     target_file_size_bytes: int | None = None,
     max_bytes: int | None = None,
@@ -188,7 +188,7 @@ def _as_json(names: Sequence[str]) -> str:
 
 def purge(
     open_table: OpenTable,
-    where: str | Predicate | None = None,
+    where: AnyCondition | None = None,
     *,
     dry_run: bool = False,
     user_metadata: str | None = None,
@@ -251,7 +251,7 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
 # --- which files ------------------------------------------------------------------------------------------------
 
 
-def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable[[TableState], pa.Table]:
+def _selection(open_table: OpenTable, where: AnyCondition | None) -> Callable[[TableState], pa.Table]:
     now = ambient.now()
 
     def select(state: TableState) -> pa.Table:
@@ -259,7 +259,7 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
             open_table.log.check_zones(state)
             return open_table.log.files(state)
         with TxlogError.located(open_table.uri, state.version):
-            predicate = bind_predicate(where, state.schema, state.time_zone, now=now)
+            predicate = bind_predicate(where, state.schema, zone=state.time_zone, now=now)
             decided = PartitionPredicate.of(predicate, state)
             if decided is None:
                 names = ", ".join(state.partition_columns)

@@ -18,7 +18,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
 from txlog.core.operations._follower import Feed, Follower, bind_to_feed
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.reading import ChangeReader, select
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.parallel import begin
@@ -44,7 +44,7 @@ def read_changes(
     open_table: OpenTable,
     span: Span,
     columns: Sequence[str] | None,
-    where: str | Predicate | None,
+    where: AnyCondition | None,
 ) -> pa.RecordBatchReader:
     """The changes of the versions in a range, including both ends; see `Table.changes`."""
     log, uri = open_table.log, open_table.uri

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from txlog.core.operations._follower import Follower
 from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.reading import ScanTask, TaskReader, select
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of, whole_number
@@ -48,7 +48,7 @@ def follow_table(
     from_version: Any,
     from_file: Any,
     columns: Sequence[str] | None,
-    where: str | Predicate | None,
+    where: AnyCondition | None,
     on_change: Any,
 ) -> Iterator[CommittedBatch]:
     """What the commits from a position to the newest version added; see `Table.follow`."""
@@ -64,7 +64,7 @@ def follow_table(
     with TxlogError.located(uri, newest.version):
         predicate = None
         if where is not None:
-            predicate = bind_predicate(where, newest.schema, newest.time_zone, now=ambient.now())
+            predicate = bind_predicate(where, newest.schema, zone=newest.time_zone, now=ambient.now())
     selection = select(uri, newest, columns, predicate)
     read = frozenset(each.name for each in selection.needed())
     start = StreamOffset(newest.metadata.id, first, skipped - 1)

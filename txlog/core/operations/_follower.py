@@ -29,6 +29,7 @@ from txlog.core.format.schema import Field, Struct
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping.many_files import prune_files
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.reading import ChangeTask, ScanPlan, ScanTask, Selection, VersionChanges
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
@@ -345,7 +346,7 @@ class Follower:
         )
 
 
-def bind_to_feed(uri: str, state: TableState, where: str | Predicate | None) -> Predicate | None:
+def bind_to_feed(uri: str, state: TableState, where: AnyCondition | None) -> Predicate | None:
     """A condition on rows of the feed, which may use its columns.
 
     Raises:
@@ -360,7 +361,7 @@ def bind_to_feed(uri: str, state: TableState, where: str | Predicate | None) -> 
         if where is None:
             return None
         columns = Struct((*state.schema.fields, *FEED_FIELDS))
-        return bind_predicate(where, columns, state.time_zone, now=ambient.now())
+        return bind_predicate(where, columns, zone=state.time_zone, now=ambient.now())
 
 
 def _partitioning(state: TableState) -> list[tuple[str, ...]]:

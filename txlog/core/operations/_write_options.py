@@ -20,7 +20,7 @@ from txlog.core.writing.write_intent import ColumnRules, RowMode, SchemaMode
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.unbound import AnyCondition
 
 __all__ = [
     "WriteOptions",
@@ -46,7 +46,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     """
 
     mode: str = "append"
-    where: str | Predicate | None = None
+    where: AnyCondition | None = None
     schema_mode: str = "strict"
     commit: CommitOptions = PLAIN_COMMIT
     create: bool = False

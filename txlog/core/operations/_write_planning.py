@@ -193,7 +193,7 @@ def _job(
     if options.where is not None:
         from txlog.core.predicates.conditions import bind_predicate
 
-        plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema, plan.time_zone))
+        plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema, zone=plan.time_zone))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)
         intent = WriteIntent("overwrite_where", where)
     return WriteJob(

@@ -1,46 +1,60 @@
 """A user's condition in any form, bound to a table's schema.
 
-In: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``. Out: a `Predicate`. Only text needs the
-SQL parser, which imports slowly.
+In: SQL text, a condition built from `col` and `expr`, or a ``pyarrow.compute.Expression``. Out: a `Predicate`. What
+reads each form is imported when a condition has it: the SQL parser, above all, imports slowly.
 """
 
 from __future__ import annotations
 
-import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog.core.format.schema import Struct
-from txlog.core.predicates.predicate import Predicate, bind
+from txlog.core.predicates.predicate import Predicate
 from txlog.core.util.arguments import UTC, invalid
 from txlog.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from txlog.core.predicates.scope import Context
 
 __all__ = ["bind_predicate"]
 
 
-def bind_predicate(where: Any, schema: Struct, zone: str, *, now: datetime.datetime | None = None) -> Predicate:
+def bind_predicate(where: Any, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A condition from a caller, bound to the table's schema.
 
     Args:
-        where: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``.
+        where: SQL text, a condition built from `col` and `expr`, one of these that is a boolean itself, or a
+            ``pyarrow.compute.Expression``.
         schema: The table's schema.
-        zone: The time zone of times without one. An Arrow expression has none of these.
-        now: The time of ``current_timestamp()`` and ``current_date()``; without it they are refused.
+        context: What else it may name: see `Context`. An Arrow expression has no times without a zone.
 
     Raises:
         InvalidInputError: The condition cannot be parsed, or does not fit the schema.
     """
-    if isinstance(where, Predicate):
-        return bind(where, schema, zone)
-    from txlog.core.predicates.arrow_input import is_arrow_expression
+    from txlog.core.predicates.binding import bind_condition, bind_value
     from txlog.core.predicates.build import as_condition
-    from txlog.core.predicates.sql import bind_value, parse_predicate
+    from txlog.core.predicates.scope import Scope
+    from txlog.core.predicates.unbound import Operand, Sql
 
-    if isinstance(where, str):
-        return parse_predicate(where, schema, zone=zone, now=now)
+    if isinstance(where, Predicate):
+        return bind_condition(where, Scope(schema, **context))
+    if isinstance(where, str | Sql):
+        from txlog.core.predicates.sql import parse_predicate
+
+        if isinstance(where, Sql):
+            context = {**context, "parameters": {**(context.get("parameters") or {}), **(where.parameters or {})}}
+        return parse_predicate(str(where), schema, **context)
+    if isinstance(where, Operand):
+        return bind_condition(where.as_condition(), Scope(schema, **context))
+    from txlog.core.predicates.arrow_input import is_arrow_expression
+
     if is_arrow_expression(where):
         try:
-            return as_condition(bind_value(where, schema, zone=UTC))
+            context["zone"] = UTC
+            return as_condition(bind_value(where, schema, **context))
         except ValueError as error:
             raise InvalidInputError(str(error)) from None
     example = "\"day = '2026-11-20' and amount > 100\""
-    raise invalid("condition", where, f"SQL, such as {example}")
+    raise invalid("condition", where, f"SQL, such as {example}, or a condition such as txlog.col('amount') > 100")

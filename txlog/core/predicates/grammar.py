@@ -5,13 +5,13 @@ In: text, for sqlglot to parse with one of these dialects. Out: sqlglot's tree, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.databricks import Databricks
 
-__all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect"]
+__all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect", "is_parameter"]
 
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
@@ -35,12 +35,31 @@ _BEFORE_AN_OPERAND = _types(
 _AFTER_A_LIST = _types("R_PAREN", "R_BRACKET", "FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION")
 
 
+def is_parameter(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a parameter is at a token: a colon, and a word right behind it. ``a:b`` and ``a::b`` are none."""
+    if at + 1 >= len(tokens) or tokens[at].token_type is not TokenType.COLON:
+        return False
+    colon, word = tokens[at], tokens[at + 1]
+    follows = at > 0 and tokens[at - 1].end + 1 == colon.start
+    is_quoted = word.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    if is_quoted or not word.text.replace("_", "a").isalnum() or word.start != colon.end + 1:
+        return False
+    return not (follows and _is_operand(tokens[at - 1]))
+
+
+def _is_operand(token: Token) -> bool:
+    """Whether what a colon follows here has a part that the colon names, as ``a:b`` has."""
+    is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
+
+
 def _with_names(tokens: list[Token]) -> list[Token]:
-    """The tokens, in which ``as`` is a name where it cannot say how something is called."""
+    """The tokens, in which a parameter's word is a name, and ``as`` where it cannot say how something is called."""
     found: list[Token] = []
-    for token in tokens:
-        is_name = token.token_type is TokenType.ALIAS and (
-            not found or found[-1].token_type in (*_BEFORE_AN_OPERAND, TokenType.SEMICOLON)
+    for at, token in enumerate(tokens):
+        is_name = (at and is_parameter(tokens, at - 1)) or (
+            token.token_type is TokenType.ALIAS
+            and (not found or found[-1].token_type in (*_BEFORE_AN_OPERAND, TokenType.SEMICOLON))
         )
         if is_name:
             token = Token(

@@ -1,34 +1,32 @@
 """Predicates: conditions that can skip files. Their nodes, how to build them, and how to bind them.
 
-In: ``col("day") == "2026-11-20"`` and the like (``sql`` reads SQL text). Out: an immutable tree that `bind` checks
-against a schema. It follows SQL's three-valued logic and Spark's order: NaN equals NaN and is greater than every
-number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as ``upper(s) = 'A'``, is
-wrapped in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for ``skipping``.
+In: what ``unbound`` builds from ``col("day") == "2026-11-20"``, and ``sql`` from text. Out: an immutable tree that
+`bind` checks against a schema. It follows SQL's three-valued logic and Spark's order: NaN equals NaN and is greater
+than every number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as
+``upper(s) = 'A'``, is wrapped in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for
+``skipping``.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
-from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value, columns_of
+from txlog.core.predicates.tree import Call, Expression, Path, Reference, columns_of
 from txlog.core.predicates.values import Ordered, fit, value_text
 from txlog.core.predicates.zones import UTC, current_zone, read_in
-from txlog.core.util import api_hints
-from txlog.core.util.arguments import described, invalid
-from txlog.core.util.scalars import plain
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 __all__ = [
     "And",
     "Anything",
-    "Column",
+    "Built",
     "Comparison",
     "Constant",
     "Holds",
@@ -42,7 +40,6 @@ __all__ = [
     "StartsWith",
     "bind",
     "bind_leaf",
-    "col",
     "paths_of",
     "prunable",
     "resolve",
@@ -70,10 +67,10 @@ class Predicate(Expression, frozen=True):
         return str(self)
 
     def __and__(self, other: Predicate) -> Predicate:
-        return And(self, other)
+        return And(self, _condition(other)) if _joins(other) else NotImplemented
 
     def __or__(self, other: Predicate) -> Predicate:
-        return Or(self, other)
+        return Or(self, _condition(other)) if _joins(other) else NotImplemented
 
     def __invert__(self) -> Predicate:
         return Not(self)
@@ -168,6 +165,32 @@ class Anything(Predicate, frozen=True):
         return "(any condition)"
 
 
+class Built(Predicate, frozen=True):
+    """A condition from Python's operators on operands that no schema is known for yet: ``binding`` makes it another.
+
+    ``name`` is that of a comparison, or "in", "is null", "starts with" or "true" for an operand that is a boolean.
+    """
+
+    name: str
+    operands: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        first, *others = map(str, self.operands)
+        match self.name:
+            case "true":
+                return first
+            case "is null":
+                return f"{first} IS NULL"
+            case "in":
+                return f"{first} IN ({', '.join(others)})"
+            case "starts with":
+                return f"startswith({first}, {others[0]})"
+        return f"{first} {self.name} {others[0]}"
+
+    def as_term(self) -> str:
+        return f"({self})"
+
+
 class And(Predicate, frozen=True):
     left: Predicate
     right: Predicate
@@ -200,147 +223,13 @@ class Not(Predicate, frozen=True):
         return f"({self})"
 
 
-class Column:
-    """A column to build a condition from: ``col("price") > 10``, ``col("address", "city").is_null()``.
-
-    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare it with a value; ``&``, ``|`` and ``~`` join conditions.
-    """
-
-    __slots__ = ("path",)
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __eq__(self, value: Literal) -> Predicate:  # type: ignore[override]
-        return self._compare("=", value)
-
-    def __ne__(self, value: Literal) -> Predicate:  # type: ignore[override]
-        return self._compare("!=", value)
-
-    def __lt__(self, value: Literal) -> Predicate:
-        return self._compare("<", value)
-
-    def __le__(self, value: Literal) -> Predicate:
-        return self._compare("<=", value)
-
-    def __gt__(self, value: Literal) -> Predicate:
-        return self._compare(">", value)
-
-    def __ge__(self, value: Literal) -> Predicate:
-        return self._compare(">=", value)
-
-    if not TYPE_CHECKING:  # a type checker reports the operator
-
-        def _no_arithmetic(self, other: object) -> NoReturn:
-            raise api_hints.InvalidInputError(
-                "col() makes conditions only: write what is computed as SQL, such as"
-                f' "{path_text(self.path)} * 2 > 10" for a condition, or "{path_text(self.path)} * 2" for a value'
-            )
-
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
-        __floordiv__ = __mod__ = __rmod__ = __pow__ = _no_arithmetic
-
-    def is_null(self) -> Predicate:
-        """Rows whose value is null.
-
-        Returns:
-            The condition.
-        """
-        return IsNull(self.path)
-
-    def is_not_null(self) -> Predicate:
-        """Rows whose value is not null.
-
-        Returns:
-            The condition.
-        """
-        return Not(IsNull(self.path))
-
-    def isin(self, values: Iterable[Literal | None]) -> Predicate:
-        """Rows whose value is in a list.
-
-        Args:
-            values: The values. As in SQL, a None among them matches nothing.
-
-        Returns:
-            The condition.
-
-        Raises:
-            InvalidInputError: One of them is not a value of a column, such as a duration.
-        """
-        given = [_plain(value, self.path) for value in values]
-        kept = tuple(value for value in given if value is not None)
-        return In(self.path, kept, has_null=len(kept) < len(given))
-
-    def between(self, low: Literal, high: Literal) -> Predicate:
-        """Rows whose value is in a range.
-
-        Args:
-            low: The first value of the range.
-            high: The last one.
-
-        Returns:
-            The condition.
-
-        Raises:
-            InvalidInputError: One of them is None.
-        """
-        return (self >= low) & (self <= high)
-
-    def starts_with(self, prefix: str) -> Predicate:
-        """Rows whose string starts with a prefix.
-
-        Args:
-            prefix: The first characters.
-
-        Returns:
-            The condition.
-
-        Raises:
-            InvalidInputError: It is not a string.
-        """
-        found = _plain(prefix, self.path)
-        if not isinstance(found, str):
-            raise invalid("prefix", prefix, "a string")
-        return StartsWith(self.path, found)
-
-    def _compare(self, operator: str, value: Literal | None) -> Predicate:
-        found = _plain(value, self.path)
-        if found is None:
-            raise InvalidInputError(
-                f"a comparison of {path_text(self.path)} with {value} is never true: use is_null() or is_not_null()"
-            )
-        return Comparison(self.path, operator, found)
+def _joins(other: object) -> bool:
+    return isinstance(other, Predicate) or hasattr(other, "as_condition")
 
 
-def _plain(value: Any, path: Path) -> Any:
-    """A value to compare a column with, as Python's own. Raises ``InvalidInputError``."""
-    if isinstance(value, Value):
-        return value.written if value.written is not None else value.value
-    try:
-        return plain(value)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"column {path_text(path)} cannot be compared with {described(value)}: {error}"
-        ) from None
-
-
-def col(*path: str) -> Column:
-    """A column, to build conditions from: ``txlog.col("amount") > 100``.
-
-    Args:
-        *path: The name of the column; more names lead into a struct. A dot is part of a name.
-
-    Returns:
-        The column, as an operand of comparisons.
-
-    Raises:
-        InvalidInputError: There is no name, or a name is not a string.
-    """
-    if not path or not all(type(name) is str and name for name in path):
-        raise InvalidInputError(f"col() takes the name of a column, got {path!r}")
-    return Column(path)
+def _condition(other: Any) -> Predicate:
+    """What ``&`` and ``|`` join: a condition, or an operand that is a boolean."""
+    return other if isinstance(other, Predicate) else other.as_condition()
 
 
 def bind(predicate: Predicate, schema: Struct, zone: str = UTC) -> Predicate:
@@ -355,7 +244,7 @@ def bind(predicate: Predicate, schema: Struct, zone: str = UTC) -> Predicate:
         with read_in(zone):
             return _bind(predicate, schema)
     except RecursionError:
-        raise InvalidInputError("the predicate is nested too deeply: use isin() to compare with many values") from None
+        raise InvalidInputError("the predicate is nested too deeply: use is_in() to compare with many values") from None
 
 
 def bind_leaf(predicate: Comparison | In | StartsWith, data_type: DataType) -> Predicate:
@@ -472,6 +361,8 @@ def _bind(predicate: Predicate, schema: Struct) -> Predicate:
         case Comparison(path, _, _, None) | In(path, _, _, None) | StartsWith(path, _, None):
             found, data_type = resolve(path, schema)
             return bind_leaf(replace(predicate, path=found), data_type)
+        case Built():
+            raise TypeError(f"binding.bind_condition binds {predicate}")
     return predicate
 
 

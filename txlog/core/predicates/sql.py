@@ -5,7 +5,6 @@ In: the text of a condition or of a value, and the schema of one table or of two
 refused with an error that says what to write instead. Nothing is guessed: a DELETE must do what its author meant.
 
     value = parse("amount * 1.1", schema)                                   # value.type, columns_of(value)
-    stored = assign("amount * 1.1", field, schema)                          # checked cast to the column's type
     where = parse_predicate("day >= '2026-11-20' AND upper(s) = 'A'", schema)
     on = parse_predicate("t.id = s.id", schema, source=rows, target_alias="t", source_alias="s")
     evaluate(value, batch); evaluate(on, target_batch, source_batch)        # pyarrow arrays
@@ -20,59 +19,34 @@ import datetime
 import functools
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import sqlglot
 from sqlglot import exp
 
-from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
-from txlog.core.predicates.arrow_input import is_arrow_expression, read_arrow_expression
-from txlog.core.predicates.build import assigned, lit
-from txlog.core.predicates.grammar import ExpressionDialect, QueryDialect
-from txlog.core.predicates.predicate import Column, Predicate, bind
-from txlog.core.predicates.sql_reader import Scope, SqlReader, line_and_column
-from txlog.core.predicates.tree import Expression, Value
-from txlog.core.predicates.types import is_numeric
+from txlog.core.format.schema import Struct
+from txlog.core.predicates.grammar import ExpressionDialect, QueryDialect, is_parameter
+from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.scope import Context, Scope
+from txlog.core.predicates.sql_reader import SqlReader, line_and_column
+from txlog.core.predicates.tree import Expression
 from txlog.core.predicates.zones import read_in
-from txlog.core.util.arguments import described
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from typing_extensions import Required, Unpack
+    from typing_extensions import Unpack
 
 __all__ = [
-    "Context",
     "as_string",
-    "assign",
-    "bind_value",
+    "parameter_names",
     "parse",
+    "parse_in",
     "parse_predicate",
     "parse_stored_condition",
     "parse_stored_value",
 ]
 
 Read = TypeVar("Read", bound=Expression)
-
-_WRITTEN_IN_QUOTES = (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
-_PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
-
-
-class Context(TypedDict, total=False):
-    """What an SQL text may name besides the columns of the target.
-
-    Attributes:
-        source: Columns of the source, if there is one.
-        target_alias: The name before the dot of a target column; by default none, ``target`` if there is a source.
-        source_alias: The same for the source, by default ``source``.
-        zone: The time zone of times without one, of days and of hours (`time_zones.zone_name`).
-        now: The value of ``current_timestamp()`` and ``current_date()``; without it they are refused.
-    """
-
-    zone: Required[str]
-    source: Struct | None
-    target_alias: str | None
-    source_alias: str | None
-    now: datetime.datetime | None
 
 
 def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expression:
@@ -86,12 +60,17 @@ def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expressi
     Raises:
         InvalidInputError: Gives the text, the place, and what to write instead.
     """
-    return _read(SqlReader.value, sql_text, Scope(schema, **context))
+    return parse_in(sql_text, Scope(schema, **context))
 
 
 def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A bound condition from its SQL text; arguments and errors are those of `parse`."""
     return _read(SqlReader.condition, sql_text, Scope(schema, **context))
+
+
+def parse_in(sql_text: str, scope: Scope) -> Expression:
+    """A bound value or condition from its SQL text, which names what the scope has; errors are those of `parse`."""
+    return _read(SqlReader.value, sql_text, scope)
 
 
 def parse_stored_condition(sql_text: str, schema: Struct, zone: str) -> Predicate:
@@ -129,91 +108,13 @@ def as_string(sql_text: str) -> str:
     return f". For the string {sql_text}, write \"'{sql_text}'\"" if is_word else ""
 
 
-def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expression:
-    """A bound expression from what users pass as a value.
-
-    A string is SQL text, as in the ``updates`` of deltalake and the ``set`` of Delta: one rule, whatever the columns
-    are called. A string of numpy, which usually is a value of a row, is refused. Every other Python value is a literal.
-
-    Args:
-        value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` that has an SQL
-            equivalent, or a value that `lit` takes.
-        schema: Columns of the target, with the names that users know.
-        context: What else an SQL text may name: see `Context`.
-
-    Raises:
-        InvalidInputError: What `parse` raises. For a word that is not a column, it shows how to write the string.
-    """
-    if isinstance(value, str):
-        if type(value).__module__.partition(".")[0] == "numpy":
-            raise InvalidInputError(
-                f"{str(value)!r} is a string of numpy, so it may be data, and a string is SQL here: pass"
-                f" txlog.lit({str(value)!r}) for the string itself, or str(...) of it for SQL"
-            )
-        value = str.__str__(value)
-        try:
-            return parse(value, schema, **context)
-        except InvalidInputError as error:
-            hint = as_string(value)
-            if not hint:
-                raise
-            raise InvalidInputError(f"{error}{hint}") from None
-    if isinstance(value, Column):
-        return Scope(schema, **context).find(value.path)
-    if is_arrow_expression(value):
-        return read_arrow_expression(value, Scope(schema, **context).find)
-    if isinstance(value, Predicate):
-        return bind(value, schema, Scope(schema, **context).zone)
-    if isinstance(value, Value) and value.written is not None:
-        value = value.written  # of `lit`, which knows no zone
-    if isinstance(value, Expression):
-        return value
-    with read_in(Scope(schema, **context).zone):
-        return lit(value)
-
-
-def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]) -> Expression:
-    """A column's value as UPDATE SET and INSERT store it: cast to the column's type, and checked.
-
-    SQL store assignment (Spark's ``ANSI`` policy): numbers go into any numeric type, decimals are rounded to the
-    column's scale, and a number that does not fit fails at evaluation; a string is not a number. The caller checks
-    whether NULL may be stored.
-
-    Args:
-        value: What `bind_value` takes.
-        column: The column that takes the value.
-        schema: Columns of the target, with the names that users know.
-        context: What else an SQL text may name: see `Context`.
-
-    Raises:
-        InvalidInputError: What `bind_value` raises; or the column cannot store a value of this type.
-    """
+def parameter_names(sql_text: str) -> frozenset[str]:
+    """The names of its parameters, ``id`` for ``:id``; none if it cannot be read, which `parse` reports."""
     try:
-        bound = bind_value(value, schema, **context)
-    except InvalidInputError as error:
-        if isinstance(value, str):
-            raise
-        raise InvalidInputError(f"column {column.name} cannot be set to {described(value)}: {error}") from None
-    if isinstance(value, str) and column.type in _WRITTEN_IN_QUOTES and is_numeric(bound.type):
-        _refuse_a_sum_of_literals(value, column)
-    try:
-        with read_in(Scope(schema, **context).zone):
-            return assigned(bound, column.type)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"column {column.name} ({type_name(column.type)}) cannot be set to {bound}: {error}"
-        ) from None
-
-
-def _refuse_a_sum_of_literals(sql_text: str, column: Field) -> None:
-    """In SQL ``2026-11-01`` is the number 2014, which is never meant for a string or a date column."""
-    if not (any(each.isalpha() or each in "'`" for each in sql_text) or _PLAIN_NUMBER.fullmatch(sql_text)):
-        quoted = "'" + sql_text + "'"
-        raise InvalidInputError(
-            f"column {column.name} is a {type_name(column.type)}, and {sql_text} is arithmetic on numbers: for the"
-            f' {type_name(column.type)} {sql_text}, write "{quoted}"'
-            + (f"; for the number as a string, CAST({sql_text} AS STRING)" if column.type == STRING else "")
-        )
+        tokens = ExpressionDialect().tokenize(sql_text)
+    except sqlglot.errors.TokenError:
+        return frozenset()
+    return frozenset(tokens[at + 1].text for at in range(len(tokens)) if is_parameter(tokens, at))
 
 
 def _parsed(sql_text: str, dialect: type[ExpressionDialect] = ExpressionDialect) -> exp.Expression:

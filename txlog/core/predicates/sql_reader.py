@@ -12,10 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 from sqlglot import exp
 
-from txlog.core.format.properties import path_text
 from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
@@ -31,8 +29,6 @@ from txlog.core.format.schema import (
     TIMESTAMP_NTZ,
     DataType,
     Decimal,
-    Struct,
-    fold_name,
     type_name,
 )
 from txlog.core.predicates.build import (
@@ -54,17 +50,16 @@ from txlog.core.predicates.build import (
 from txlog.core.predicates.functions import function
 from txlog.core.predicates.grammar import NullSafeEQ
 from txlog.core.predicates.nested_functions import item
-from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, resolve
+from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate
+from txlog.core.predicates.scope import Scope
 from txlog.core.predicates.string_functions import concat
 from txlog.core.predicates.time_functions import extracted_second, shifted_by
-from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value
+from txlog.core.predicates.tree import Call, Expression, Path, Value
 from txlog.core.predicates.types import is_numeric
 from txlog.core.predicates.values import fit, parse_date, parse_timestamp
-from txlog.core.util.arguments import UTC
-from txlog.core.util.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = ["Scope", "SqlReader", "line_and_column"]
+__all__ = ["SqlReader", "line_and_column"]
 
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -135,46 +130,6 @@ _CAST_TYPES: dict[str, DataType] = {
 }
 
 
-class Scope(msgspec.Struct, frozen=True):
-    """The columns that a text may name, its time zone, and the time of ``current_timestamp()``. See ``sql.Context``."""
-
-    target: Struct
-    source: Struct | None = None
-    target_alias: str | None = None
-    source_alias: str | None = None
-    now: datetime.datetime | None = None
-    zone: str = UTC
-
-    def find(self, path: Path) -> Reference:
-        """The column that a name in the text means. Raises ``InvalidInputError`` if no column or two have it."""
-        target_alias = self.target_alias or ("target" if self.source is not None else None)
-        source_alias = self.source_alias or "source"
-        if len(path) > 1 and target_alias and fold_name(path[0]) == fold_name(target_alias):
-            return Reference(*resolve(path[1:], self.target))
-        if self.source is None:
-            return Reference(*resolve(path, self.target))
-        if len(path) > 1 and fold_name(path[0]) == fold_name(source_alias):
-            return Reference(*resolve(path[1:], self.source, "the source"), "source")
-        in_target, in_source = self.target.find(path[0]), self.source.find(path[0])
-        table, source = path_text((target_alias or "target",)), path_text((source_alias,))
-        if len(path) > 1 and in_target is None and in_source is None:
-            column = path_text(path[1:])
-            raise InvalidInputError(
-                f"{path_text(path)} does not say which side it belongs to: write {table}.{column} for the table"
-                f" or {source}.{column} for the source, or name the sides yourself with"
-                f" {argument('target_alias')} and {argument('source_alias')}"
-            )
-        if in_target is not None and in_source is not None:
-            name = path_text(path)
-            raise InvalidInputError(f"both sides have a column {name}: write {table}.{name} or {source}.{name}")
-        if in_source is not None:
-            return Reference(*resolve(path, self.source, "the source"), "source")
-        if in_target is None:
-            columns = f"the table has {', '.join(self.target.names)}, the source {', '.join(self.source.names)}"
-            raise InvalidInputError(f"there is no column {path_text(path)}: {columns}")
-        return Reference(*resolve(path, self.target))
-
-
 class SqlReader:
     """Reads one text."""
 
@@ -213,7 +168,7 @@ class SqlReader:
                 if not node.expressions:
                     raise self._refused(node, "IN without a list of values, such as IN (1, 2),")
                 self._takes(node, "this", "expressions")
-                operand, items = self.value(node.this), [self.value(item) for item in node.expressions]
+                operand, items = self.value(node.this), self._items(node.expressions)
                 return self._built(node, lambda: member(operand, items))
             case exp.Like() | exp.ILike():
                 return self._like(node)
@@ -230,6 +185,14 @@ class SqlReader:
                 return Not(self._built(node, lambda: compare("<=>", left, right)))
         value = self.value(node)
         return self._built(node, lambda: value)
+
+    def _items(self, nodes: Sequence[exp.Expression]) -> list[Expression]:
+        """The values of a list, to which a parameter that is a list adds each of its own."""
+        found: list[Expression] = []
+        for node in nodes:
+            given = self._given(node) if isinstance(node, exp.Placeholder) else None
+            found += map(literal, given) if isinstance(given, list) else [self.value(node)]
+        return found
 
     def _built(self, node: exp.Expression, make: Callable[[], Expression]) -> Predicate:
         try:
@@ -298,6 +261,8 @@ class SqlReader:
                 return self.value(node.this)
             case exp.Column() | exp.Dot():
                 return self._column(node)
+            case exp.Placeholder():
+                return self._parameter(node)
             case exp.Null() | exp.Boolean() | exp.Literal() | exp.HexString() | exp.RawString():
                 return literal(self._literal(node))
             case exp.Neg():
@@ -416,6 +381,22 @@ class SqlReader:
             case exp.HexString():
                 return bytes.fromhex(str(node.this).rjust(len(str(node.this)) + len(str(node.this)) % 2, "0"))
         return None
+
+    def _parameter(self, node: exp.Expression) -> Expression:
+        """``:name``."""
+        value = self._given(node)
+        if isinstance(value, list):
+            raise ValueError(f"the parameter :{node.this} is a list, which only IN takes: a IN (:{node.this})")
+        return value if isinstance(value, Expression) else literal(value)
+
+    def _given(self, node: exp.Expression) -> Any:
+        self._takes(node, "this")
+        if not isinstance(node.this, str):
+            raise self._refused(node, "a parameter without a name")
+        try:
+            return self.scope.parameter(node.this)
+        except ValueError as error:
+            raise self._wrong(node, error) from None
 
     def _negated(self, node: exp.Expression) -> Expression:
         self._takes(node, "this")

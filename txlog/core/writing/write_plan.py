@@ -199,7 +199,7 @@ class WritePlan(msgspec.Struct, frozen=True):
         if where is not None:
             from txlog.core.predicates.conditions import bind_predicate
 
-            found = replace(found, rows_where=bind_predicate(where, self.schema, time_zone))
+            found = replace(found, rows_where=bind_predicate(where, self.schema, zone=time_zone))
         if self.constraints:
             from txlog.core.writing.constraints import constraints_of
 

@@ -39,6 +39,7 @@ from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, SourceSpec, Upser
 from txlog.core.definition import Definition
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.unbound import AnyCondition, Operand
 from txlog.core.store import RetryPolicy
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
@@ -121,7 +122,7 @@ class ChangeOptions(TypedDict, total=False):
 def delete(
     spark: SparkSession,
     uri: str | os.PathLike[str],
-    where: str | Predicate | None = None,
+    where: AnyCondition | None = None,
     *,
     all: bool = False,
     **options: Unpack[ChangeOptions],
@@ -152,7 +153,7 @@ def update(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     values: Mapping[str, object],
-    where: str | Predicate | None = None,
+    where: AnyCondition | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
     """Set columns of the rows for which ``where`` is true. Spark tasks search and rewrite the files.
@@ -160,7 +161,7 @@ def update(
     Args:
         spark: As for `txlog.spark.delete`.
         uri: The table's location, reachable from every executor.
-        values: Column -> new value, as for `Table.update`: a string is an SQL expression, other values are constants.
+        values: Column -> new value, as for `Table.update`: `txlog.expr` is SQL, and a plain string is refused.
         where: A condition as for `txlog.spark.delete`; None means all rows.
         options: See `ChangeOptions`.
 
@@ -234,7 +235,7 @@ def merge(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     data: DataFrame,
-    on: str | Iterable[str],
+    on: AnyCondition | Iterable[str],
     *,
     source_alias: str = "source",
     target_alias: str = "target",
@@ -275,7 +276,7 @@ def begin_merge(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     source: DataFrame,
-    on: str | Iterable[str],
+    on: AnyCondition | Iterable[str],
     aliases: tuple[str, str],
     schema_mode: SchemaMode | None,
     options: ChangeOptions,
@@ -332,14 +333,15 @@ def upsert_spec(
 
 def merge_builder(
     uri: str,
-    on: str | Iterable[str],
+    on: AnyCondition | Iterable[str],
     source_alias: str,
     target_alias: str,
     run: Callable[[MergeSpec], Done],
     schema_mode: SchemaMode | None = None,
 ) -> MergeBuilder[Done]:
     """A builder whose ``execute()`` calls ``run``."""
-    how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias, schema_mode or "strict")
+    joined = on if isinstance(on, str | Operand | Predicate) else tuple(on)
+    how = MergeOptions(joined, source_alias, target_alias, schema_mode or "strict")
     return MergeBuilder(uri, how, lambda clauses: run(MergeSpec(how, clauses, ambient.now())))
 
 

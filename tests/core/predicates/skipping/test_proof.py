@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from txlog.core.format.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
 from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, bind, col
+from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, bind
 from txlog.core.predicates.skipping.one_file import Pruner
 from txlog.core.predicates.skipping.proof import MatchProver, without_nan_doubts
+from txlog.core.predicates.unbound import col
 
 SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))
 PARTITIONS = ("p",)
@@ -35,8 +36,8 @@ atoms = st.one_of(
         st.sampled_from(["__eq__", "__ne__", "__lt__", "__gt__"]),
         floats,
     ),
-    st.builds(lambda values: col("n").isin(values), st.lists(st.one_of(numbers, st.none()), max_size=3)),
-    st.builds(lambda values: col("x").isin(values), st.lists(floats, max_size=3)),
+    st.builds(lambda values: col("n").is_in(values), st.lists(st.one_of(numbers, st.none()), max_size=3)),
+    st.builds(lambda values: col("x").is_in(values), st.lists(floats, max_size=3)),
     st.builds(lambda value: col("p") == value, st.sampled_from("ab")),
     st.builds(lambda value: col("s") >= value, st.sampled_from("ab")),
     st.sampled_from(["n", "s", "p", "x"]).map(lambda name: col(name).is_null()),
@@ -106,7 +107,7 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
         (col("n").is_not_null(), True),
         (col("s") >= "a", False),  # writers cut strings
         (col("x") >= 0.0, False),  # NaN
-        (col("p").isin(["a", None]), False),
+        (col("p").is_in(["a", None]), False),
         ((col("n") >= 1) & (col("x") >= 0.0), False),
         ((col("n") >= 1) | (col("x") >= 0.0), True),
     ],
@@ -124,14 +125,14 @@ def test_only_exact_bounds_prove_that_every_row_matches(predicate: Predicate, is
         ~(col("x") <= 1.0),
         ~(col("x") < 1.0),
         ~(col("x") == 0.0),
-        ~col("x").isin([0.0]),
+        ~col("x").is_in([0.0]),
         ~~(col("x") > 1.0),
         ~((col("x") <= 1.0) & (col("n") == 1)),
         col("x") > 1.0,
         col("x") >= 1.0,
         col("x") != 0.0,
         col("x") == math.nan,
-        col("x").isin([1.0, math.nan]),
+        col("x").is_in([1.0, math.nan]),
     ],
     ids=str,
 )

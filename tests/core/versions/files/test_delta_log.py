@@ -595,12 +595,12 @@ def test_a_list_in_memory_is_filtered_whether_or_not_the_checkpoint_is_still_the
     state = log.newest_state()
     held = log.files(state)
     for where, found in (("id = 1", held.num_rows), ("id < 1", 0)):
-        predicate = bind_predicate(where, state.schema, "UTC")
+        predicate = bind_predicate(where, state.schema, zone="UTC")
         assert log.matching_files(state, predicate).num_rows == found
     for name in [*world.log.objects]:
         if name not in ("_last_checkpoint", commit_name(state.version)):
             world.log.delete(name)
-    assert log.matching_files(state, bind_predicate("id = 1", state.schema, "UTC")).num_rows == held.num_rows
+    assert log.matching_files(state, bind_predicate("id = 1", state.schema, zone="UTC")).num_rows == held.num_rows
 
 
 def test_files_are_read_a_few_at_a_time_for_a_caller_that_reads_all_of_them_once(

@@ -49,7 +49,7 @@ CHANGES: dict[str, Callable[[txlog.Table], Any]] = {
     "append": lambda table: table.append(pa.table({"i": [7], "p": ["new"]})),
     "delete": lambda table: table.delete("i = 2"),
     "delete of a partition": lambda table: table.delete("p = 'a b'"),
-    "update": lambda table: table.update({"i": "i + 10"}, "i > 1"),
+    "update": lambda table: table.update({"i": txlog.expr("i + 10")}, "i > 1"),
     "upsert": lambda table: table.upsert(pa.table({"i": [2, 9], "p": ["x/y:z%é", "q"]}), keys=["i"]),
     "merge": lambda table: (
         table.merge(pa.table({"i": [2, 9], "p": ["b", "q"]}), "target.i = source.i")

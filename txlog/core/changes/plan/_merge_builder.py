@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.util.api_hints import explains_calls, no_attribute
 from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
@@ -25,8 +26,9 @@ class MergeBuilder(Generic[Done]):
     """Made by `Table.merge`, and by `merge` of a transaction. Each ``when_...`` adds a clause and returns the builder;
     `execute` merges.
 
-    Conditions and values are SQL; ``target.`` and ``source.`` (or the given aliases) name the two sides. Values that
-    are not strings are used as they are; None is null.
+    Conditions are SQL, or built from `txlog.col`; ``target.`` and ``source.`` (or the given aliases) name the two
+    sides. Values are as for `Table.update`: ``txlog.col("source.amount")``, ``txlog.expr("target.n + source.n")``,
+    ``txlog.lit("new")``, or a Python value that is no string.
     """
 
     def __init__(self, uri: str, merge: MergeOptions, run: Callable[[tuple[MergeClause, ...]], Done]) -> None:
@@ -35,12 +37,13 @@ class MergeBuilder(Generic[Done]):
         self._run = run
         self._clauses: list[MergeClause] = []
 
-    def when_matched_update(self, updates: Mapping[str, object], predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_matched_update(
+        self, updates: Mapping[str, object], predicate: AnyCondition | None = None
+    ) -> MergeBuilder[Done]:
         """Set columns of matched rows.
 
         Args:
-            updates: The new values by column or struct field (``"address.zip"``). A string is an SQL expression;
-                other values are used as they are.
+            updates: The new values by column or struct field (``"address.zip"``).
             predicate: A condition in SQL on both sides; the clause applies only to rows where it is true. None: always.
 
         Returns:
@@ -49,7 +52,7 @@ class MergeBuilder(Generic[Done]):
         return self._add("matched", "update", updates, predicate)
 
     def when_matched_update_all(
-        self, predicate: str | None = None, *, except_cols: Iterable[str] = ()
+        self, predicate: AnyCondition | None = None, *, except_cols: Iterable[str] = ()
     ) -> MergeBuilder[Done]:
         """Replace matched rows by their source rows; the source must have all columns of the table.
 
@@ -62,7 +65,7 @@ class MergeBuilder(Generic[Done]):
         """
         return self._add("matched", "update", None, predicate, except_cols)
 
-    def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_matched_delete(self, predicate: AnyCondition | None = None) -> MergeBuilder[Done]:
         """Delete matched rows.
 
         Args:
@@ -74,13 +77,12 @@ class MergeBuilder(Generic[Done]):
         return self._add("matched", "delete", None, predicate)
 
     def when_not_matched_insert(
-        self, updates: Mapping[str, object], predicate: str | None = None
+        self, updates: Mapping[str, object], predicate: AnyCondition | None = None
     ) -> MergeBuilder[Done]:
         """Insert source rows that match no table row; columns that are not named become null.
 
         Args:
-            updates: The new values by column. A string is an SQL expression on the source; other values are used
-                as they are.
+            updates: The new values by column; what they compute reads the source alone.
             predicate: A condition in SQL on the source; the clause applies only to rows where it is true. None: always.
 
         Returns:
@@ -89,7 +91,7 @@ class MergeBuilder(Generic[Done]):
         return self._add("not matched", "insert", updates, predicate)
 
     def when_not_matched_insert_all(
-        self, predicate: str | None = None, *, except_cols: Iterable[str] = ()
+        self, predicate: AnyCondition | None = None, *, except_cols: Iterable[str] = ()
     ) -> MergeBuilder[Done]:
         """Insert these rows with every column of the source, which must have all columns of the table.
 
@@ -103,13 +105,12 @@ class MergeBuilder(Generic[Done]):
         return self._add("not matched", "insert", None, predicate, except_cols)
 
     def when_not_matched_by_source_update(
-        self, updates: Mapping[str, object], predicate: str | None = None
+        self, updates: Mapping[str, object], predicate: AnyCondition | None = None
     ) -> MergeBuilder[Done]:
         """Set columns of rows that no source row matches. This reads every file of the table.
 
         Args:
-            updates: The new values by column or struct field. A string is an SQL expression on the table; other
-                values are used as they are.
+            updates: The new values by column or struct field; what they compute reads the table alone.
             predicate: A condition in SQL on the table; the clause applies only to rows where it is true. None: always.
 
         Returns:
@@ -117,7 +118,7 @@ class MergeBuilder(Generic[Done]):
         """
         return self._add("not matched by source", "update", updates, predicate)
 
-    def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_not_matched_by_source_delete(self, predicate: AnyCondition | None = None) -> MergeBuilder[Done]:
         """Delete rows that no source row matches. This reads every file of the table.
 
         Args:
@@ -157,7 +158,7 @@ class MergeBuilder(Generic[Done]):
         when: Any,
         then: Any,
         values: Mapping[str, object] | None,
-        predicate: str | None,
+        predicate: AnyCondition | None,
         except_cols: Iterable[str] = (),
     ) -> MergeBuilder[Done]:
         if isinstance(except_cols, str):

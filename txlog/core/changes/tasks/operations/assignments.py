@@ -1,7 +1,7 @@
 """What an UPDATE or MERGE sets: columns of the table and fields of structs, each with its new value.
 
-In: a mapping from their names (``"a"``, ``"a.b"``) to SQL text, values or functions. Out: `Assignments`, which compute
-new versions of rows. A string is an SQL expression; a string value is written in quotes inside it.
+In: a mapping from their names (``"a"``, ``"a.b"``) to values, what `expr` and `col` build, or functions. Out:
+`Assignments`, which compute new versions of rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from txlog.core.format.properties import ColumnPath, path_text
 from txlog.core.format.schema import Field, Struct, type_name, type_to_arrow
 from txlog.core.format.schema_changes import column_path
+from txlog.core.predicates.binding import assign
 from txlog.core.predicates.build import struct_of
 from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import Context, assign
+from txlog.core.predicates.scope import Context
 from txlog.core.predicates.tree import Expression, Reference, columns_of
 from txlog.core.predicates.zones import read_in
 from txlog.core.util.arguments import described, invalid
@@ -64,7 +65,7 @@ class Assignments:
         **context: Unpack[Context],
     ) -> None:
         if not isinstance(given, Mapping) or not given:
-            raise invalid("values", given, "the columns to set and their values, such as {'n': 'n + 1'}")
+            raise invalid("values", given, "the columns to set and their values, such as {'n': txlog.col('n') + 1}")
         self._schema = schema
         self._values: dict[str, Expression | Compute] = {}
         parts: dict[str, list[_Part]] = {}

@@ -24,6 +24,7 @@ from txlog.core.format.tombstones import is_tombstones
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Constant, Predicate
 from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.util import ambient
 from txlog.result import WriteMetrics
 
@@ -37,7 +38,7 @@ class DeleteSpec(msgspec.Struct, frozen=True):
     """`Table.delete`, as a `RowSpec`. All tasks use the same ``now`` for ``current_timestamp()``."""
 
     what: ClassVar[str] = "a delete"
-    where: str | Predicate | None
+    where: AnyCondition | None
     now: datetime.datetime = msgspec.field(default_factory=ambient.now)
 
     def bind(
@@ -50,7 +51,7 @@ class DeleteSpec(msgspec.Struct, frozen=True):
 class Condition:
     """A condition on rows of a table, evaluated on statistics, partition values or rows. Thread-safe."""
 
-    def __init__(self, where: str | Predicate | None, table: DefinedTable, now: datetime.datetime) -> None:
+    def __init__(self, where: AnyCondition | None, table: DefinedTable, now: datetime.datetime) -> None:
         from txlog.core.predicates.skipping.many_files import FilePruner
         from txlog.core.predicates.skipping.one_file import Pruner
         from txlog.core.predicates.skipping.proof import MatchProver, without_nan_doubts
@@ -105,10 +106,10 @@ class Condition:
         return np.concatenate(positions).astype(np.uint64), pa.concat_batches(values) if values else None
 
 
-def _bound(where: str | Predicate | None, table: DefinedTable, now: datetime.datetime) -> Predicate:
+def _bound(where: AnyCondition | None, table: DefinedTable, now: datetime.datetime) -> Predicate:
     if where is None:
         return Constant(True)
-    return bind_predicate(where, table.schema, table.time_zone, now=now)
+    return bind_predicate(where, table.schema, zone=table.time_zone, now=now)
 
 
 class RowsOfCondition(RowOperation):

@@ -107,9 +107,14 @@ class MergeRows(RowOperation):
 
     def parameters(self) -> dict[str, str]:
         def history_of(when: When) -> list[dict[str, str]]:
-            clauses = [clause for clause in self._given if clause.when == when]
+            pairs = zip(self._given, self._clauses.bound, strict=True)
             return [
-                {**({} if c.predicate is None else {"predicate": c.predicate}), "actionType": c.then} for c in clauses
+                {
+                    **({} if given.predicate is None else {"predicate": _text_of(given.predicate, bound.predicate)}),
+                    "actionType": given.then,
+                }
+                for given, bound in pairs
+                if given.when == when
             ]
 
         return operation_parameters(
@@ -295,6 +300,11 @@ class MergeRows(RowOperation):
             updated += int(np.isin(clauses, updates).sum())
             deleted += int(((clauses != NONE) & ~np.isin(clauses, updates)).sum())
         return int(is_written.sum()), updated, deleted
+
+
+def _text_of(given: object, bound: Predicate | None) -> str:
+    """A condition for the history: as its author wrote it, or as SQL."""
+    return given if isinstance(given, str) else str(bound)
 
 
 def _of_rows(rows: NDArray[np.int64], pairs: Pairs) -> Pairs:

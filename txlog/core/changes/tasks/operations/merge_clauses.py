@@ -26,10 +26,12 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, Struct, backquoted, fold_name
 from txlog.core.format.schema_changes import column_path, field_at
 from txlog.core.format.schema_merge import adds_members
+from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.sql import Context, parse_predicate
+from txlog.core.predicates.scope import Context
 from txlog.core.predicates.tree import columns_of
+from txlog.core.predicates.unbound import AnyCondition, Column, Operand
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import setting
 from txlog.core.writing.generated_columns import (
@@ -68,14 +70,14 @@ class MergeClause(msgspec.Struct, frozen=True):
     when: When
     then: Then
     values: Mapping[str, Any] | None
-    predicate: str | None
+    predicate: AnyCondition | None
     except_columns: tuple[str, ...] = ()
 
 
 class MergeOptions(msgspec.Struct, frozen=True):
     """``on`` is a condition, or the names of columns that both sides have and that must be equal."""
 
-    on: str | Iterable[str]
+    on: AnyCondition | Iterable[str]
     source_alias: str
     target_alias: str
     schema_mode: SchemaMode = "strict"
@@ -90,8 +92,8 @@ class MergeOptions(msgspec.Struct, frozen=True):
             raise invalid("source_alias", self.source_alias, "another name than the table's", hint=hint)
 
     @property
-    def condition(self) -> str:
-        if isinstance(self.on, str):
+    def condition(self) -> AnyCondition:
+        if isinstance(self.on, str | Operand | Predicate):
             return self.on
         names = [backquoted(str(name)) for name in self.on]
         if not names:
@@ -147,7 +149,7 @@ class MergeClauses:
         }
         predicate = None
         if clause.predicate is not None:
-            predicate = parse_predicate(clause.predicate, self._schema, **context)
+            predicate = bind_predicate(clause.predicate, self._schema, **context)
         try:
             assignments = self._assignments(clause, merge, context)
         except InvalidInputError as error:
@@ -314,7 +316,7 @@ def _check_sides(clause: MergeClause, bound: BoundClause) -> None:
 
 def _all_columns(
     schema: Struct, source: Struct, alias: str, left_out: Collection[str], *, may_lack: bool
-) -> dict[str, str]:
+) -> dict[str, Column]:
     """The columns of a source for the table's columns of their names, but for those ``left_out``.
 
     Raises ``SchemaMismatchError`` if the source lacks some that are not generated and not counted by the table, unless
@@ -328,7 +330,7 @@ def _all_columns(
             " their values instead"
         )
     names = [name for name in wanted if source.find(name) is not None]
-    return {name: f"{backquoted(alias)}.{backquoted(name)}" for name in names}
+    return {name: Column((alias, name)) for name in names}
 
 
 def _values_of_absent(schema: Struct, given: Collection[Any], computed: ComputedColumns | None) -> dict[str, Any]:

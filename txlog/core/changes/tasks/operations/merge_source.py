@@ -26,12 +26,13 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.core.predicates.build import balanced
+from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
 from txlog.core.predicates.predicate import And, Comparison, Constant, Predicate, bind
 from txlog.core.predicates.skipping.key_pruning import key_range
-from txlog.core.predicates.sql import parse_predicate
 from txlog.core.predicates.tree import Expression, Path, Side, columns_of
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.writing.conform import idle_as_null
@@ -298,7 +299,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
 def read_merge_source(
     data: Any,
-    condition: str,
+    condition: AnyCondition,
     target: DefinedTable,
     now: datetime.datetime,
     source_alias: str,
@@ -373,19 +374,24 @@ def _idle_as_null(target: Struct, rows: pa.Table) -> pa.Table:
 
 
 def merge_join(
-    condition: str, target: DefinedTable, source: Struct, now: datetime.datetime, source_alias: str, target_alias: str
+    condition: AnyCondition,
+    target: DefinedTable,
+    source: Struct,
+    now: datetime.datetime,
+    source_alias: str,
+    target_alias: str,
 ) -> JoinCondition:
     """The condition that joins a source with these columns to the table ``target``, split into its parts.
 
     Raises ``InvalidInputError`` for a text that is no condition on these columns.
     """
-    if target.schema.find(condition.strip(" `")) is not None:
-        name = condition.strip(" `")
+    name = "" if isinstance(condition, Predicate) else str(condition).strip(" `")
+    if target.schema.find(name) is not None:
         raise InvalidInputError(
             f"the join {condition!r} is a column, not a condition: for rows that are equal in it, give the list"
             f" on=[{name!r}], or write {path_text((target_alias, name))} = {path_text((source_alias, name))}"
         )
-    bound = parse_predicate(
+    bound = bind_predicate(
         condition,
         target.schema,
         zone=target.time_zone,

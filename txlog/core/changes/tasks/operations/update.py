@@ -20,7 +20,7 @@ from txlog.core.changes.tasks.operations.assignments import Assignments, assigne
 from txlog.core.changes.tasks.operations.delete import Condition, RowsOfCondition
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.util import ambient
 from txlog.core.writing.generated_columns import computed_columns, refuse_set_numbers
 from txlog.result import WriteMetrics
@@ -38,7 +38,7 @@ class UpdateSpec(msgspec.Struct, frozen=True):
 
     what: ClassVar[str] = "an update"
     values: Mapping[str, Any]
-    where: str | Predicate | None
+    where: AnyCondition | None
     now: datetime.datetime = msgspec.field(default_factory=ambient.now)
 
     def bind(
