@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from txlog.core.format.schema import (
     DATE,
     STRING,
@@ -278,8 +280,6 @@ def _condition(condition: Predicate, scope: Scope) -> Predicate:
 
 
 def _at(leaf: Any, path: Any) -> Predicate:
-    from msgspec.structs import replace
-
     moved: Predicate = leaf if leaf.path == path else replace(leaf, path=path)
     return moved
 

@@ -136,6 +136,9 @@ class Operand:
 
         Returns:
             The condition.
+
+        Raises:
+            InvalidInputError: Where it is bound to a table: it is no boolean.
         """
         return Built("true", (self,))
 
