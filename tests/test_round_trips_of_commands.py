@@ -140,7 +140,9 @@ CHANGES_OF_PARTITIONS: dict[str, tuple[Mapping[str, str], Callable[[txlog.Table]
     "upsert by copies": (COPIES, lambda table: lambda: table.upsert(ONE_EACH, keys=["day", "id"])),
     "merge by copies": (
         COPIES,
-        lambda table: table.merge(ONE_EACH, "source.id = target.id").when_matched_update({"id": txlog.expr("-target.id")}).execute,
+        lambda table: (
+            table.merge(ONE_EACH, "source.id = target.id").when_matched_update({"id": txlog.expr("-target.id")}).execute
+        ),
     ),
     "optimize": (COPIES, _optimized),
     "purge": (VECTORS, _purged),

@@ -243,7 +243,7 @@ class Readable:
         with TxlogError.located(read.log.uri, read.state.version):
             return with_statistics(found, read.state)
 
-    def partitions(self, where: str | Predicate | None = None) -> pa.Table:
+    def partitions(self, where: AnyCondition | None = None) -> pa.Table:
         """The partitions of this version that have files, in the order of their values.
 
         Args:

@@ -274,7 +274,11 @@ STRICT_FIELDS = "k int, s struct<x: int, y: struct<w: int not null>>, l array<st
             {"x": 1, "y": None},
             [{"w": 1}],
         ),
-        (lambda t: (t.delete(all=True), merge(t).when_not_matched_insert({"k": txlog.expr("source.k")}).execute()), None, None),
+        (
+            lambda t: (t.delete(all=True), merge(t).when_not_matched_insert({"k": txlog.expr("source.k")}).execute()),
+            None,
+            None,
+        ),
     ],
 )
 def test_a_struct_with_required_fields_is_set_to_null(

@@ -922,7 +922,7 @@ CHANGES: dict[str, Callable[[txlog.Table], Any]] = {
     "append": lambda t: t.append(pa.table({"id": [9]})),
     "upsert": lambda t: t.upsert(pa.table({"id": [1, 9]}), ["id"]),
     "merge": lambda t: t.merge(pa.table({"id": [1]}), ["id"]).when_matched_delete().execute(),
-    "update": lambda t: t.update({"id": "id + 10"}, "id < 2"),
+    "update": lambda t: t.update({"id": txlog.expr("id + 10")}, "id < 2"),
     "delete": lambda t: t.delete("id = 1"),
     "optimize": lambda t: t.optimize(),
 }
@@ -963,7 +963,7 @@ def test_a_change_whose_files_a_forced_vacuum_deletes_is_refused(
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_beside_a_vacuum_with_the_tables_retention_lands(change: str, tmp_path: Path) -> None:
     table = _two_files(tmp_path / "t")
-    txlog.Table.open(table.uri).update({"id": "id"}, "id = 4")
+    txlog.Table.open(table.uri).update({"id": txlog.expr("id")}, "id = 4")
     (tmp_path / "t" / "stray.parquet").write_bytes(b"old")
     os.utime(tmp_path / "t" / "stray.parquet", (0, 0))
     CHANGES[change](losing_to(table, lambda other: other.vacuum()))
