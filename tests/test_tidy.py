@@ -26,7 +26,7 @@ FACES = {
     "transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
-EXPORTED_NAMES_MAX = 36
+EXPORTED_NAMES_MAX = 37
 APPEND_MODULES_MAX = 81
 """Modules of txlog that a fresh process loads for one append: each costs it a third of a millisecond."""
 
