@@ -106,7 +106,7 @@ def test_rows_that_can_be_read_only_once_are_written_again_from_the_first_one(
     bucket.opened().add_columns(ADD_NAME)
     source = Source(*(pa.table({"id": pa.array([number], pa.int64())}) for number in range(10, 17)))
     seen: list[int] = []
-    table.append(source, on_progress=seen.append)
+    table.append(source, on_progress=lambda step, rows, total: seen.append(rows))
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [1, *range(10, 17)]
     assert table.snapshot().to_arrow(columns=["name"]).num_rows == 8
     assert seen == [1, 2, 3, 4, 5, 6, 7]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from txlog.core.operations import OnProgress, WriteOptions, check_mode, write_batch
+from txlog.core.operations import WriteOptions, check_mode, write_batch
 from txlog.core.store import foreign_scheme, open_store
 from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
 from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from txlog.core.catalogs import TableCatalog, TablePlace
-    from txlog.core.changes.plan import MergeBuilder, OnFiles, RowMode
+    from txlog.core.changes.plan import MergeBuilder, RowMode
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.maintenance import AutoCompaction, NamedVersion
     from txlog.core.operations import CommittedBatch, OnChange
     from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.store import RetryPolicy
+    from txlog.core.util.progress import OnProgress
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.workers import GivenWorkers
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
@@ -380,7 +381,7 @@ class Table(Readable, metaclass=Hinted):
         retry: RetryPolicy | None = None,
         credential_provider: Callable[[], object] | None = None,
         user_metadata: str | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> ConvertResult:
         """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
@@ -401,7 +402,7 @@ class Table(Readable, metaclass=Hinted):
             iceberg_metadata: The Iceberg table's current ``metadata.json``, as its catalog knows it, in full or below
                 the folder. None: the newest one in ``metadata/``, if there is one.
             user_metadata: A note for the table's history.
-            on_progress: Called with the number of footers read so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where footers are read, as for `open`.
 
         The other arguments are the same as for `open`.
@@ -426,6 +427,7 @@ class Table(Readable, metaclass=Hinted):
             )
         open_table = _open_table(uri, storage_options, retry, credential_provider)
         from txlog.core.operations import operation
+        from txlog.core.util.progress import step_if
 
         done: ConvertResult = operation("convert")(
             open_table,
@@ -433,7 +435,7 @@ class Table(Readable, metaclass=Hinted):
             properties=properties or {},
             iceberg_metadata=iceberg_metadata,
             user_metadata=user_metadata,
-            on_progress=on_progress,
+            on_progress=step_if(on_progress, "reading footers of files"),
             workers=workers,
         )
         return done
@@ -667,7 +669,7 @@ class Table(Readable, metaclass=Hinted):
             target_file_size: The size of the data files in bytes.
             parquet: How the data files are encoded, by the names of the table properties, which it overrides:
                 ``{"parquet.compression": "zstd", "parquet.bloom.filter.enabled#id": True}``.
-            on_progress: Called with the number of rows taken so far.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             What was written, in which version.
@@ -816,7 +818,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         dry_run: bool = False,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Delete the rows for which ``where`` (a condition in SQL) is true, or every row with ``all=True``.
@@ -840,7 +842,7 @@ class Table(Readable, metaclass=Hinted):
             user_metadata: A note for the table's history.
             dry_run: Change nothing, and return what would be changed: the result's outcome is "dry_run", and its
                 metrics count the rows and files. It runs in this process.
-            on_progress: Called with the number of files read so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
@@ -874,7 +876,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         dry_run: bool = False,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Set columns of the rows for which ``where`` is true; None means all rows.
@@ -930,7 +932,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         dry_run: bool = False,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Update the rows whose keys are in ``data``, and insert the others, as one new version.
@@ -998,7 +1000,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         dry_run: bool = False,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> MergeBuilder[WriteResult]:
         """Start a merge of ``data`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
@@ -1054,7 +1056,7 @@ class Table(Readable, metaclass=Hinted):
                 that the table neither has nor had ("" is the root), so a call that failed can be repeated. Let nobody
                 write to the folder meanwhile.
             user_metadata: A note for the table's history.
-            on_progress: Called with the number of files read so far.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where footers are read, as for `open`. Default: the workers of this handle.
 
         Returns:
@@ -1090,7 +1092,7 @@ class Table(Readable, metaclass=Hinted):
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Callable[[], object] | None = None,
         user_metadata: str | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> CopyResult:
         """Load the files of a folder that were not loaded before, as one version. Each file is loaded exactly once.
 
@@ -1115,7 +1117,7 @@ class Table(Readable, metaclass=Hinted):
             storage_options: Options for the folder's store; None: this table's.
             credential_provider: Of the folder's store, as for `open`.
             user_metadata: A note for the table's history.
-            on_progress: Called with the number of bytes read so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             The files that were loaded and their rows, and how many were loaded before.
@@ -1129,6 +1131,8 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Other commits came first, a hundred times.
             StorageError: A store failed.
         """
+        from txlog.core.util.progress import step_if
+
         place = self._options_of_another_place(storage_options, credential_provider)
         done: CopyResult = self._operation("copy_into")(
             source=open_store(source, *place),
@@ -1141,7 +1145,7 @@ class Table(Readable, metaclass=Hinted):
             force=force,
             dry_run=dry_run,
             user_metadata=user_metadata,
-            on_progress=on_progress,
+            on_progress=step_if(on_progress, "reading bytes"),
         )
         return done
 
@@ -1494,7 +1498,7 @@ class Table(Readable, metaclass=Hinted):
         cluster_by: str | Sequence[str] | None = None,
         dry_run: bool = False,
         user_metadata: str | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> RewriteResult:
         """Rewrite small files, and files with many dead rows, into fewer and larger ones. No row changes.
@@ -1518,7 +1522,7 @@ class Table(Readable, metaclass=Hinted):
                 defined as clustered (``CLUSTER BY``) is clustered by its own columns without this argument.
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
-            on_progress: Called with the bytes rewritten so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
@@ -1553,7 +1557,7 @@ class Table(Readable, metaclass=Hinted):
         *,
         dry_run: bool = False,
         user_metadata: str | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> RewriteResult:
         """Rewrite every file that has dead rows or values of dropped columns, without them. No live row changes.
@@ -1566,7 +1570,7 @@ class Table(Readable, metaclass=Hinted):
             where: Which partitions, as for `optimize`.
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
-            on_progress: Called with the bytes rewritten so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
@@ -1613,7 +1617,7 @@ class Table(Readable, metaclass=Hinted):
         allow_expired_files: bool = False,
         dry_run: bool = False,
         user_metadata: str | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RestoreResult:
         """Restore the table to a version, or to a time, as a new version. No data file is read or written.
 
@@ -1627,7 +1631,7 @@ class Table(Readable, metaclass=Hinted):
             allow_expired_files: Also restore files past the retention. Only if no vacuum runs: it may delete them.
             dry_run: Change nothing, and return what would be changed and what is missing.
             user_metadata: A note for the table's history.
-            on_progress: Called with the number of files looked up so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             The version restored, its files, and the new version.
@@ -1638,6 +1642,7 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Another writer committed meanwhile; nothing landed.
         """
         from txlog.core.maintenance import RestoreOptions, restore
+        from txlog.core.util.progress import step_if
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
@@ -1645,7 +1650,7 @@ class Table(Readable, metaclass=Hinted):
         asked = None if timestamp is None else str(timestamp)
         missing, expired = allow_missing_files, allow_expired_files
         options = RestoreOptions(target.version, asked, missing, expired, dry_run, user_metadata)
-        return restore(self._open_table, target, options, on_progress)
+        return restore(self._open_table, target, options, step_if(on_progress, "looking up files"))
 
     def repair(
         self,
@@ -1702,7 +1707,7 @@ class Table(Readable, metaclass=Hinted):
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Callable[[], object] | None = None,
         user_metadata: str | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> CloneResult:
         """Make another table with the definition and the rows of a version of this one.
@@ -1725,7 +1730,7 @@ class Table(Readable, metaclass=Hinted):
             storage_options: Options for the clone's store; None: this table's.
             credential_provider: Of the clone's store, as for `open`.
             user_metadata: A note for the clone's history.
-            on_progress: Called with the number of files copied so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where files are copied, as for `open`. Default: the workers of this handle.
 
         Returns:
@@ -1739,6 +1744,8 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Another writer changed the clone meanwhile; nothing landed.
             StorageError: A store failed; run it again.
         """
+        from txlog.core.util.progress import step_if
+
         given = self._options_of_another_place(storage_options, credential_provider)
         state = self.snapshot(version, timestamp)._version.state
 
@@ -1751,7 +1758,7 @@ class Table(Readable, metaclass=Hinted):
                 mode=mode,
                 properties=properties or {},
                 user_metadata=user_metadata,
-                on_progress=on_progress,
+                on_progress=step_if(on_progress, "copying files"),
                 workers=workers,
             )
             return done
@@ -1816,7 +1823,7 @@ class Table(Readable, metaclass=Hinted):
         lite: bool = False,
         inventory: object = None,
         force: bool = False,
-        on_progress: Callable[[str, int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> VacuumResult:
         """Delete data files that the table has not needed for the retention: removed files, and files never committed.
@@ -1831,7 +1838,7 @@ class Table(Readable, metaclass=Hinted):
                 files that no commit names. If the log lacks some of the versions, it lists the table.
             inventory: An Arrow stream of all files, with ``path``, ``length``, ``isDir`` and ``modificationTime`` (ms).
             force: Accept a retention shorter than the table's. A write that is not committed yet loses its files.
-            on_progress: Called with the name of a step, the files done, and the total if known.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where its tasks run, as for `open`. Workers in other processes list the table in ranges of names.
 
         Returns:
@@ -1856,7 +1863,7 @@ class Table(Readable, metaclass=Hinted):
         dry_run: bool = False,
         interval_s: float | None = None,
         on_round: Callable[[MaintenanceResult], object] | None = None,
-        on_progress: Callable[[str, int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> MaintenanceResult:
         """Do all maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
 
@@ -1875,7 +1882,7 @@ class Table(Readable, metaclass=Hinted):
                 ``KeyboardInterrupt`` ends it. If the store does not answer, the next round tries again. None: one
                 round. Log cleanup and vacuum are considered once an hour.
             on_round: Called with the result of each round.
-            on_progress: Called with the name of a step, how much is done, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             What the round did.
@@ -1967,11 +1974,11 @@ class Table(Readable, metaclass=Hinted):
 
         return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
 
-    def compact_log(self, *, on_progress: Callable[[int, int], None] | None = None) -> LogCompaction | None:
+    def compact_log(self, *, on_progress: OnProgress | None = None) -> LogCompaction | None:
         """Write one file that readers may use instead of the commits since the last checkpoint.
 
         Args:
-            on_progress: Called with the number of commits read so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             The versions in the file; None if fewer than two commits follow the checkpoint.
@@ -1980,20 +1987,20 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A commit is damaged.
             StorageError: The store failed.
         """
+        from txlog.core.util.progress import step_if
         from txlog.core.versions import compact_log
 
-        return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
+        on_commit = step_if(on_progress, "reading commits")
+        return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_commit)
 
-    def clean_up_log(
-        self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None
-    ) -> LogCleanUp:
+    def clean_up_log(self, dry_run: bool = False, *, on_progress: OnProgress | None = None) -> LogCleanUp:
         """Delete the versions past ``delta.logRetentionDuration``, except those that time travel within it needs.
 
         Also runs automatically with checkpoints, unless ``delta.enableExpiredLogCleanup`` is false.
 
         Args:
             dry_run: Delete nothing, and return the files that would be deleted.
-            on_progress: Called with the number of files deleted so far, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             The deleted files.
@@ -2001,10 +2008,14 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             StorageError: The store failed; the log can be read as before.
         """
+        from txlog.core.util.progress import step_if
         from txlog.core.versions import clean_up_log
 
         return clean_up_log(
-            self._open_table.log, self._open_table.log.newest_state(), dry_run=dry_run, on_progress=on_progress
+            self._open_table.log,
+            self._open_table.log.newest_state(),
+            dry_run=dry_run,
+            on_progress=step_if(on_progress, "deleting files of the log"),
         )
 
     def verify(
@@ -2013,7 +2024,7 @@ class Table(Readable, metaclass=Hinted):
         *,
         data_files: bool = True,
         footers: bool = False,
-        on_progress: Callable[[str, int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> Verification:
         """Check the log, its checkpoints and that each data file exists; with ``keys``, that no rows share a key.
@@ -2025,7 +2036,7 @@ class Table(Readable, metaclass=Hinted):
                 them.
             footers: Whether to read the footer of each data file: that it can be read, and has as many rows as its
                 statistics say. One or two requests a file.
-            on_progress: Called with the name of a step, how much is done, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
             workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
@@ -2067,7 +2078,7 @@ class Table(Readable, metaclass=Hinted):
         *,
         limit: int | None = None,
         orphans: bool = False,
-        on_progress: Callable[[str, int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Report:
         """A page about the newest version: commits, files, clustering, upkeep, who can read it, and what to do.
 
@@ -2077,7 +2088,7 @@ class Table(Readable, metaclass=Hinted):
         Args:
             limit: How many of the newest commits to read; None means all that the log retains.
             orphans: Also list the table's folder, for files that no version needs and for what a deletion waits for.
-            on_progress: Called with the name of a step, how much is done, and the total.
+            on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
 
         Returns:
             ``html``, ``save(path)`` and the ``facts`` as plain values.

@@ -40,12 +40,13 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from txlog.core.changes.plan import ChangeFiles, MergeBuilder, OnFiles
+    from txlog.core.changes.plan import ChangeFiles, MergeBuilder
     from txlog.core.changes.tasks.operation import RowOperation
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.definition import DefinitionChange, MakeChange
     from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.util.progress import OnProgress
     from txlog.core.writing.write_intent import RowMode
 
 __all__ = ["IsolationLevel", "Transaction"]
@@ -358,7 +359,7 @@ class Transaction:
         *,
         all: bool = False,
         mode: RowMode | None = None,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Delete the rows for which a condition is true, including rows of this transaction: see `Table.delete`.
 
@@ -369,7 +370,7 @@ class Transaction:
             where: A condition in SQL, or one built from `txlog.col`.
             all: Delete every row; then without ``where``.
             mode: "merge-on-read" or "copy-on-write", as for `Table.delete`; None lets the table decide.
-            on_progress: Called with the number of files read so far, and the total.
+            on_progress: As for `Table.delete`.
 
         Raises:
             InvalidInputError: There is neither a condition nor ``all=True``, the condition does not fit the table, the
@@ -392,7 +393,7 @@ class Transaction:
         where: AnyCondition | None = None,
         *,
         mode: RowMode | None = None,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Set columns of the rows for which a condition is true: see `Table.update`, and `delete` for conflicts.
 
@@ -428,7 +429,7 @@ class Transaction:
         row_kind: str | None = None,
         row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         mode: RowMode | None = None,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Update the rows whose keys are in ``data``, and insert the others: see `Table.upsert`.
 
@@ -474,7 +475,7 @@ class Transaction:
         source_alias: str = "source",
         target_alias: str = "target",
         mode: RowMode | None = None,
-        on_progress: OnFiles | None = None,
+        on_progress: OnProgress | None = None,
     ) -> MergeBuilder[None]:
         """Start a merge of ``data``; add clauses, then call ``execute()``: see `Table.merge`.
 
@@ -509,7 +510,7 @@ class Transaction:
         return MergeBuilder(self._open_table.uri, merge, run)
 
     def _change_rows(
-        self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnFiles | None
+        self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnProgress | None
     ) -> None:
         from txlog.core.changes.plan import RowOptions, apply_in_transaction
 

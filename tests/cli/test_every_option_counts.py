@@ -52,6 +52,9 @@ OPTIONS = {
     "--app-id": Given(["--app-id", "orders"], beside=["--checkpoint-id", "7"]),
     "--checkpoint-id": Given(["--checkpoint-id", "7"], beside=["--app-id", "orders"]),
     "--user-metadata": Given(["--user-metadata", "by hand"]),
+    "--target-file-size": Given(
+        ["--target-file-size", "1"], text="id,day\n" + "\n".join(f"{n},mon" for n in range(5, 60_000))
+    ),
     "--parquet": Given(["--parquet", "parquet.compression=gzip"]),
     "--storage-option": Given(["--storage-option", "nothing=of value"]),
     "--json": Given(["--json"]),
@@ -86,6 +89,14 @@ OPTIONS = {
 }
 
 
+REFUSED = Given(["--on-conflict", "never"])  # a test of Python shows what it does beside other writers
+OPTIONS_OF = {
+    ("delete", "--parquet"): Given(["--parquet", "parquet.compression=gzip"], beside=["--mode", "copy-on-write"]),
+    ("merge", "--mode"): Given(["--mode", "copy-on-write"], beside=["--update-all"]),
+    **{(command, "--on-conflict"): REFUSED for command in ("delete", "update", "upsert", "merge")},
+}
+
+
 NAMES_OF_PYTHON = re.compile(r"\b(?<!['.])\w+_(id|by|mode|version|conflict|metadata|matched|duplicate|kinds?)\b(?!')")
 
 
@@ -99,7 +110,7 @@ def options_of(command: str) -> list[str]:
 
 @pytest.mark.parametrize(("command", "name"), [(each, name) for each in COMMANDS for name in options_of(each)])
 def test_no_option_of_a_command_is_ignored(command: str, name: str, tmp_path: Path) -> None:
-    given = OPTIONS[name]
+    given = OPTIONS_OF.get((command, name), OPTIONS[name])
     if (command, name) == ("append", "--create"):
         pytest.skip("the option is about a table that is absent")
     if name in COMMANDS[command] and name not in ("--key", "--set", "--on"):

@@ -582,7 +582,7 @@ def test_a_clone_that_is_written_meanwhile_is_a_conflict(source: Table) -> None:
     clone = cloned(source, "clone")
     source.append(rows_of(11))
 
-    def writes(done: int, total: int) -> None:
+    def writes(step: str, done: int, total: int | None) -> None:
         clone.append(rows_of(55))
 
     with pytest.raises(ConcurrentAppendError, match="run it again"):

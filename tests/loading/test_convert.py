@@ -293,7 +293,7 @@ def test_a_folder_without_files_and_one_that_is_not_there_are_refused(tmp_path: 
 
 
 def test_a_file_that_is_deleted_meanwhile_is_named(folder: Path) -> None:
-    def deletes(read: int, total: int) -> None:
+    def deletes(step: str, read: int, total: int | None) -> None:
         for path in folder.glob("day=*/*/*.parquet"):
             path.unlink()
 
@@ -324,7 +324,7 @@ def test_thousands_of_files_are_one_version(tmp_path: Path) -> None:
     for number in range(1, 2000):
         (tmp_path / f"{number}.parquet").write_bytes(body)
     seen: list[tuple[int, int]] = []
-    assert Table.convert(tmp_path, on_progress=lambda read, total: seen.append((read, total))).files == 2000
+    assert Table.convert(tmp_path, on_progress=lambda step, read, total: seen.append((read, total))).files == 2000
     assert seen[-1] == (2000, 2000)
     assert Table.open(tmp_path).count() == 2000
 

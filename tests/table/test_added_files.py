@@ -22,9 +22,13 @@ def test_existing_files_become_rows_without_being_rewritten(tmp_path: Path) -> N
         pq.write_table(pa.table({"id": [len(day)]}), folder / name)
     before = {path: path.stat().st_mtime_ns for path in data_files(tmp_path / "t")}
     paths = [str(path.relative_to(tmp_path / "t")) for path in before]
-    reported: list[int] = []
-    result = table.add_files(paths, on_progress=reported.append)
-    assert (result.version, result.metrics.files, reported) == (1, 3, [1, 2, 3])
+    reported: list[tuple[str, int, int | None]] = []
+    result = table.add_files(paths, on_progress=lambda *step: reported.append(step))
+    assert (result.version, result.metrics.files, reported) == (
+        1,
+        3,
+        [("reading footers of files", done, 3) for done in (1, 2, 3)],
+    )
     expected = [("mon", 3), ("a/b", 5), (None, 26)]
     found = [(row["day"], row["id"]) for row in table.snapshot().to_arrow().to_pylist()]
     assert sorted(found, key=repr) == sorted(expected, key=repr)

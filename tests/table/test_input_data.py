@@ -80,9 +80,9 @@ def test_a_source_that_fails_half_way_leaves_no_version_and_no_file(table: Table
 
 
 def test_progress_counts_rows(table: Table) -> None:
-    reported: list[int] = []
-    table.append([rows_of(1, 2), rows_of(3)], on_progress=reported.append)
-    assert reported == [2, 3]
+    reported: list[tuple[str, int, int | None]] = []
+    table.append([rows_of(1, 2), rows_of(3)], on_progress=lambda *step: reported.append(step))
+    assert reported == [("taking rows", 2, None), ("taking rows", 3, None)]
 
 
 def test_a_small_target_file_size_makes_more_files(table: Table) -> None:

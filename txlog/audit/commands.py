@@ -12,20 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from txlog.extend.cli import (
-    FAILED,
-    Json,
-    Output,
-    Storage,
-    Uri,
-    Workers,
-    names,
-    opened,
-    pairs,
-    plain,
-    processes,
-    table_of,
-)
+from txlog.extend.cli import FAILED, Call, Output, of_operation, pairs, plain, processes, table_of
 from txlog.result import counted, human_size
 
 if TYPE_CHECKING:
@@ -46,21 +33,9 @@ _REMAINS_SHOWN = 50
 Facts = dict[str, Any]
 
 
+@of_operation("verify")
 def verify(
-    uri: Uri,
-    data_files: Annotated[bool, typer.Option(help="look up each live data file, by name and size")] = True,
-    footers: Annotated[
-        bool, typer.Option("--footers", help="read the footer of each, and compare its rows with the log's statistics")
-    ] = False,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keys",
-            "-k",
-            metavar="COLUMNS",
-            help="read these columns, and find rows with the same key: 'id,day', or one at a time",
-        ),
-    ] = None,
+    call: Call,
     acknowledged: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,78 +44,49 @@ def verify(
             help="the result of a write: this version must still be that transaction",
         ),
     ] = None,
-    workers: Workers = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
 ) -> None:
-    """Check the invariants of a table. Exit code 1 if one is broken.
+    """Exit code 1 if one is broken.
 
     Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size in
     the log, but does not read the data files, except with --footers and the columns of --keys.
     """
     txn_ids = _txn_ids(acknowledged)
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
+    out = Output(call.as_json)
     with out.reporting():
         from txlog.audit.verify import verify_table  # also of tables that `Table.open` refuses
         from txlog.core.catalogs import open_place
         from txlog.core.changes.tasks.task_table import TaskStore
 
-        store = open_place(uri, options)
-        with out.steps() as on_progress, processes(workers) as executor:
+        store = open_place(call.uri, call.storage_options)
+        with out.steps() as on_progress, processes(call.workers) as executor:
             verification = verify_table(
                 store,
-                data_files=data_files,
-                footers=footers,
-                keys=names(keys) if keys else None,
                 txn_ids=txn_ids,
                 on_progress=on_progress,
-                tasks=TaskStore.at(store, options),
+                tasks=TaskStore.at(store, call.storage_options),
                 workers=executor,
+                **call.given,
             )
         out.result(_verification_facts(verification), *_verification_shown(verification))
         if not verification.is_sound:
             raise typer.Exit(FAILED)
 
 
-def diff(
-    uri: Uri,
-    before: Annotated[int, typer.Argument(metavar="FROM", min=0, help="the version before", show_default=False)],
-    after: Annotated[
-        int | None, typer.Argument(metavar="[TO]", min=0, help="the version after (default: the newest)")
-    ] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Show what changed between two versions: columns, properties, files and rows.
-
-    Rows are counted by the change data feed, if the table has it (delta.enableChangeDataFeed).
-    """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.waiting("comparing versions"):
-            found = table.diff(before, after)
-        out.result({"table": table.uri, **found.to_dict()}, *_diff_shown(found))
+@of_operation("diff")
+def diff(call: Call) -> None:
+    """Rows are counted by the change data feed, if the table has it (delta.enableChangeDataFeed)."""
+    call.run(lambda table, found: _diff_shown(found), waiting="comparing versions")
 
 
-def check_deleted(
-    uri: Uri,
-    version: Annotated[
-        int | None,
-        typer.Option("--version", min=0, metavar="NUMBER", help="the version of the delete; default: the newest"),
-    ] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Check that no file holds anything deleted up to a version. Exit code 1 if some may.
+@of_operation("check_deleted")
+def check_deleted(call: Call) -> None:
+    """Exit code 1 if some file may hold some of it.
 
     Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.waiting("looking at files"):
-            found = table.check_deleted(version)
-        out.result({"table": table.uri, **found.to_dict()}, *_remains_shown(found))
-        if not found.is_gone:
-            raise typer.Exit(FAILED)
+    found = call.run(lambda table, found: _remains_shown(found), waiting="looking at files")
+    if not found.is_gone:
+        raise typer.Exit(FAILED)
 
 
 # --- from arguments to values, and from results to text ----------------------------------------------------------

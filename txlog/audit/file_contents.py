@@ -16,6 +16,7 @@ from txlog.audit.task_places import TaskPlaces
 from txlog.core.changes.tasks.check_files import CheckFooters, CheckVectors, FileProblem
 from txlog.core.format.paths import canonical_path, canonical_paths
 from txlog.core.store import TableStore
+from txlog.core.util.progress import OnDone
 from txlog.core.versions.files import DeltaLog
 from txlog.core.workers import shares
 from txlog.errors import TxlogError
@@ -26,9 +27,6 @@ _PARALLEL = 16
 _FILES_MAX = 64  # for each task
 _FILES_AT_ONCE = 4096  # for each worker
 
-OnFiles = Callable[[int, int], None]
-"""Called with the number of files done, and the total."""
-
 
 def check_vectors(store: TableStore, version: int, places: TaskPlaces) -> Iterator[FileProblem]:
     """Read every vector of a version. Yields nothing if the log cannot be read, which is reported elsewhere."""
@@ -38,7 +36,7 @@ def check_vectors(store: TableStore, version: int, places: TaskPlaces) -> Iterat
         yield from _checked(CheckVectors(places.store, version), with_vectors, places, lambda done, total: None)
 
 
-def check_footers(store: TableStore, version: int, places: TaskPlaces, on_files: OnFiles) -> Iterator[FileProblem]:
+def check_footers(store: TableStore, version: int, places: TaskPlaces, on_files: OnDone) -> Iterator[FileProblem]:
     """Read the footer of every data file of a version. Yields nothing if the log cannot be read."""
     files = files_of(store, version, "path", "stats")
     if files is not None:
@@ -73,7 +71,7 @@ def _with_vectors(files: pa.Table) -> Iterator[tuple[str, str]]:
 
 
 def _checked(
-    work: CheckFooters | CheckVectors, files: pa.Table, places: TaskPlaces, on_files: OnFiles
+    work: CheckFooters | CheckVectors, files: pa.Table, places: TaskPlaces, on_files: OnDone
 ) -> Iterator[FileProblem]:
     workers = places.workers(_PARALLEL)
     for start in range(0, files.num_rows, step := _FILES_AT_ONCE * workers.slots):

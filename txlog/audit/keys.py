@@ -10,7 +10,7 @@ report, each in one data file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +29,7 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.reading import KeyNumbers, KeyValues, ScanPlan, ScanTask, TaskReader, count_rows, select
 from txlog.core.store import TableStore
 from txlog.core.util import ambient
+from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.core.writing.keys import KeyColumn, key_columns
@@ -54,9 +55,6 @@ _FILES_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 4
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: consecutive integers spread over the upper bits
 
-OnRows = Callable[[int, int], None]
-"""(rows read, rows of the table)."""
-
 
 def require_keys(store: TableStore, names: Sequence[str]) -> None:
     """Raises ``InvalidInputError`` for columns that cannot be a key. A table that cannot be read passes."""
@@ -70,7 +68,7 @@ def require_keys(store: TableStore, names: Sequence[str]) -> None:
 
 
 def key_findings(
-    store: TableStore, names: Sequence[str], places: TaskPlaces, on_progress: OnRows
+    store: TableStore, names: Sequence[str], places: TaskPlaces, on_progress: OnDone
 ) -> tuple[KeyCheck | None, tuple[Finding, ...]]:
     """Check the keys of the newest version. An error that prevents this is a finding."""
     try:
@@ -86,7 +84,7 @@ def check_keys(
     names: Sequence[str],
     places: TaskPlaces,
     *,
-    on_progress: OnRows = lambda done, total: None,
+    on_progress: OnDone = lambda done, total: None,
 ) -> KeyCheck:
     """Read the keys of all live rows of the newest version.
 
@@ -142,7 +140,7 @@ class _KeyScan:
         state: TableState,
         files: pa.Table,
         keys: Sequence[KeyColumn],
-        on_progress: OnRows,
+        on_progress: OnDone,
     ) -> None:
         self._store = store
         self._places = places

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ from txlog.core.format.paths import canonical_paths, resolve_data_path
 from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnProgress
 from txlog.core.versions.decisions.checkpoint.hint import parse_last_checkpoint
 from txlog.core.versions.decisions.checksum import parse_checksum
 from txlog.core.versions.decisions.joined_appends import holds
@@ -66,9 +67,6 @@ _FILES_MAX = 256  # for each task
 _FILES_AT_ONCE = 1024  # for each worker
 _NAMES_AT_ONCE = 65_536
 _LISTED_MIN = 1000  # files, about as many as a request lists
-
-OnProgress = Callable[[str, int, int], None]
-"""(what is being checked, done, total)."""
 
 
 def verify_table(
@@ -461,7 +459,7 @@ class _Verifier:
     def _footers(self) -> None:
         from txlog.audit.file_contents import check_footers
 
-        def read(done: int, total: int) -> None:
+        def read(done: int, total: int | None) -> None:
             self.footers = done
             self.on_progress("footers", done, total)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
 
@@ -12,7 +11,6 @@ from txlog.cli import (
     definition_commands,
     log_commands,
     maintain_commands,
-    merge_commands,
     read_commands,
     restore_commands,
     rewrite_commands,
@@ -24,21 +22,15 @@ from txlog.cli import (
     write_commands,
 )
 from txlog.cli.console import FAILED, Output
-from txlog.cli.file_rows import opens_files
 from txlog.cli.files_summary import summary_facts, summary_shown
-from txlog.cli.opened import at_version, open_table
+from txlog.cli.opened import at_version
 from txlog.cli.options import (
-    ClusterBy,
     Json,
-    PartitionBy,
     Storage,
     Timestamp,
     Uri,
     Version,
-    names,
     pairs,
-    read_schema,
-    schema_file,
     time_zone,
 )
 from txlog.cli.usage import CommandGroup
@@ -93,57 +85,7 @@ def _options(
     of_environment.set(frozenset({"time_zone"} if is_of_environment else ()))
 
 
-@app.command()
-def create(
-    uri: Uri,
-    columns: Annotated[
-        str | None, typer.Option(metavar="SQL", help="the columns: 'id bigint not null, name string'")
-    ] = None,
-    like: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, metavar="FILE", help="a Parquet, CSV or JSON file with the same columns"
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None, typer.Option(metavar="FILE", help="a file with a Delta (or Spark) schema in JSON")
-    ] = None,
-    partition_by: PartitionBy = None,
-    cluster_by: ClusterBy = None,
-    properties: Properties = None,
-    column_mapping: Annotated[
-        str | None, typer.Option(metavar="name|id", help="allow renaming and dropping columns; some readers refuse it")
-    ] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="what the table is about")] = None,
-    name: Annotated[str | None, typer.Option(metavar="TEXT", help="a name in the table's metadata")] = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table already exists")] = False,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Create an empty table, as version 0."""
-    if sum(source is not None for source in (columns, like, schema)) != 1:
-        raise typer.BadParameter("pass exactly one of --columns, --like and --schema")
-    schema_path = None if schema is None else schema_file(schema)
-    options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.create(
-            uri,
-            _schema(columns, like, schema_path),
-            names(partition_by),
-            table_properties,
-            cluster_by=cluster_by,
-            column_mapping=cast(Any, column_mapping),
-            name=name,
-            description=description,
-            exist_ok=exist_ok,
-            storage_options=options,
-            time_zone=time_zone.get(),
-        )
-        facts = show.snapshot_facts(table.uri, table.snapshot())
-        out.result(facts, *show.snapshot_shown(facts))
-
-
+app.command("create")(definition_commands.create)
 app.command("set")(definition_commands.set_properties)
 app.command("add-columns")(definition_commands.add_columns)
 app.command("rename-column")(definition_commands.rename_column)
@@ -155,10 +97,11 @@ app.command("set-description")(definition_commands.set_description)
 app.command("constraint")(definition_commands.constraint)
 app.command("append")(write_commands.append)
 app.command("overwrite")(write_commands.overwrite)
+app.command("overwrite-partitions")(write_commands.overwrite_partitions)
 app.command("delete")(row_commands.delete)
 app.command("update")(row_commands.update)
 app.command("upsert")(row_commands.upsert)
-app.command("merge")(merge_commands.merge)
+app.command("merge")(row_commands.merge)
 
 
 app.command("head")(read_commands.head)
@@ -192,20 +135,7 @@ def show_table(
         out.result(facts, *show.snapshot_shown(facts))
 
 
-@app.command()
-def history(
-    uri: Uri,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the newest")] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """List the commits, newest first."""
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        with out.waiting("reading commits"):
-            entries = open_table(uri, options).history(limit)
-        out.result(show.history_facts(entries), show.history_shown(entries))
+app.command("history")(read_commands.history)
 
 
 @app.command()
@@ -268,14 +198,3 @@ app.command("abandon")(sink_commands.abandon)
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------
-
-
-def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
-    if columns is not None:
-        return columns
-    if like is not None:
-        files = opens_files()([like])
-        files.require_types()
-        return files.schema
-    assert schema is not None
-    return read_schema(schema)

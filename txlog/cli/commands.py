@@ -25,7 +25,18 @@ COMMANDS: Final[Point[Callable[..., None] | typer.Typer]] = Point("txlog.command
 # What people do first with a table comes first. Commands that are not named here come last.
 _ORDER = (
     *("create", "set", "add-columns", "rename-column", "drop-columns", "alter-column", "drop-feature"),
-    *("sync-identity", "set-description", "constraint", "append", "overwrite", "delete", "update", "upsert", "merge"),
+    *(
+        "sync-identity",
+        "set-description",
+        "constraint",
+        "append",
+        "overwrite",
+        "overwrite-partitions",
+        "delete",
+        "update",
+        "upsert",
+        "merge",
+    ),
     *(
         "head",
         "count",

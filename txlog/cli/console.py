@@ -24,6 +24,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -34,6 +35,7 @@ from rich.text import Text
 
 from txlog.cli.wording import in_commands
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnProgress, no_progress
 from txlog.core.util.values import public_fields
 from txlog.core.util.wording import spelled
 from txlog.errors import TxlogError
@@ -178,18 +180,17 @@ class Output:
             yield lambda done: bar.advance(task, done)
 
     @contextlib.contextmanager
-    def steps(self, *, in_bytes: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-        """Progress bars for work in several steps, each of which reports (step, done, total), with an estimate of the
-        time that is left."""
+    def steps(self) -> Iterator[OnProgress]:
+        """Progress bars for what calls ``on_progress``, one for each step, with an estimate of the time that is
+        left."""
         if self._is_quiet:
-            yield lambda what, done, total: None
+            yield no_progress
             return
-        amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
-        columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), _Amount(), TimeRemainingColumn())
         with Progress(*columns, console=self.stderr, transient=True) as bar:
             tasks: dict[str, TaskID] = {}
 
-            def report(what: str, done: int, total: int) -> None:
+            def report(what: str, done: int, total: int | None) -> None:
                 if what not in tasks:
                     tasks[what] = bar.add_task(what, total=total)
                 bar.update(tasks[what], completed=done, total=total)
@@ -211,6 +212,14 @@ class Output:
     def _is_quiet(self) -> bool:
         """Whether to create no bar at all: some rich releases print an empty line after a disabled bar."""
         return self.as_json or not self.stderr.is_terminal
+
+
+class _Amount(ProgressColumn):
+    """How much of a step is done: in units of size if it counts bytes."""
+
+    def render(self, task: Task) -> Text:
+        column: ProgressColumn = DownloadColumn() if task.description.endswith("bytes") else MofNCompleteColumn()
+        return Text.assemble(column.render(task))  # type: ignore[arg-type]
 
 
 class _Console(Console):

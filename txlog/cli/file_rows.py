@@ -1,19 +1,62 @@
-"""Files as the rows of a command: the point that asks for what reads them.
+"""Files as the rows of a command: its arguments about them, and the point that asks for what reads them.
 
-In: the paths of local files. Out: `FileRows`. A package reads the files; txlog's own reads Parquet, CSV and JSON.
+In: the paths of local files, and what they are. Out: `FileRows`. A package reads the files; txlog's own reads Parquet,
+CSV and JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
+import msgspec
 import pyarrow as pa
+import typer
 
+import txlog
 from txlog.core.util.points import Point
+from txlog.core.writing.generated_columns import computed_names
 
-__all__ = ["FileRows", "OpensFiles", "opens_files"]
+__all__ = [
+    "Delimiter",
+    "FileRows",
+    "Format",
+    "GivenFiles",
+    "NoHeader",
+    "NullValues",
+    "OpensFiles",
+    "opens_files",
+    "separator_of",
+]
+
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
+]
+NullValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null",
+        metavar="TEXT",
+        help="a string that means null in CSV, like an empty field (in a file of one column, an empty line)",
+    ),
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="separates CSV values: ';', '|', 'tab'")
+]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV has no header; its columns are the table's, in order")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        metavar="FILES",
+        help="the rows: .parquet, .csv, .tsv, .json, .jsonl, .ndjson; text also as .gz, .bz2, .zst",
+    ),
+]
+MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")]
 
 
 class FileRows(Protocol):
@@ -69,3 +112,46 @@ _READERS: Final[Point[OpensFiles]] = Point("txlog.data_files", "what reads")
 def opens_files() -> OpensFiles:
     """What reads files of rows. Raises ``UnsupportedFeatureError`` if no installed package brings it."""
     return _READERS.load("files", "a command that takes rows from files")
+
+
+class GivenFiles(msgspec.Struct, frozen=True):
+    """The files of a command, and what it says about them; each field is an argument of the command."""
+
+    files: Files
+    file_format: Format = None
+    null_values: NullValues = None
+    delimiter: Delimiter = None
+    no_header: NoHeader = False
+    merge_schema: MergeSchema = False
+
+    def __post_init__(self) -> None:
+        if self.file_format not in (None, "parquet", "csv", "json"):
+            raise typer.BadParameter(f"Invalid --format {self.file_format!r}: expected 'parquet', 'csv' or 'json'")
+
+    def rows_for(self, table: txlog.Table | None, *, keeps_missing: bool = False) -> FileRows:
+        """The rows for a table. With ``keeps_missing``, rows that are there already keep what the files lack."""
+        mark = separator_of(self.delimiter)
+        if self.no_header and table is None:
+            raise txlog.InvalidInputError(
+                "--no-header: the columns of a new table would have no names; create the table first with txlog create"
+            )
+        types = {} if table is None else {member.name: member.type for member in table.snapshot().schema}
+        optional = frozenset(types)
+        if not keeps_missing and table is not None:
+            optional = computed_names(table.snapshot().delta_schema)
+        return opens_files()(
+            self.files,
+            self.file_format,
+            column_types=types,
+            null_values=("", *(self.null_values or ())),
+            delimiter=mark,
+            has_header=not self.no_header,
+            optional=optional,
+        )
+
+
+def separator_of(delimiter: str | None) -> str | None:
+    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    if mark is not None and len(mark) != 1:
+        raise typer.BadParameter(f"Invalid --delimiter {delimiter!r}: expected one character, or tab")
+    return mark

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri
+from txlog.cli.declared import Call, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import LogCleanUp, LogCompaction
 
@@ -18,54 +14,38 @@ __all__ = ["checkpoint", "clean_up_log", "compact_log", "generate"]
 _NAMES_SHOWN = 20
 
 
-def checkpoint(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
-    """Write a Delta checkpoint of the newest version.
-
-    Readers then start there. An existing checkpoint stays as it is.
-    """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.waiting("writing a checkpoint"):
-            version = table.create_checkpoint()
+@of_operation("create_checkpoint")
+def checkpoint(call: Call) -> None:
+    """Readers then start there. An existing checkpoint stays as it is."""
+    with call.opened() as (table, out):
+        version = call.done(table, out, "writing a checkpoint")
         out.result({"table": table.uri, "version": version}, Text(f"version {version} has a checkpoint"))
 
 
-def compact_log(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
-    """Write one file that combines many commits.
-
-    Readers that support log compaction read it instead of the commits since the last checkpoint. The commits stay.
-    """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.steps() as report:
-            done = table.compact_log(on_progress=lambda read, total: report("reading commits", read, total))
+@of_operation("compact_log")
+def compact_log(call: Call) -> None:
+    """Readers that support log compaction read it in place of the commits since the last checkpoint, which stay."""
+    with call.opened() as (table, out):
+        done = call.done(table, out)
         facts = None if done is None else dict(done.to_dict())
         out.result({"table": table.uri, "compaction": facts}, _compaction_shown(done))
 
 
-def clean_up_log(
-    uri: Uri,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only list what would be deleted")] = False,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Delete versions that are past the log retention.
-
-    The retention is delta.logRetentionDuration (default: 30 days). Files that time travel within it needs are kept.
+@of_operation("clean_up_log")
+def clean_up_log(call: Call) -> None:
+    """The retention is delta.logRetentionDuration (default: 30 days). Files that time travel within it needs are
+    kept.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.steps() as report:
-            done = table.clean_up_log(dry_run, on_progress=lambda gone, total: report("deleting files", gone, total))
-        out.result({"table": table.uri, **done.to_dict()}, *_clean_up_shown(done))
+    call.run(lambda table, done: _clean_up_shown(done))
 
 
-def generate(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
-    """Write the symlink manifests of the newest version, for readers without Delta.
-
-    Presto, Athena and others read the table by them. With the table property
+@of_operation("generate")
+def generate(call: Call) -> None:
+    """Presto, Athena and others read the table by them. With the table property
     delta.compatibility.symlinkFormatManifest.enabled = true every commit updates them.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.waiting("writing manifests"):
-            count = table.generate()
+    with call.opened() as (table, out):
+        count = call.done(table, out, "writing manifests")
         out.result({"table": table.uri, "manifests": count}, Text(f"wrote {counted(count, 'manifest')}"))
 
 

@@ -13,9 +13,9 @@ from rich.text import Text
 
 import txlog
 from txlog.cli.console import FAILED, Output
-from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, size
+from txlog.cli.declared import Call, of_operation
 from txlog.core.util import ambient
+from txlog.core.util.progress import no_progress
 from txlog.result.maintenance import MaintenanceResult
 
 __all__ = ["maintain"]
@@ -23,36 +23,22 @@ __all__ = ["maintain"]
 _INTERVAL_S = 60.0
 
 
+@of_operation("maintain")
 def maintain(
-    uri: Uri,
+    call: Call,
     watch: Annotated[bool, typer.Option("--watch", help="repeat until SIGTERM or Ctrl-C, one line per round")] = False,
-    interval: Annotated[
-        float | None, typer.Option(min=0.1, metavar="SECONDS", help="with --watch: between two rounds (default: 60)")
-    ] = None,
-    small_files: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="compact partitions with at least this many small files")
-    ] = 50,
-    max_bytes: Annotated[
-        int | None, typer.Option(metavar="SIZE", parser=size, help="compact no more in a round, such as 10gb")
-    ] = None,
-    vacuum_every: Annotated[
-        float, typer.Option(min=0, metavar="HOURS", help="vacuum if the last one was this long ago; 0: never")
-    ] = 24,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done")] = False,
-    storage_options: Storage = None,
-    as_json: Json = False,
 ) -> None:
-    """Do all maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
-
-    For tables whose writers only write. Readers and writers continue meanwhile. With --watch --json, each round is one
-    line of JSON.
+    """For tables whose writers only write. Readers and writers continue meanwhile. With --watch --json, each round is
+    one line of JSON.
     """
-    if interval is not None and not watch:
+    interval_s = call.given.pop("interval_s", None)
+    if interval_s is not None and not watch:
         raise typer.BadParameter("--interval is the time between the rounds of --watch")
-    with opened(uri, storage_options, as_json) as (table, out):
-        with _Stop() as stop, nullcontext(_no_bar) if watch else out.steps() as report:
+    with call.opened() as (table, out):
+        # No bars with --watch: they would appear between the lines of the rounds.
+        with _Stop() as stop, nullcontext(no_progress) if watch else out.steps() as report:
 
-            def on_progress(what: str, done: int, total: int) -> None:
+            def on_progress(what: str, done: int, total: int | None) -> None:
                 report(what, done, total)
                 stop.at_safe_point()
 
@@ -60,24 +46,15 @@ def maintain(
                 _report_round(out, table, done)
                 stop.before_waiting()
 
-            work: dict[str, Any] = {
-                "small_files_min": small_files,
-                "max_bytes": max_bytes,
-                "vacuum_every_hours": vacuum_every or None,
-                "dry_run": dry_run,
-                "on_progress": on_progress,
-            }
+            every = call.given["vacuum_every_hours"] or None
+            work = {**call.given, "vacuum_every_hours": every, "on_progress": on_progress}
             if watch:
-                _until_stopped(out, table, work | {"interval_s": interval or _INTERVAL_S, "on_round": on_round})
+                _until_stopped(out, table, work | {"interval_s": interval_s or _INTERVAL_S, "on_round": on_round})
                 return
             done = table.maintain(**work)
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done)))
         if done.failures:
             raise typer.Exit(FAILED)
-
-
-def _no_bar(what: str, done: int, total: int) -> None:
-    """No bars: they would appear between the lines of the rounds."""
 
 
 def _until_stopped(out: Output, table: txlog.Table, work: dict[str, Any]) -> None:

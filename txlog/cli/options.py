@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+import txlog
 from txlog.core.format.properties import size_bytes
 from txlog.core.format.schema import Struct, schema_from_json
 from txlog.core.format.schema_input import SCHEMA_EXAMPLE
@@ -26,11 +27,13 @@ __all__ = [
     "ParquetSettings",
     "PartitionBy",
     "Storage",
+    "StorageOption",
     "Timestamp",
     "Uri",
     "UserMetadata",
     "Version",
     "Workers",
+    "assignments",
     "commit_arguments",
     "names",
     "pairs",
@@ -51,6 +54,10 @@ Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Storage = Annotated[
     list[str] | None,
     typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="an option of the store; may be repeated"),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="an option of the store; may be repeated"),
 ]
 PartitionBy = Annotated[
     list[str] | None,
@@ -135,6 +142,13 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
             raise typer.BadParameter(f"{option} sets {key} twice")
         found[key] = value
     return found
+
+
+def assignments(texts: list[str] | None, option: str) -> dict[str, object]:
+    """``n = n + 1``, as SQL writes it, or ``n=n + 1``: the columns and their new values."""
+    split = [each.partition("=") for each in texts or ()]
+    found = pairs([f"{column.strip()}{equals}{value}" for column, equals, value in split], option, "COLUMN=SQL")
+    return {column: txlog.expr(text) for column, text in found.items()}
 
 
 def schema_file(text: str) -> Path:

@@ -7,71 +7,52 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from txlog.cli import show
 from txlog.cli.console import Output
-from txlog.cli.opened import at_version, open_table
-from txlog.cli.options import Columns, Json, Storage, Timestamp, Uri, Version, names, pairs
+from txlog.cli.declared import Call, of_operation
+from txlog.cli.opened import at_version
+from txlog.cli.options import Columns, Json, Storage, Timestamp, Uri, Version, names
 from txlog.cli.tables import rows_table
 from txlog.cli.values import plain
 from txlog.core.format.arrow.wide_years import python_rows
 
-__all__ = ["changes", "count", "head"]
+__all__ = ["changes", "count", "head", "history"]
 
 Where = Annotated[str | None, typer.Option(metavar="SQL", help="only matching rows: \"day = '2026-11-20'\"")]
 
 _SHOWN_ROWS = 100
 
 
+@of_operation("changes", "List the rows that versions inserted, updated and deleted.")
 def changes(
-    uri: Uri,
-    from_version: Annotated[
-        int | None, typer.Option("--from", min=0, metavar="VERSION", help="the first version")
-    ] = None,
-    to_version: Annotated[
-        int | None, typer.Option("--to", min=0, metavar="VERSION", help="the last version, not the newest")
-    ] = None,
-    from_timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help="the first version at or after this time, not --from")
-    ] = None,
-    to_timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help="the last version at or before this time, not --to")
-    ] = None,
-    columns: Columns = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="only these rows, such as \"_change_type = 'delete'\"")
-    ] = None,
+    call: Call,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first rows")
     ] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
 ) -> None:
-    """List the rows that versions inserted, updated and deleted.
-
-    The table's change data feed must be on (delta.enableChangeDataFeed). With --json, all rows are one document.
+    """The table's change data feed must be on (delta.enableChangeDataFeed). With --json, all rows are one document.
     Otherwise it shows the first 100 rows, or --limit.
     """
-    if (from_version is None) == (from_timestamp is None):
+    if ("from_version" in call.given) == ("from_timestamp" in call.given):
         raise typer.BadParameter("use --from or --from-timestamp, where the changes start")
-    options = pairs(storage_options, "--storage-option")
-    most = limit or (None if as_json else _SHOWN_ROWS)
-    out = Output(as_json)
-    with out.reporting():
+    most = limit or (None if call.as_json else _SHOWN_ROWS)
+    with call.opened() as (table, out):
         with out.waiting("reading changes"):
-            reader = open_table(uri, options).changes(
-                from_version,
-                to_version,
-                names(columns) if columns else None,
-                where,
-                from_timestamp=from_timestamp,
-                to_timestamp=to_timestamp,
-            )
+            reader = table.changes(**call.given)
             rows, is_cut = _first_rows(reader, most)
-        if as_json:
+        if call.as_json:
             out.result(_json_rows(rows))
             return
         shown = rows_table(reader.schema, (row.values() for row in rows))
         note = [f"and more: --limit shows more than {len(rows)} rows"] if is_cut else [] if rows else ["no changes"]
         out.result(None, *([shown] if rows else []), *note, is_folded=False)
+
+
+@of_operation("history")
+def history(call: Call) -> None:
+    with call.opened() as (table, out):
+        entries = call.done(table, out, "reading commits")
+        out.result(show.history_facts(entries), show.history_shown(entries))
 
 
 def head(

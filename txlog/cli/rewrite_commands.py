@@ -3,84 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
-from txlog.cli.opened import opened
-from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, Workers, pairs, size
+from txlog.cli.declared import Call, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
 __all__ = ["optimize", "purge"]
 
-Where = Annotated[str | None, typer.Option(metavar="SQL", help="which partitions; default: all")]
 _NOTHING_SMALL = "nothing to rewrite: no small files to combine, and no files with many dead rows"
-DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be rewritten")]
 
 
-def optimize(
-    uri: Uri,
-    where: Where = None,
-    target_file_size: Annotated[
-        int | None, typer.Option(metavar="SIZE", parser=size, help="of the new files, such as 128mb")
-    ] = None,
-    max_bytes: Annotated[
-        int | None, typer.Option(metavar="SIZE", parser=size, help="rewrite no more than this, such as 10gb")
-    ] = None,
-    cluster_by: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="cluster the rows by these, such as a,b")
-    ] = None,
-    parquet: ParquetSettings = None,
-    dry_run: DryRun = False,
-    workers: Workers = None,
-    user_metadata: UserMetadata = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Rewrite small files, and files with many dead rows, as larger ones.
-
-    No row changes, and readers and writers continue meanwhile. The old files stay until a vacuum deletes them.
-    """
-    with opened(uri, storage_options, as_json, workers) as (table, out):
-        with out.steps(in_bytes=True) as report:
-            done = table.optimize(
-                where,
-                target_file_size=target_file_size,
-                max_bytes=max_bytes,
-                cluster_by=cluster_by,
-                parquet=pairs(parquet, "--parquet"),
-                dry_run=dry_run,
-                user_metadata=user_metadata,
-                on_progress=lambda rewritten, total: report("rewriting", rewritten, total),
-            )
-        out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, _NOTHING_SMALL)))
+@of_operation("optimize")
+def optimize(call: Call) -> None:
+    """No row changes, and readers and writers continue meanwhile. The old files stay until a vacuum deletes them."""
+    call.run(lambda table, done: Text(_shown(done, _NOTHING_SMALL)))
 
 
-def purge(
-    uri: Uri,
-    where: Where = None,
-    dry_run: DryRun = False,
-    workers: Workers = None,
-    user_metadata: UserMetadata = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Rewrite every file that holds deleted rows or dropped columns, without them.
-
-    The old files still hold them, and stay until a vacuum deletes them.
-    """
-    with opened(uri, storage_options, as_json, workers) as (table, out):
-        with out.steps(in_bytes=True) as report:
-            done = table.purge(
-                where,
-                dry_run=dry_run,
-                user_metadata=user_metadata,
-                on_progress=lambda rewritten, total: report("rewriting", rewritten, total),
-            )
-        nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
-        out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)), *_still_kept(done))
+@of_operation("purge")
+def purge(call: Call) -> None:
+    """The old files still hold them, and stay until a vacuum deletes them."""
+    nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
+    call.run(lambda table, done: [Text(_shown(done, nothing)), *_still_kept(done)])
 
 
 def _still_kept(done: RewriteResult) -> list[Text]:

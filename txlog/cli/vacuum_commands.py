@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 import txlog
-from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, Workers
+from txlog.cli.declared import Call, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import VacuumResult
 
@@ -20,45 +18,12 @@ __all__ = ["vacuum"]
 _PATHS_SHOWN = 20
 
 
-def vacuum(
-    uri: Uri,
-    retention_hours: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="HOURS", help="delete what is unneeded for this long (default: the table's)"),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only list what would be deleted")] = False,
-    lite: Annotated[
-        bool, typer.Option("--lite", help="take the removed files from the log; finds no files of crashed writers")
-    ] = False,
-    inventory: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            metavar="FILE",
-            help="a Parquet file that lists the files: path, length, isDir, modificationTime",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="accept a retention shorter than the table's")] = False,
-    workers: Workers = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Delete data files that no retained version needs.
-
-    The retention is delta.deletedFileRetentionDuration (default: 7 days). Try it with --dry-run first.
-    """
-    with opened(uri, storage_options, as_json, workers) as (table, out):
-        with out.steps() as report:
-            done = table.vacuum(
-                retention_hours,
-                dry_run=dry_run,
-                lite=lite,
-                inventory=_read(inventory),
-                force=force,
-                on_progress=report,
-            )
-        out.result({"table": table.uri, **done.to_dict()}, *_shown(done))
+@of_operation("vacuum")
+def vacuum(call: Call) -> None:
+    """The retention is delta.deletedFileRetentionDuration (default: 7 days). Try it with --dry-run first."""
+    with call.opened() as (table, out):
+        inventory = _read(call.given.pop("inventory", None))
+        call.print(table, out, call.done(table, out, inventory=inventory), lambda table, done: _shown(done))
 
 
 def _read(inventory: Path | None) -> Any:

@@ -11,27 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from txlog.cli.console import FAILED, Output
-    from txlog.cli.file_rows import FileRows, OpensFiles
+    from txlog.cli.declared import Call, of_operation
+    from txlog.cli.file_rows import (
+        Delimiter,
+        FileRows,
+        Format,
+        MergeSchema,
+        NoHeader,
+        NullValues,
+        OpensFiles,
+        separator_of,
+    )
     from txlog.cli.opened import open_table, opened, processes
     from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
     from txlog.cli.tables import grid, rows_table, table_of
     from txlog.cli.values import plain
-    from txlog.cli.write_commands import Delimiter, Format, MergeSchema, NoHeader, NullValues, separator_of
 
 _HOME = {
     **dict.fromkeys(("FAILED", "Output"), "console"),
-    **dict.fromkeys(("FileRows", "OpensFiles"), "file_rows"),
+    **dict.fromkeys(
+        ("Delimiter", "FileRows", "Format", "MergeSchema", "NoHeader", "NullValues", "OpensFiles", "separator_of"),
+        "file_rows",
+    ),
     **dict.fromkeys(("open_table", "opened", "processes"), "opened"),
     **dict.fromkeys(
         ("Json", "Storage", "Uri", "UserMetadata", "Workers", "names", "pairs", "size", "time_zone"), "options"
     ),
     **dict.fromkeys(("grid", "rows_table", "table_of"), "tables"),
     "plain": "values",
-    **dict.fromkeys(("Delimiter", "Format", "MergeSchema", "NoHeader", "NullValues", "separator_of"), "write_commands"),
+    **dict.fromkeys(("Call", "of_operation"), "declared"),
 }
 
 __all__ = [
     "FAILED",
+    "Call",
     "Delimiter",
     "FileRows",
     "Format",
@@ -47,6 +60,7 @@ __all__ = [
     "Workers",
     "grid",
     "names",
+    "of_operation",
     "open_table",
     "opened",
     "pairs",

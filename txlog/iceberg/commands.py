@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
 from rich.text import Text
 
-from txlog.extend.cli import Json, Storage, Uri, opened
+from txlog.extend.cli import Call, of_operation
 from txlog.result import counted
 
 __all__ = ["iceberg"]
 
 
-def iceberg(
-    uri: Uri,
-    rebuild: Annotated[
-        bool,
-        typer.Option("--rebuild", help="export the newest version in full, replacing existing Iceberg metadata"),
-    ] = False,
-    register: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CATALOG.NAMESPACE.TABLE",
-            help="create or update this entry in an Iceberg catalog (see PyIceberg); later exports update it",
-        ),
-    ] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Export the newest version for Iceberg readers.
-
-    Writes Iceberg metadata next to the log, for the same data files. With the table property txlog.iceberg = v2 (or v3)
-    every commit does this automatically.
+@of_operation("export_iceberg")
+def iceberg(call: Call) -> None:
+    """Writes Iceberg metadata next to the log, for the same data files. With the table property txlog.iceberg = v2 (or
+    v3) every commit does this automatically.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.waiting("exporting"):
-            done = table.export_iceberg(rebuild=rebuild, register=register)
+    with call.opened() as (table, out):
+        done = call.done(table, out, "exporting")
         facts = {
             "table": table.uri,
             "version": done.version,

@@ -5,7 +5,7 @@ In: paths below the root, or a folder. Out: adds that are checked against the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from txlog.core.changes.tasks.list_files import Folders, listed
 from txlog.core.format.actions import AddFile
@@ -13,6 +13,7 @@ from txlog.core.format.column_mapping import is_mapped
 from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
 from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.arguments import invalid
+from txlog.core.util.progress import OnProgress
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers, shares
@@ -33,7 +34,7 @@ def adds_of(
     *,
     state: TableState,
     paths: str | Sequence[str],
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
     workers: GivenWorkers | None = None,
 ) -> list[AddFile]:
     """One ``add`` per path; for a folder, per Parquet file in it that the table does not have yet.
@@ -62,7 +63,7 @@ def adds_of(
         adds[number] = found
         done += len(found)
         if on_progress is not None:
-            on_progress(done)
+            on_progress("reading footers of files", done, len(new))
     return [add for number in sorted(adds) for add in adds[number]]
 
 

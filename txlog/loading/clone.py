@@ -10,7 +10,7 @@ Vectors".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from txlog.core.format.paths import canonical_path, is_hidden, uri_of
 from txlog.core.format.properties import TableProperties
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
+from txlog.core.util.progress import OnDone
 from txlog.core.util.wording import setting
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
@@ -47,8 +48,6 @@ from txlog.result.maintenance import CloneResult
 
 __all__ = ["CloneOptions", "clone"]
 
-OnFiles = Callable[[int, int], None]
-"""Called with the number of files copied so far, and the total."""
 
 _COPIES_AT_ONCE = 8
 _MODES = ("error", "ignore", "replace")
@@ -68,7 +67,7 @@ def clone(
     *,
     state: TableState,
     target: OpenTable,
-    on_progress: OnFiles | None = None,
+    on_progress: OnDone | None = None,
     workers: GivenWorkers | None = None,
     **given: Any,
 ) -> CloneResult:
@@ -120,7 +119,7 @@ class _Clone:
         target: OpenTable,
         there: TableState | None,
         options: CloneOptions,
-        on_files: OnFiles | None,
+        on_files: OnDone | None,
         workers: Workers,
     ) -> None:
         self._workers = workers

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
-
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 import txlog
-from txlog.extend.cli import (
-    Delimiter,
-    Format,
-    Json,
-    MergeSchema,
-    NoHeader,
-    NullValues,
-    Output,
-    Storage,
-    Uri,
-    UserMetadata,
-    opened,
-    pairs,
-    separator_of,
-)
+from txlog.extend.cli import Call, MergeSchema, Output, of_operation, processes, separator_of
 from txlog.result import counted, human_size
 from txlog.result.maintenance import CloneResult, ConvertResult, CopyResult
 
@@ -32,130 +15,43 @@ __all__ = ["clone", "convert", "copy_into"]
 _FILES_SHOWN = 20
 
 
-def clone(
-    uri: Uri,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="the clone's location", show_default=False)],
-    shallow: Annotated[
-        bool, typer.Option("--shallow", help="read the table's files instead of copies; see the page about clones")
-    ] = False,
-    version: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="the version to clone")] = None,
-    timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone)")
-    ] = None,
-    mode: Annotated[
-        str, typer.Option(metavar="error|ignore|replace", help="what to do if there is a table at TARGET")
-    ] = "error",
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="KEY=VALUE", help="a property of the clone; may be repeated"),
-    ] = None,
-    target_options: Annotated[
-        list[str] | None,
-        typer.Option("--target-option", metavar="KEY=VALUE", help="a storage option of TARGET, if it has others"),
-    ] = None,
-    user_metadata: UserMetadata = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Copy a table, or make one that reads its files.
-
-    `--mode replace` again copies only what is new, and follows what was removed. A run that was killed is continued.
+@of_operation("clone")
+def clone(call: Call) -> None:
+    """`--mode replace` again copies only what is new, and follows what was removed. A run that was killed is
+    continued.
     """
-    for_target = pairs(target_options, "--target-option") if target_options else None
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.steps() as report:
-            done = table.clone(
-                target,
-                version,
-                timestamp,
-                shallow=shallow,
-                mode=cast(Any, mode),
-                properties=pairs(properties, "--property"),
-                storage_options=for_target,
-                user_metadata=user_metadata,
-                on_progress=lambda copied, total: report("copying files", copied, total),
-            )
-        out.result({"table": table.uri, **done.to_dict()}, Text(_cloned(done)))
+    call.run(lambda table, done: Text(_cloned(done)))
 
 
-def convert(
-    uri: Uri,
-    partition_by: Annotated[
-        str | None,
-        typer.Option("--partition-by", metavar="SQL", help="the columns of directories, with types: 'day date, n int'"),
-    ] = None,
-    properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
-    ] = None,
-    iceberg_metadata: Annotated[
-        str | None,
-        typer.Option("--iceberg-metadata", metavar="PATH", help="the current metadata.json of an Iceberg table"),
-    ] = None,
-    user_metadata: UserMetadata = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Make a Delta table of the Parquet files in a folder, or of an Iceberg table. No file is rewritten.
-
-    Partition columns come from directories such as day=2026-11-20. A folder that is a table already stays as it is.
+@of_operation("convert")
+def convert(call: Call) -> None:
+    """Partition columns come from directories such as day=2026-11-20. A folder that is a table already stays as it
+    is.
     """
-    options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
-    out = Output(as_json)
-    with out.reporting():
-        with out.steps() as report:
+    out = Output(call.as_json)
+    with out.reporting(), processes(call.workers) as executor:
+        with out.steps() as on_progress:
             done = txlog.Table.convert(
-                uri,
-                partition_by,
-                table_properties,
-                iceberg_metadata=iceberg_metadata,
-                storage_options=options,
-                user_metadata=user_metadata,
-                on_progress=lambda read, total: report("reading footers", read, total),
+                call.uri,
+                storage_options=call.storage_options,
+                on_progress=on_progress,
+                workers=executor,
+                **call.given,
             )
         out.result({"table": done.uri, **done.to_dict()}, Text(_converted(done)))
 
 
+@of_operation("copy_into")
 def copy_into(
-    uri: Uri,
-    source: Annotated[str, typer.Argument(metavar="FOLDER", help="the folder with the files", show_default=False)],
-    file_format: Format = None,
-    pattern: Annotated[str | None, typer.Option(metavar="GLOB", help="only these files: '2026-*/*.csv'")] = None,
+    call: Call,
     merge_schema: MergeSchema = False,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
-    null_values: NullValues = None,
-    force: Annotated[bool, typer.Option("--force", help="load files that were loaded before, too")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be loaded")] = False,
-    source_options: Annotated[
-        list[str] | None,
-        typer.Option("--source-option", metavar="KEY=VALUE", help="a storage option of FOLDER, if it has others"),
-    ] = None,
-    user_metadata: UserMetadata = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
 ) -> None:
-    """Load the files of a folder that were not loaded before.
-
-    The table notes which files it has, so each is loaded once, however often this runs, also in several processes.
+    """The table has a note of each file, so each is loaded once, however often this runs, also in several
+    processes.
     """
-    for_source = pairs(source_options, "--source-option") if source_options else None
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.steps() as report:
-            done = table.copy_into(
-                source,
-                cast(Any, file_format),
-                pattern,
-                schema_mode="merge" if merge_schema else "strict",
-                delimiter=separator_of(delimiter),
-                header=not no_header,
-                null_values=null_values or (),
-                force=force,
-                dry_run=dry_run,
-                storage_options=for_source,
-                user_metadata=user_metadata,
-                on_progress=lambda read, total: report("reading bytes", read, total),
-            )
-        out.result({"table": table.uri, **done.to_dict()}, *_loaded(done))
+    call.given["delimiter"] = separator_of(call.given.get("delimiter"))
+    call.given["schema_mode"] = "merge" if merge_schema else "strict"
+    call.run(lambda table, done: _loaded(done))
 
 
 def _converted(done: ConvertResult) -> str:

@@ -7,7 +7,7 @@ and Remove File", "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from txlog.core.format.properties import validate
 from txlog.core.format.schema import Struct, leaf_paths
 from txlog.core.store import ObjectMeta
 from txlog.core.util import ambient
+from txlog.core.util.progress import OnDone
 from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
@@ -39,8 +40,6 @@ from txlog.result.maintenance import ConvertResult
 
 __all__ = ["ConvertOptions", "convert"]
 
-OnFiles = Callable[[int, int], None]
-"""Called with the number of footers read so far, and the total."""
 
 _FOOTERS_AT_ONCE = 16
 
@@ -57,7 +56,7 @@ class ConvertOptions(msgspec.Struct, frozen=True):
 def convert(
     open_table: OpenTable,
     *,
-    on_progress: OnFiles | None = None,
+    on_progress: OnDone | None = None,
     workers: GivenWorkers | None = None,
     **given: Any,
 ) -> ConvertResult:

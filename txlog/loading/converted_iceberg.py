@@ -8,7 +8,7 @@ PROTOCOL.md, "Column Mapping", "Deletion Vectors".
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from txlog.core.format.deletion_vector import bitmap_in_block, vector_files
 from txlog.core.format.paths import encode_path, is_location, readable_path, uri_of
 from txlog.core.format.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.store import ObjectMeta, TableFiles, TableStore
+from txlog.core.util.progress import OnDone
 from txlog.core.workers import Workers
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
@@ -55,7 +56,7 @@ def from_iceberg(
     metadata: str | None,
     read: ReadFooter,
     unsent: UnsentFiles,
-    on_files: Callable[[int, int], None] | None,
+    on_files: OnDone | None,
     workers: Workers,
 ) -> tuple[Definition, list[AddFile]]:
     """The table's definition, and its files. ``read`` reads a footer, and has the properties of the table. ``unsent``

@@ -34,6 +34,7 @@ from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, one_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnDone
 from txlog.core.util.wording import setting
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -52,8 +53,6 @@ from txlog.result.maintenance import CopyResult
 
 __all__ = ["CopyOptions", "copy_into"]
 
-OnBytes = Callable[[int, int], None]
-"""Called with the number of bytes of files read so far, and the total."""
 
 _ATTEMPTS_MAX = 100
 _SPOOLED_CHUNK_BYTES = 4 << 20
@@ -76,7 +75,7 @@ class CopyOptions(msgspec.Struct, frozen=True):
 
 
 def copy_into(
-    open_table: OpenTable, *, source: TableStore, on_progress: OnBytes | None = None, **given: Any
+    open_table: OpenTable, *, source: TableStore, on_progress: OnDone | None = None, **given: Any
 ) -> CopyResult:
     """Load the files; the other arguments are those of `CopyOptions`. Raises what `Table.copy_into` raises."""
     options = CopyOptions(**given)
@@ -123,7 +122,7 @@ class _Load:
         open_table: OpenTable,
         source: TableStore,
         options: CopyOptions,
-        on_bytes: OnBytes | None,
+        on_bytes: OnDone | None,
         until_the_end: contextlib.ExitStack,
     ) -> None:
         """``until_the_end`` removes the temporary files."""

@@ -5,9 +5,10 @@ In: what reads one footer, and paths. Out: `FooterFacts` of each file. A convers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from txlog.core.store import ObjectMeta
+from txlog.core.util.progress import OnDone
 from txlog.core.workers import Workers, shares
 from txlog.loading.footer_facts import FooterFacts, ReadFooter, ReadFooters
 
@@ -21,7 +22,7 @@ def footer_facts(
     read: ReadFooter,
     files: Sequence[str | ObjectMeta],
     workers: Workers,
-    on_files: Callable[[int, int], None] | None = None,
+    on_files: OnDone | None = None,
 ) -> dict[str, FooterFacts]:
     """The facts of all files, by path and in order. Raises what `ReadFooter` raises.
 

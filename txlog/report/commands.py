@@ -8,36 +8,22 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from txlog.extend.cli import Json, Uri, opened
+from txlog.extend.cli import Call, of_operation
 from txlog.result import counted, human_size
 
 __all__ = ["report"]
 
 
+@of_operation("report")
 def report(
-    uri: Uri,
+    call: Call,
     output: Annotated[
         Path, typer.Option("--output", "-o", dir_okay=False, metavar="FILE", help="the file to write")
     ] = Path("report.html"),
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the newest commits")
-    ] = None,
-    orphans: Annotated[
-        bool, typer.Option("--orphans", help="also list the table's folder: files that no version needs")
-    ] = False,
-    storage_options: Annotated[
-        list[str] | None,
-        typer.Option("--storage-option", metavar="KEY=VALUE", help="an option of the store; may be repeated"),
-    ] = None,
-    as_json: Json = False,
 ) -> None:
-    """Write a page about the table: commits, files, clustering, upkeep, readers, and what to do.
-
-    One HTML file that works offline, made from the log alone.
-    """
-    with opened(uri, storage_options, as_json) as (table, out):
-        with out.steps() as on_progress:
-            done = table.report(limit=limit, orphans=orphans, on_progress=on_progress)
+    """One HTML file that works offline, made from the log alone."""
+    with call.opened() as (table, out):
+        done = call.done(table, out)
         done.save(output)
         size_bytes = output.stat().st_size
         lines = [Text(f"- {each.title}: {each.command}") for each in done.facts.advice if not each.is_optional]

@@ -27,6 +27,7 @@ from txlog.core.maintenance import CLUSTERED_BY, LAST_VACUUM, VacuumOptions, nam
 from txlog.core.operations import OPERATIONS
 from txlog.core.sink import applications, staged_states
 from txlog.core.util import ambient
+from txlog.core.util.progress import OnProgress
 from txlog.core.versions import OpenTable, clean_up_log
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
@@ -49,10 +50,8 @@ from txlog.report.facts import (
 from txlog.report.files import files_of
 from txlog.result.maintenance import LogCleanUp
 
-__all__ = ["OnStep", "gather"]
+__all__ = ["gather"]
 
-OnStep = Callable[[str, int, int], None]
-"""Called with the name of a step, how much of it is done, and the total."""
 
 _LINES_KEPT = 15
 _PROGRESS_EVERY = 256
@@ -64,7 +63,7 @@ _FILES_TRIED = 1_000
 Path = tuple[str, ...]
 
 
-def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on_step: OnStep) -> Facts:
+def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on_step: OnProgress) -> Facts:
     """The facts of the newest version. ``commits`` limits how many of the newest commits are read; None reads all.
 
     Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``, and ``InvalidInputError`` for a wrong limit.
@@ -103,7 +102,7 @@ def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on
 # --- commits ------------------------------------------------------------------------------------------------------
 
 
-def _timeline(open_table: OpenTable, state: TableState, limit: int | None, on_step: OnStep) -> Timeline | None:
+def _timeline(open_table: OpenTable, state: TableState, limit: int | None, on_step: OnProgress) -> Timeline | None:
     count, summaries = open_table.log.commits_oldest_first(state, limit)
     found: list[CommitFacts] = []
     newest: deque[CommitLine] = deque(maxlen=_LINES_KEPT)
@@ -237,7 +236,7 @@ def _if_possible(plan: Callable[[], Any]) -> Any:
 # --- the folder ---------------------------------------------------------------------------------------------------
 
 
-def _deletion(open_table: OpenTable, on_step: OnStep) -> Deletion:
+def _deletion(open_table: OpenTable, on_step: OnProgress) -> Deletion:
     on_step("looking at the table's folder", 0, 2)
     found = check_deleted(open_table, version=None)
     on_step("looking at the table's folder", 1, 2)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from txlog.core.util.arguments import whole_number
+from txlog.core.util.progress import OnProgress
 from txlog.core.versions import OpenTable
-from txlog.report.gather import OnStep, gather
+from txlog.report.gather import gather
 from txlog.report.page import page_of
 from txlog.result.report import Report
 
@@ -12,7 +13,7 @@ __all__ = ["make_report"]
 
 
 def make_report(
-    open_table: OpenTable, *, limit: int | None = None, orphans: bool = False, on_progress: OnStep | None = None
+    open_table: OpenTable, *, limit: int | None = None, orphans: bool = False, on_progress: OnProgress | None = None
 ) -> Report:
     """See `Table.report`."""
     commits = None if limit is None else whole_number("limit", limit, at_least=1, table=open_table.uri)

@@ -338,7 +338,7 @@ def test_the_feed_shows_no_row_if_a_transaction_leaves_every_row_as_it_was(
 def test_the_feed_shows_what_a_change_did_when_it_reran(tmp_path: Path, properties: dict[str, str]) -> None:
     table, other = made(tmp_path / "t", properties, partition_by=[]), txlog.Table.open(str(tmp_path / "t"))
 
-    def once(done: int, of: int) -> None:
+    def once(step: str, done: int, of: int | None) -> None:
         if other.version == 1:
             other.delete("id = 1")
             other.append(rows(3, 60, n=1))
@@ -386,7 +386,7 @@ def test_a_change_that_fails_before_its_commit_leaves_no_change_file(tmp_path: P
     table = made(tmp_path / "t", VECTORS)
     other = txlog.Table.open(table.uri)
 
-    def beside(done: int, of: int) -> None:
+    def beside(step: str, done: int, of: int | None) -> None:
         if other.version == 1:
             other.delete("id = 2")
 

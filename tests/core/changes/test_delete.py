@@ -325,7 +325,7 @@ def test_history_shows_what_a_delete_did_under_sparks_names(tmp_path: Path) -> N
 
 def test_progress_counts_files_looked_into(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    made(tmp_path).delete("x > 3", on_progress=lambda done, total: seen.append((done, total)))
+    made(tmp_path).delete("x > 3", on_progress=lambda step, done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

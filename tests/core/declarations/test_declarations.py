@@ -28,15 +28,14 @@ COMMANDS: Any = typer.main.get_command(app)
 COMMANDS_WITHOUT_OPERATION = {
     *("abandon", "describe", "probe-store", "show", "sinks", "sql", "staging", "tables"),
 }
-OF_EVERY_COMMAND = {"uri", "storage_options", "as_json"}
+OF_EVERY_COMMAND = {"location", "storage", "as_json", "uri", "storage_options"}
 OF_FILES = {"files", "file_format", "null_values", "delimiter", "no_header", "merge_schema"}
 BESIDE = {
     "append": {*OF_FILES, "create_table", "partition_by", "cluster_by"},
     "changes": {"limit"},
     "constraint": {"drop"},
     "copy-into": {"merge_schema"},
-    "create": {"like", "schema"},
-    "delete": {"all_rows"},
+    "create": {"like", "schema_in_json"},
     "files": {"limit", "version", "timestamp"},
     "head": {"version", "timestamp"},
     "count": {"version", "timestamp"},
@@ -47,6 +46,7 @@ BESIDE = {
         *("delete_rest", "delete_rest_if"),
     },
     "overwrite": OF_FILES,
+    "overwrite-partitions": OF_FILES,
     "report": {"output"},
     "upsert": {*OF_FILES, "merge_options"},
     "verify": {"acknowledged"},
@@ -152,6 +152,28 @@ def test_spark_refuses_an_argument_that_it_does_not_take_by_name(name: str) -> N
         return
     with pytest.raises(InvalidInputError, match=rf"(?i)\b{option}\b"):
         spark_options.parse_write_options({"path": "/t", option: "1"})
+
+
+def names_of(parameter: Any) -> set[str]:
+    """An option's names, or what help calls a place."""
+    if parameter.param_type_name == "argument":
+        return {parameter.metavar or parameter.name.upper()}
+    return {*parameter.opts, *parameter.secondary_opts}
+
+
+@pytest.mark.parametrize("name", sorted({each.command for each in DECLARED if each.command}))
+def test_a_command_takes_what_is_declared_and_nothing_else(name: str) -> None:
+    taken = {each.name: names_of(each) for each in COMMANDS.get_command(None, name).params}
+    arguments = [argument for each in DECLARED if each.command == name for argument in each.arguments]
+    known = {
+        option
+        for each in arguments
+        if each.option is not None
+        for option in (each.option or each.option_name).split("/")
+    }
+    assert known <= set().union(*taken.values())
+    others = {each for each, names in taken.items() if not names & known}
+    assert others - OF_EVERY_COMMAND == BESIDE.get(name, set())
 
 
 def test_each_command_is_the_command_of_a_declared_operation() -> None:

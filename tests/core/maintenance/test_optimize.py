@@ -320,7 +320,7 @@ def test_each_group_of_bins_is_a_separate_commit(make_table: MakeTable, monkeypa
     monkeypatch.setattr(module, "_GROUP_FILES", 2)  # for each of two workers
     table = filled(make_table)
     seen: list[tuple[int, int]] = []
-    result = table.optimize(on_progress=lambda done, total: seen.append((done, total)))
+    result = table.optimize(on_progress=lambda step, done, total: seen.append((done, total)))
     assert len(result.versions) == 2
     total = result.bytes_removed
     assert [each[1] for each in seen] == [total, total]
@@ -456,7 +456,7 @@ def test_a_run_of_many_groups_keeps_the_actions_of_no_more_than_the_last(
         table.append(pa.table({"id": [number] * 8, "day": days}))
     kept: list[int] = []
 
-    def count(done: int, total: int) -> None:
+    def count(step: str, done: int, total: int | None) -> None:
         kept.append(sum(type(each) is Done and bool(each.removed) for each in gc.get_objects()))
 
     result = table.optimize(on_progress=count)

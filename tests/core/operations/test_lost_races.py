@@ -69,7 +69,7 @@ def test_after_a_lost_race_only_files_that_are_new_are_looked_into(tmp_path: Pat
 
     seen: list[tuple[int, int]] = []
     ours = losing_to(made(tmp_path, properties), rival)
-    done = ours.delete("id % 10 = 5", on_progress=lambda number, of: seen.append((number, of)))
+    done = ours.delete("id % 10 = 5", on_progress=lambda step, number, of: seen.append((number, of)))
     new = 1 if properties else 2  # a file with another vector is the same file, a copy is a new one
     assert seen == [*((number, 3) for number in (1, 2, 3)), *((number + 1, new) for number in range(new))]
     assert (done.metrics.reexecutions, done.metrics.rows_deleted) == (1, 4)

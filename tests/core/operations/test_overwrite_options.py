@@ -240,7 +240,7 @@ def test_a_change_in_a_transaction_takes_a_mode_and_reports_its_progress(
     table = made(tmp_path, [], VECTORS)
     reported: list[tuple[int, int]] = []
     with table.transaction() as txn:
-        CHANGES[change](txn, {"mode": mode, "on_progress": lambda done, of: reported.append((done, of))})
+        CHANGES[change](txn, {"mode": mode, "on_progress": lambda step, done, of: reported.append((done, of))})
     assert len([*Path(table.uri).glob("*.bin")]) == (mode == "merge-on-read")
     assert reported == [(1, 1)]
     assert found(table) == sorted([*START[1:], *([] if change == "delete" else [(1, "x")])])

@@ -201,7 +201,7 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
         (
             lambda table: table.append(ROWS, on_progress=5),
-            "Invalid on_progress 5: expected a function of the number of rows so far",
+            "Invalid on_progress 5: expected a function of the name of a step, how much of it is done, and the total",
         ),
         (
             lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks),

@@ -132,7 +132,7 @@ def test_whatever_ends_a_write_before_its_first_put_leaves_no_file(
 
 
 def test_on_progress_that_raises_leaves_neither_version_nor_file(table: OpenTable, files: Any) -> None:
-    def refuse(rows: int) -> None:
+    def refuse(step: str, rows: int, total: int | None) -> None:
         raise txlog.InvalidInputError("enough")
 
     before = set(files.objects)

@@ -59,6 +59,7 @@ DEFINITION: Final = (
             Argument(
                 "column_mapping", "allow renaming and dropping columns; some readers refuse it", one_of("name", "id")
             ),
+            Argument("name", "a name in the table's metadata"),
             Argument("description", "what the table is about", sql="COMMENT 'orders'"),
             Argument(
                 "exist_ok",
@@ -251,13 +252,13 @@ DEFINITION: Final = (
         sql="ALTER TABLE t ALTER COLUMN a SYNC IDENTITY",
     ),
     Operation(
-        "describe",
+        "set_description",
         "Set the description or the name of a table.",
         (
             Argument(
                 "description",
                 "what the table is about; an empty text removes it",
-                option="TEXT",
+                option="[TEXT]",
                 sql="COMMENT ON TABLE t IS 'rows'",
             ),
             Argument("name", "the name in its metadata, which has no effect"),

@@ -18,14 +18,15 @@ class Kind(msgspec.Struct, frozen=True):
     """How text, which the command line and Spark pass, becomes the value of an argument.
 
     Attributes:
-        type: The type of one value: text, a whole number, a number, a switch, a size in bytes ("128mb"), or a file.
+        type: The type of one value: text, a time (ISO 8601, or ms since 1970), a whole number, a number, a switch, a
+            size in bytes ("128mb"), or a file.
         shown: What help calls a value: ``NUMBER``. A switch has none.
         many: How there can be several: "names" in lists with commas, "pairs" as ``KEY=VALUE``, "each" as they are, or
             "" for one value.
         minimum: The least value of a number.
     """
 
-    type: Literal["text", "whole", "number", "switch", "size", "file"] = "text"
+    type: Literal["text", "time", "whole", "number", "switch", "size", "file"] = "text"
     shown: str = "TEXT"
     many: Literal["", "names", "pairs", "each"] = ""
     minimum: float | None = None

@@ -83,7 +83,7 @@ ROWS: Final = (
             *_WRITTEN,
             in_python("column_rules", "whether a new schema keeps the rules of columns"),
             ROW_MODE,
-            ON_CONFLICT,
+            replace(ON_CONFLICT, about="if others commit first: rerun replaces what they wrote too"),
             READ_VERSION,
             dry_run("only show what would be replaced"),
             _ALONE,
@@ -99,12 +99,17 @@ ROWS: Final = (
         "Replace the partitions that the rows have, as one version.",
         (DATA, SCHEMA_MODE, *_WRITTEN, ON_CONFLICT, READ_VERSION, dry_run("only show what would be replaced"), _ALONE),
         in_transaction=True,
+        command="overwrite-partitions",
         write="overwrite with partitionOverwriteMode=dynamic",
     ),
     Operation(
         "delete",
         "Delete the rows for which a condition is true, as one version.",
-        (replace(WHERE, about="the rows to delete"), *_IN_PLACE),
+        (
+            replace(WHERE, about="the rows to delete"),
+            Argument("all", "delete every row, instead of those of a condition", SWITCH),
+            *_IN_PLACE,
+        ),
         in_transaction=True,
         command="delete",
         sql="DELETE FROM t",
@@ -144,8 +149,9 @@ ROWS: Final = (
             replace(SCHEMA_MODE, write=""),
             Argument(
                 "merge_engine",
-                "how to merge rows with one key; default: the table's engine",
-                one_of("deduplicate", "partial-update", "aggregation", "first-row"),
+                "how to merge rows with one key: deduplicate, aggregation, partial-update, first-row, or an installed"
+                " package's engine; default: the table's",
+                Kind(shown="NAME"),
                 write="mergeEngine",
                 in_spark=False,
             ),
@@ -221,7 +227,7 @@ ROWS: Final = (
                 sql="COPY INTO t FROM '/f' FILEFORMAT = JSON",
             ),
             Argument("pattern", "only these files: '2026-*/*.csv'", Kind(shown="GLOB"), sql="PATTERN = '*.csv'"),
-            replace(SCHEMA_MODE, option="--merge-schema", sql="COPY_OPTIONS ('mergeSchema' = 'true')"),
+            replace(SCHEMA_MODE, sql="COPY_OPTIONS ('mergeSchema' = 'true')"),
             Argument(
                 "delimiter",
                 "separates CSV values: ';', '|', 'tab'",
@@ -237,7 +243,7 @@ ROWS: Final = (
             ),
             Argument(
                 "null_values",
-                "a string that means null in CSV, like an empty field",
+                "a string that means null in CSV, like an empty field (in a file of one column, an empty line)",
                 Kind("text", "TEXT", "each"),
                 "--null",
                 sql="FORMAT_OPTIONS ('nullValue' = '-')",

@@ -71,7 +71,7 @@ def dry_run(about: str = "only show what would be done", sql: str = "") -> Argum
 def timestamp(sql: str = "") -> Argument:
     """A time in place of a version."""
     about = "the newest version at this time (ISO 8601, see --time-zone; or ms since 1970)"
-    return Argument("timestamp", about, Kind("text", "TIME"), sql=sql)
+    return Argument("timestamp", about, Kind("time", "TIME"), sql=sql)
 
 
 DATA: Final = Argument("data", "the rows", option=None)  # the command line reads them from files
@@ -154,6 +154,11 @@ WORKERS: Final = Argument(
 def of_store(of: str) -> tuple[Argument, ...]:
     """How to reach a place: the options of its store, and a provider of credentials."""
     return (
-        Argument("storage_options", f"an option of the store of {of}; may be repeated", PAIRS, write="storage.*"),
+        Argument(
+            "storage_options",
+            f"an option of the store of {of}, if it has others; may be repeated",
+            PAIRS,
+            write="storage.*",
+        ),
         in_python("credential_provider", f"a provider of credentials for the store of {of}"),
     )

@@ -137,7 +137,7 @@ UPKEEP: Final = (
     ),
     Operation(
         "repair",
-        "Show files that are gone, and what is lost with them; with `remove`, take them out.",
+        "Show files that are gone, and what is lost with them, or take them out of the table.",
         (
             Argument("remove", "take the files that are gone out of the table; else only show them", SWITCH),
             Argument("allow_empty", "even if no file of the table is left", SWITCH),
@@ -208,9 +208,13 @@ READS: Final = (
     Operation(
         "files",
         "List the data files of a version.",
-        (Argument("where", "only files that may hold a matching row", CONDITION),),
+        (
+            Argument("where", "only files that may hold a matching row", CONDITION),
+            in_python("statistics", "the statistics of each column as columns"),
+        ),
         command="files",
     ),
+    Operation("partitions", "List the partitions of a table.", sql="SHOW PARTITIONS t"),
     Operation(
         "changes",
         "Read the rows that versions inserted, updated and deleted.",
@@ -234,13 +238,13 @@ READS: Final = (
             Argument(
                 "from_timestamp",
                 "the first version at or after this time, not --from",
-                Kind(shown="TIME"),
+                Kind("time", "TIME"),
                 sql="SELECT * FROM table_changes('t', '2026-11-20')",
             ),
             Argument(
                 "to_timestamp",
                 "the last version at or before this time, not --to",
-                Kind(shown="TIME"),
+                Kind("time", "TIME"),
                 sql="SELECT * FROM table_changes('t', 1, '2026-11-20')",
             ),
         ),

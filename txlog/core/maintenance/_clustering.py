@@ -30,6 +30,7 @@ from txlog.core.maintenance.rewriting._clustering import (
 )
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
 from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewrittenBin, RewrittenFile
+from txlog.core.util.progress import OnProgress
 from txlog.core.util.wording import argument
 from txlog.core.workers import Workers, spilled_shuffle
 from txlog.errors import InvalidInputError
@@ -78,13 +79,15 @@ def cluster_bins(
     target_bytes: int,
     folder: Callable[[], str],
     on_file: OnFile,
+    on_progress: OnProgress,
 ) -> list[RewrittenBin]:
     """Rewrite bins as files of about ``target_bytes``, each bin in the order of its curve.
 
-    ``folder`` makes a folder on this machine for data that does not fit into memory; the result may need it. Raises
-    what it, ``Workers.map`` and the tasks raise.
+    ``folder`` makes a folder on this machine for data that does not fit into memory; the result may need it.
+    ``on_progress`` is told of the files that are read before the first new one is written. Raises what ``folder``,
+    ``Workers.map`` and the tasks raise.
     """
-    planned = list(_curves(workers, table, bins, columns, target_bytes))
+    planned = list(_curves(workers, table, bins, columns, target_bytes, on_progress))
     numbered = _numbered(bins)
     items = [
         RoutedFiles(number, each.parts_in_file, each.first_group, part)
@@ -95,7 +98,7 @@ def cluster_bins(
     files: dict[int, FileOfBin] = {}
     reports: dict[int, SourceReport] = {}
     route = RouteRows(table, tuple(each.curve for each in planned))
-    for group, result in _shuffled(workers, folder, route, items, len(bytes_of_group) + 1):
+    for group, result in _shuffled(workers, folder, route, items, len(bytes_of_group) + 1, on_progress):
         if isinstance(result, FileOfBin):
             files[group] = result
             on_file(result, bytes_of_group[group])
@@ -105,14 +108,26 @@ def cluster_bins(
 
 
 def _shuffled(
-    workers: Workers, folder: Callable[[], str], route: RouteRows, items: Sequence[RoutedFiles], groups: int
+    workers: Workers,
+    folder: Callable[[], str],
+    route: RouteRows,
+    items: Sequence[RoutedFiles],
+    groups: int,
+    on_progress: OnProgress,
 ) -> Iterator[tuple[int, Any]]:
     exchange = getattr(workers, "shuffle", None)
     if exchange is not None:
         yield from exchange(route, items, WriteFile(route.table, None), groups)
     else:
         place = folder()
-        yield from spilled_shuffle(workers, place, route, items, WriteFile(route.table, place))
+        counts = [len(item.files) for item in items]
+        left = dict(enumerate(counts))
+
+        def on_item(number: int) -> None:
+            del left[number]
+            on_progress("distributing the rows of files", sum(counts) - sum(left.values()), sum(counts))
+
+        yield from spilled_shuffle(workers, place, route, items, WriteFile(route.table, place), on_item)
 
 
 def _rewritten(
@@ -135,7 +150,12 @@ def _rewritten(
 
 
 def _curves(
-    workers: Workers, table: TaskTable, bins: Sequence[Bin], columns: ClusterColumns, target_bytes: int
+    workers: Workers,
+    table: TaskTable,
+    bins: Sequence[Bin],
+    columns: ClusterColumns,
+    target_bytes: int,
+    on_progress: OnProgress,
 ) -> Iterator[_Planned]:
     counts = [sum(map(_rows_of, each.files)) for each in bins]
     items: list[SampledFiles] = []
@@ -148,8 +168,11 @@ def _curves(
             items.append(SampledFiles(step, part, [add for add in part if add.path in measured]))
             bin_of.append(number)
     samples: dict[int, list[KeySample]] = {number: [] for number in range(len(bins))}
+    total, done = sum(len(item.adds) for item in items), 0
     for at, sample in workers.map(SampleKeys(table, columns), items):
         samples[bin_of[at]].append(sample)
+        done += len(items[at].adds)
+        on_progress("sampling files", done, total)
     first_group = 0
     for number, each in enumerate(bins):
         files = max(1, round(each.size_bytes / target_bytes))

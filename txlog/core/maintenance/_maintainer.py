@@ -26,10 +26,11 @@ from txlog.core.maintenance._key_index import keep_keys
 from txlog.core.maintenance._last_vacuum import LAST_VACUUM
 from txlog.core.maintenance._offered_appends import delete_dead_offers
 from txlog.core.maintenance._optimize import optimize
-from txlog.core.maintenance._vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
+from txlog.core.maintenance._vacuum import HOUR_MS, VacuumOptions, vacuum
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnProgress, step
 from txlog.core.versions import OpenTable, clean_up_log, write_checkpoint_and_checksum
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
@@ -59,7 +60,7 @@ class MaintenanceOptions(msgspec.Struct, frozen=True):
 class Maintainer:
     """Maintains one table, one round at a time. For one thread."""
 
-    def __init__(self, open_table: OpenTable, options: MaintenanceOptions, on_step: OnStep | None = None) -> None:
+    def __init__(self, open_table: OpenTable, options: MaintenanceOptions, on_step: OnProgress | None = None) -> None:
         with TxlogError.located(open_table.uri):
             options.check()
         self._open_table = open_table
@@ -115,7 +116,7 @@ class Maintainer:
             files_min=self._options.small_files_min,
             dry_run=self._options.dry_run,
             is_automatic=True,
-            on_progress=lambda done, total: self._on_step("rewriting bytes", done, total),
+            on_progress=self._on_step,
         )
 
     def _checkpoint(self) -> int | None:
@@ -140,7 +141,7 @@ class Maintainer:
             self._open_table.log,
             state,
             dry_run=self._options.dry_run,
-            on_progress=lambda done, total: self._on_step("deleting files of the log", done, total),
+            on_progress=step(self._on_step, "deleting files of the log"),
         )
 
     def _state_whose_log_is_ours(self) -> TableState | None:

@@ -49,6 +49,7 @@ from txlog.core.predicates.skipping.partition_predicate import PartitionPredicat
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnProgress, no_progress
 from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from txlog.core.predicates.unbound import AnyCondition
     from txlog.core.workers import Workers
 
-__all__ = ["OnBins", "optimize", "purge", "rewrite_older_types"]
+__all__ = ["optimize", "purge", "rewrite_older_types"]
 
 _GROUP_BYTES = 2 << 30  # for each worker: a group takes about as long, however many there are
 _GROUP_FILES = 2_500
@@ -73,14 +74,11 @@ _WHOLE_TABLE = 1 << 62
 _BINS_AT_ONCE = 2
 _ROUNDS_MAX = 3  # how often it retries files that other writers changed meanwhile
 
-OnBins = Callable[[int, int], None]
-"""Called with the bytes rewritten so far, and the bytes to rewrite in total."""
-
 
 MakeFolder = Callable[[], str]
-Rewrite = Callable[[TableState, Sequence[Bin], MakeFolder, OnFile], "list[RewrittenBin]"]
+Rewrite = Callable[[TableState, Sequence[Bin], MakeFolder, OnFile, OnProgress], "list[RewrittenBin]"]
 """Rewrites bins of a version. Gets what makes a folder on this machine, for data that does not fit into memory, and
-calls back for each new file."""
+calls back for each new file, and with the steps before the first one."""
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -90,7 +88,7 @@ class _Request(msgspec.Struct, frozen=True):
     bins_for: Callable[[TableState], list[PlannedBin]]
     rewrite: Rewrite
     description: Description
-    on_progress: OnBins | None
+    on_progress: OnProgress | None
     workers: Workers
 
 
@@ -106,7 +104,7 @@ def optimize(
     dry_run: bool = False,
     is_automatic: bool = False,
     user_metadata: str | None = None,
-    on_progress: OnBins | None = None,
+    on_progress: OnProgress | None = None,
     workers: GivenWorkers | None = None,
 ) -> RewriteResult:
     """See ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
@@ -192,7 +190,7 @@ def purge(
     *,
     dry_run: bool = False,
     user_metadata: str | None = None,
-    on_progress: OnBins | None = None,
+    on_progress: OnProgress | None = None,
     workers: GivenWorkers | None = None,
 ) -> RewriteResult:
     """See ``Table.purge``."""
@@ -326,7 +324,7 @@ def _commit_group(
     total: int,
 ) -> tuple[int | None, Done]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
-    files = open_table.store.files
+    files, on_progress = open_table.store.files, request.on_progress or no_progress
     with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
 
         def on_file(new: FileOfBin, size_bytes: int) -> None:
@@ -334,11 +332,10 @@ def _commit_group(
             unsent.own([new.file.path])
             orders.own([] if new.stored_order is None else [new.stored_order])
             done_bytes += size_bytes
-            if request.on_progress is not None:
-                request.on_progress(done_bytes, total)
+            on_progress("rewriting bytes", done_bytes, total)
 
         folder = partial(_temporary_folder, until_committed, open_table.uri)
-        rewritten = request.rewrite(state, bins_with_files(group), folder, on_file)
+        rewritten = request.rewrite(state, bins_with_files(group), folder, on_file, on_progress)
         prefix_length = WritePlan.of(state.metadata, table=open_table.uri, rows="old").random_prefix_length
         plan = Compaction(
             open_table, state.version, rewritten, request.description, unsent, random_prefix_length=prefix_length
@@ -367,7 +364,9 @@ def _temporary_folder(until: ExitStack, uri: str) -> str:
 def _rewriting(open_table: OpenTable, workers: Workers, parquet: Mapping[str, str]) -> Rewrite:
     """Each bin with the rows in the order of its files."""
 
-    def rewrite(state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile) -> list[RewrittenBin]:
+    def rewrite(
+        state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile, on_progress: OnProgress
+    ) -> list[RewrittenBin]:
         found: dict[int, RewrittenBin] = {}
         work = RewriteBins(open_table.task_table(state).with_parquet(parquet))
         for number, new in rewritten_bins(workers, work, bins):
@@ -389,9 +388,11 @@ def _clustering(
     """The rows of each bin along a curve. Raises ``InvalidInputError`` for workers that cannot exchange rows."""
     check_can_cluster(workers, open_table.uri)
 
-    def rewrite(state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile) -> list[RewrittenBin]:
+    def rewrite(
+        state: TableState, bins: Sequence[Bin], folder: MakeFolder, on_file: OnFile, on_progress: OnProgress
+    ) -> list[RewrittenBin]:
         table = open_table.task_table(state).with_parquet(parquet)
-        return cluster_bins(workers, table, bins, columns_of(state), target_of(state), folder, on_file)
+        return cluster_bins(workers, table, bins, columns_of(state), target_of(state), folder, on_file, on_progress)
 
     return rewrite
 

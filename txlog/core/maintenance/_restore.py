@@ -30,7 +30,6 @@ from txlog.core.maintenance._restored_definition import merged_definition, resto
 from txlog.core.maintenance._vacuums_under_way import endangered_by_vacuum
 from txlog.core.maintenance._version_files import (
     EXPIRED,
-    OnFiles,
     VersionDifference,
     difference,
     expired_files,
@@ -40,6 +39,7 @@ from txlog.core.maintenance._version_files import (
 )
 from txlog.core.util import ambient
 from txlog.core.util.parallel import begin
+from txlog.core.util.progress import OnDone
 from txlog.core.util.wording import setting
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
@@ -67,7 +67,7 @@ class RestoreOptions(msgspec.Struct, frozen=True):
 
 
 def restore(
-    open_table: OpenTable, target: TableState, options: RestoreOptions, on_files: OnFiles | None = None
+    open_table: OpenTable, target: TableState, options: RestoreOptions, on_files: OnDone | None = None
 ) -> RestoreResult:
     """Make the version ``target`` the newest one again. Raises what `Table.restore` raises."""
     state = open_table.log.newest_state()
@@ -83,7 +83,7 @@ def restore(
 
 class _Restore:
     def __init__(
-        self, open_table: OpenTable, options: RestoreOptions, state: TableState, target: TableState, on_files: OnFiles
+        self, open_table: OpenTable, options: RestoreOptions, state: TableState, target: TableState, on_files: OnDone
     ) -> None:
         self._open_table = open_table
         self._log = open_table.log

@@ -19,7 +19,7 @@ PROTOCOL.md, "VACUUM Protocol Check".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +45,7 @@ from txlog.core.reading import KeyFolder
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
+from txlog.core.util.progress import OnProgress
 from txlog.core.util.wording import advice, argument, setting
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
@@ -56,11 +57,9 @@ from txlog.result.maintenance import VacuumResult
 if TYPE_CHECKING:
     from txlog.core.workers import Workers
 
-__all__ = ["OnStep", "VacuumOptions", "vacuum"]
+__all__ = ["VacuumOptions", "vacuum"]
 
 HOUR_MS = 3_600_000
-OnStep = Callable[[str, int, int], None]
-"""Called with the name of a step, the number of files done so far, and the total as far as it is known."""
 
 _DELETED_AT_ONCE = 1000
 _DELETIONS_AT_ONCE = 4
@@ -84,7 +83,7 @@ class VacuumOptions(msgspec.Struct, frozen=True):
 def vacuum(
     open_table: OpenTable,
     options: VacuumOptions,
-    on_step: OnStep | None = None,
+    on_step: OnProgress | None = None,
     workers: GivenWorkers | None = None,
 ) -> VacuumResult:
     """Delete what no retained version needs. Raises what `Table.vacuum` raises."""
@@ -109,7 +108,7 @@ class _Vacuum:
         open_table: OpenTable,
         options: VacuumOptions,
         retention_ms: int,
-        on_step: OnStep,
+        on_step: OnProgress,
         workers: Workers,
     ) -> None:
         self._workers = workers

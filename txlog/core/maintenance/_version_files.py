@@ -8,7 +8,7 @@ missing from the store, and the files that a vacuum may be about to delete. PROT
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -23,6 +23,7 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import DataPath, canonical_path, canonical_paths, resolve_data_path, stored_path
 from txlog.core.store import TableStore
 from txlog.core.util import ambient
+from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions.files import live_files
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
@@ -30,7 +31,6 @@ from txlog.core.workers import ThreadWorkers
 
 __all__ = [
     "EXPIRED",
-    "OnFiles",
     "VersionDifference",
     "difference",
     "expired_files",
@@ -40,8 +40,6 @@ __all__ = [
     "removed_before",
 ]
 
-OnFiles = Callable[[int, int], None]
-"""Called with the number of files looked up so far, and the total."""
 
 EXPIRED = "were removed longer ago than the table's delta.deletedFileRetentionDuration, less an hour"
 
@@ -86,7 +84,7 @@ def paths_of(uri: str, add: AddFile) -> list[str]:
     return [stored_path(uri, at) for at in found]
 
 
-def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None = None) -> set[str]:
+def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnDone | None = None) -> set[str]:
     """The ``paths`` missing from the store; looked up in parallel if each lookup is a request.
 
     Raises StorageError.

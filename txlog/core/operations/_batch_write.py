@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,7 +17,6 @@ from txlog.core.format.schema import to_arrow
 from txlog.core.operations._global_committer import GlobalCommitter
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
-from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.definition_changes import is_same_definition
@@ -28,13 +27,13 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.result import WriteResult
 
-__all__ = ["OnProgress", "write_batch"]
+if TYPE_CHECKING:
+    from txlog.core.util.progress import OnDone, OnProgress
+
+__all__ = ["write_batch"]
 
 _KEPT_BYTES = 8 << 20
 """Rows of so many bytes are written before it is known that the table is still as it was; larger data waits."""
-
-OnProgress: TypeAlias = Callable[[int], None]
-"""Called with the number of rows taken so far, after each batch."""
 
 
 def write_batch(
@@ -47,9 +46,9 @@ def write_batch(
     """
     stream = open_data(data)
     if on_progress is not None:
-        if not callable(on_progress):
-            raise invalid("on_progress", on_progress, "a function of the number of rows so far")
-        stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
+        from txlog.core.util.progress import step
+
+        stream = DataStream(stream.schema, _counted(stream.batches, step(on_progress, "taking rows")))
     if options.dry_run:
         from txlog.core.operations._overwrite_preview import preview_overwrite
 
@@ -187,9 +186,9 @@ class _Look:
         return self._open_table.replay_of(newest, *self._commit.transaction, fingerprint, quietly=True) is not None
 
 
-def _counted(batches: Iterator[pa.RecordBatch], on_progress: OnProgress) -> Iterator[pa.RecordBatch]:
+def _counted(batches: Iterator[pa.RecordBatch], on_rows: OnDone) -> Iterator[pa.RecordBatch]:
     rows = 0
     for batch in batches:
         yield batch
         rows += batch.num_rows
-        on_progress(rows)
+        on_rows(rows, None)

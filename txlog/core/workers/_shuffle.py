@@ -48,10 +48,13 @@ def spilled_shuffle(
     route: Callable[[In], Iterator[Piece]],
     items: Sequence[In],
     reduce: Callable[[int, Iterable[Piece]], Out],
+    on_item: Callable[[int], object] = lambda number: None,
 ) -> Iterator[tuple[int, Out]]:
-    """The same by files in ``folder``, which the caller removes. Raises ``StorageError`` if there is no space."""
+    """The same by files in ``folder``, which the caller removes. ``on_item`` is called with the number of
+    each item whose pieces are made. Raises ``StorageError`` if there is no space."""
     groups: dict[int, list[_Place]] = {}
-    for _, places in workers.map(_Spill(route, folder), items):
+    for number, places in workers.map(_Spill(route, folder), items):
+        on_item(number)
         for place in places:
             groups.setdefault(place.group, []).append(place)
     numbers = sorted(groups)

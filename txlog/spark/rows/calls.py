@@ -20,7 +20,6 @@ from txlog.core.catalogs import place_at
 from txlog.core.changes.plan import (
     Extent,
     MergeBuilder,
-    OnFiles,
     RowMode,
     RowOptions,
     added_columns,
@@ -45,6 +44,7 @@ from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
 from txlog.core.util.arguments import described, names_in
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnProgress
 from txlog.core.util.wording import argument, setting
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
@@ -111,7 +111,7 @@ class ChangeOptions(TypedDict, total=False):
     checkpoint_id: int | None
     fingerprint: str | None
     user_metadata: str | None
-    on_progress: OnFiles | None
+    on_progress: OnProgress | None
     reads_table: bool
     storage_options: Mapping[str, str] | None
     retry: RetryPolicy | None

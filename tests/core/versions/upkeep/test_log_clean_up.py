@@ -435,7 +435,7 @@ def test_a_table_on_disk_is_cleaned_up_and_continues(tmp_path: Path) -> None:
     for path in log.iterdir():
         os.utime(path, (old_s, old_s))
     seen: list[tuple[int, int]] = []
-    done = table.clean_up_log(on_progress=lambda gone, total: seen.append((gone, total)))
+    done = table.clean_up_log(on_progress=lambda step, gone, total: seen.append((gone, total)))
     assert done.first_version == 12
     assert stale.name in done.names
     assert not stale.exists()

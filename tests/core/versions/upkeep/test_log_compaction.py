@@ -162,7 +162,7 @@ def test_a_log_of_fewer_than_two_commits_is_not_compacted(tmp_path: Path) -> Non
     assert table.compact_log() is None
     table.append(pa.table({"id": [1]}))
     seen: list[tuple[int, int]] = []
-    assert str(table.compact_log(on_progress=lambda done, total: seen.append((done, total)))).startswith(
+    assert str(table.compact_log(on_progress=lambda step, done, total: seen.append((done, total)))).startswith(
         "LogCompaction(versions 0 to 1, 3 actions, "
     )
     assert seen == [(1, 2), (2, 2)]

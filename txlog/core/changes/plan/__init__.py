@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan._merge_builder import MergeBuilder
     from txlog.core.changes.plan._new_columns import made_again
     from txlog.core.changes.plan._options import (
-        OnFiles,
         RowMode,
         RowOptions,
         check_changeable,
@@ -38,7 +37,7 @@ else:
         _merge: bound_merge columns_of_merge merge_rows
         _merge_builder: MergeBuilder
         _new_columns: made_again
-        _options: OnFiles RowMode RowOptions check_changeable check_delete uses_vectors
+        _options: RowMode RowOptions check_changeable check_delete uses_vectors
         _run: apply_in_transaction replayed run_prepared
         _target: Extent
         _upsert: added_columns bound_upsert upsert_rows
@@ -49,7 +48,6 @@ __all__ = [
     "ChangeFiles",
     "Extent",
     "MergeBuilder",
-    "OnFiles",
     "RowMode",
     "RowOptions",
     "added_columns",

@@ -283,8 +283,8 @@ class TasksInParts:
                     yield outcome
 
     def _report(self, done: int, total: int) -> None:
-        if self._options.on_progress is not None:
-            self._options.on_progress(done, total)
+        if (on_files := self._options.on_files) is not None:
+            on_files(done, total)
 
     @property
     def _parts_max(self) -> int:

@@ -103,7 +103,7 @@ class TasksHere:
         self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice
     ) -> tuple[list[AddFile], list[Touched]]:
         """The live files to remove as a whole, and the files with matching live rows."""
-        self._work.look_into(new, self._options.on_progress)
+        self._work.look_into(new, self._options.on_files)
         found = [
             row
             for row, key in enumerate(live.keys)

@@ -5,13 +5,14 @@ In: arguments and a table's definition. Out: `RowOptions`, and whether deletion 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from txlog.core.util.arguments import invalid
+from txlog.core.util.progress import OnDone, OnProgress, checked_progress, step_if
 from txlog.core.util.wording import argument, call, setting
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
@@ -19,10 +20,7 @@ from txlog.core.writing.write_intent import RowMode
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
-__all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "check_delete", "note_of_copies", "uses_vectors"]
-
-OnFiles: TypeAlias = Callable[[int, int], None]
-"""Called with the number of files looked into so far, and the total."""
+__all__ = ["RowMode", "RowOptions", "check_changeable", "check_delete", "note_of_copies", "uses_vectors"]
 
 _COPIED_ROWS_MIN = 100_000
 _COPIES_PER_CHANGE_MIN = 10
@@ -38,7 +36,7 @@ class RowOptions(msgspec.Struct, frozen=True):
 
     mode: RowMode | None = None
     commit: CommitOptions = PLAIN_COMMIT
-    on_progress: OnFiles | None = None
+    on_progress: OnProgress | None = None
     parquet: Mapping[str, Any] | None = None
     dry_run: bool = False
 
@@ -50,8 +48,12 @@ class RowOptions(msgspec.Struct, frozen=True):
             from txlog.core.writing.parquet_settings import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
-        if self.on_progress is not None and not callable(self.on_progress):
-            raise invalid("on_progress", self.on_progress, "a function of the files read and all files")
+        checked_progress(self.on_progress)
+
+    @property
+    def on_files(self) -> OnDone | None:
+        """Called with the number of files looked into so far, and the total."""
+        return step_if(self.on_progress, "looking into files")
 
     @property
     def is_reexecuted(self) -> bool:

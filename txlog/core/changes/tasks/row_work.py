@@ -37,6 +37,7 @@ from txlog.core.reading import DeletionVectorReader
 from txlog.core.store import TableFiles
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
+from txlog.core.util.progress import OnDone
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
@@ -173,7 +174,7 @@ class RowWork:
         self._seen.hits.update(found)
         return found
 
-    def look_into(self, adds: Sequence[AddFile], on_progress: Callable[[int, int], None] | None = None) -> None:
+    def look_into(self, adds: Sequence[AddFile], on_progress: OnDone | None = None) -> None:
         """Find the rows of these files that match. ``on_progress`` is called with the files done and all files."""
         if not adds:
             return

@@ -8,7 +8,7 @@ each file by name. PROTOCOL.md, "Metadata Cleanup".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from txlog.core.format.actions import Metadata, Protocol, Sidecar
 from txlog.core.format.features import check_can_write
@@ -16,6 +16,7 @@ from txlog.core.format.log_names import SIDECARS, LogFileKind, parse_log_name
 from txlog.core.store import LogStore, ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
+from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions import clean_up
 from txlog.core.versions.decisions.segment import CheckpointFiles
 from txlog.core.versions.decisions.state import TableState
@@ -23,10 +24,7 @@ from txlog.core.versions.files import CheckpointReader, DeltaLog, drop_hint_belo
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.result.maintenance import LogCleanUp
 
-__all__ = ["OnDeleted", "clean_up_log"]
-
-OnDeleted = Callable[[int, int], None]
-"""Called with the number of files deleted so far and the total number to delete."""
+__all__ = ["clean_up_log"]
 
 
 _LISTINGS_MAX = 10
@@ -38,7 +36,7 @@ def clean_up_log(
     *,
     dry_run: bool = False,
     most: int | None = None,
-    on_progress: OnDeleted | None = None,
+    on_progress: OnDone | None = None,
     has_written: bool = False,
     retention_ms: int | None = None,
 ) -> LogCleanUp:
@@ -68,7 +66,7 @@ class _CleanUp:
         self._now_ms = ambient.now_ms()
         self._reader = CheckpointReader(log.store, log.limits)
 
-    def run(self, dry_run: bool, most: int | None, on_progress: OnDeleted | None) -> LogCleanUp:
+    def run(self, dry_run: bool, most: int | None, on_progress: OnDone | None) -> LogCleanUp:
         files, is_settled = _settled_listing(self._store)
         if self._has_written:
             self._now_ms = min(self._now_ms, max((file.modified_ms for file in files), default=self._now_ms))

@@ -7,27 +7,24 @@ Files".
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_write
 from txlog.core.format.log_names import compacted_name
 from txlog.core.store import PutOutcome
+from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions.compaction import compacted_bytes
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import CommitReader, DeltaLog
 from txlog.errors import StorageError, TxlogError
 from txlog.result.maintenance import LogCompaction
 
-__all__ = ["OnRead", "compact_log"]
+__all__ = ["compact_log"]
 
-OnRead = Callable[[int, int], None]
-"""Called with the number of commits read so far and the total number to read."""
 
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.ALREADY_EXISTS)
 
 
-def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnRead | None = None) -> LogCompaction | None:
+def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnDone | None = None) -> LogCompaction | None:
     """Compact the commits after the last checkpoint, up to ``state``; None if there are fewer than two.
 
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``NotFoundError`` if a commit was

@@ -1,0 +1,42 @@
+"""How long work says how far it is: one signature for every ``on_progress``.
+
+In: a caller's function. Out: what an operation's parts call. What is counted ends the name of the step: files, rows or
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from txlog.core.util.arguments import invalid
+
+__all__ = ["OnDone", "OnProgress", "checked_progress", "no_progress", "step", "step_if"]
+
+OnProgress: TypeAlias = Callable[[str, int, int | None], object]
+"""Called with the name of a step, how much of it is done, and the total; None if that is not known."""
+OnDone: TypeAlias = Callable[[int, int | None], object]
+"""Called by one step, with how much of it is done, and the total."""
+
+
+def step(on_progress: OnProgress, name: str) -> OnDone:
+    """What a step of this name calls. Raises ``InvalidInputError`` for what cannot be called."""
+    checked_progress(on_progress)
+    return partial(on_progress, name)
+
+
+def step_if(on_progress: OnProgress | None, name: str) -> OnDone | None:
+    """The same; None if nobody asks."""
+    return None if on_progress is None else step(on_progress, name)
+
+
+def checked_progress(on_progress: Any) -> None:
+    """Raises ``InvalidInputError`` for what is given and cannot be called."""
+    if on_progress is not None and not callable(on_progress):
+        expected = "a function of the name of a step, how much of it is done, and the total"
+        raise invalid("on_progress", on_progress, expected)
+
+
+def no_progress(name: str, done: int, total: int | None) -> None:
+    """For callers who do not ask."""
