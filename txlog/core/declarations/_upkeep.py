@@ -214,7 +214,12 @@ READS: Final = (
         ),
         command="files",
     ),
-    Operation("partitions", "List the partitions of a table.", sql="SHOW PARTITIONS t"),
+    Operation(
+        "partitions",
+        "List the partitions of a table.",
+        (Argument("where", "which of them", option=None),),
+        sql="SHOW PARTITIONS t",
+    ),
     Operation(
         "changes",
         "Read the rows that versions inserted, updated and deleted.",
