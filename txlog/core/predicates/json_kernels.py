@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -51,16 +52,30 @@ _DECODER = json.JSONDecoder(
     strict=False,
 )
 _MISSING = object()
+_LEVELS_MOST = 250
+"""Fewer than Python reads by default in any release; newer ones would read thousands."""
 
 
 def _read(call: Call, text: str) -> Any:
     """The value that the text begins with; `_MISSING` if it is not JSON. What follows does not matter."""
+    if text.count("{") + text.count("[") > _LEVELS_MOST and _levels(text) > _LEVELS_MOST:
+        raise _too_deep(call)
     try:
         return _DECODER.raw_decode(text.lstrip(" \t\r\n"))[0]
     except ValueError:
         if "'" in text:
             raise pa.ArrowInvalid(f"{call.name}() of a text with single quotes, which are not JSON") from None
         return _MISSING
+
+
+def _levels(text: str) -> int:
+    """How many objects and arrays are inside one another at most."""
+    brackets = re.sub(r'"(?:[^"\\]|\\.)*"|[^][{}]', "", text)
+    return max(accumulate(1 if each in "{[" else -1 for each in brackets), default=0)
+
+
+def _too_deep(call: Call) -> pa.ArrowInvalid:
+    return pa.ArrowInvalid(f"{call.name}() of JSON with hundreds of levels")
 
 
 def _text_of(call: Call, value: Any) -> str:
@@ -180,7 +195,7 @@ def _of_text(read: Callable[[Call, str], Any]) -> Callable[..., Any]:
         try:
             return read(call, text)
         except RecursionError:
-            raise pa.ArrowInvalid(f"{call.name}() of JSON with hundreds of levels") from None
+            raise _too_deep(call) from None
 
     return by_row(of_row)
 
