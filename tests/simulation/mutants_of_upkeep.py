@@ -38,7 +38,7 @@ def deletes_by_what_it_knew_when_it_began(patch: pytest.MonkeyPatch) -> None:
 
 def begins_to_delete_before_it_says_so(patch: pytest.MonkeyPatch) -> None:
     """A vacuum without VACUUM START: a restore cannot know that it is under way."""
-    patch.setattr(_Vacuum, "_begin", lambda self, doomed: None)
+    patch.setattr(_Vacuum, "_begin", lambda self, doomed: lambda: None)
 
 
 def restores_beside_a_vacuum_under_way(patch: pytest.MonkeyPatch) -> None:
@@ -130,10 +130,10 @@ def deletes_the_keys_of_what_is_sealed(patch: pytest.MonkeyPatch) -> None:
 def deletes_files_that_are_about_to_be_committed(patch: pytest.MonkeyPatch) -> None:
     """A vacuum that does not ask for the age of a file that no commit names."""
 
-    def of_any_age(self: Any, expired_version: int | None) -> Iterator[pa.Table]:
-        return (pa.Table.from_batches([batch]) for batch in self._source(expired_version))
+    def of_any_age(self: Any, candidates: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        return (pa.Table.from_batches([batch]) for batch in candidates)
 
-    patch.setattr(_Vacuum, "_old_candidates", of_any_age)
+    patch.setattr(_Vacuum, "_old", of_any_age)
 
 
 def takes_the_hours_of_its_retention_for_seconds(patch: pytest.MonkeyPatch) -> None:

@@ -867,6 +867,20 @@ def test_a_clock_that_is_ahead_of_the_stores_deletes_nothing(tmp_path: Path) -> 
     assert table.history(1)[0]["operationParameters"] == {"status": "FAILED"}
 
 
+def test_a_clock_that_is_ahead_deletes_no_young_checkpoint_without_a_name_where_no_file_is_to_go(
+    tmp_path: Path,
+) -> None:
+    """It may be about to get its name. No file of the table is old, so nothing else asks for the clock."""
+    table = make(tmp_path)
+    young = put(table.uri, "_txlog/versions/a.0.files", days=0)
+    clock = StoppedClock()
+    clock.moment_ms = ambient.now_ms()
+    clock.pass_hours(24 * 30)
+    with ambient.use(clock), pytest.raises(txlog.StorageError, match=r"720\.0 hours ahead"):
+        table.vacuum()
+    assert Path(table.uri, young).exists()
+
+
 def test_a_writer_whose_clock_is_behind_the_tables_own_does_not_shorten_the_retention(time: StoppedClock) -> None:
     """With in-commit timestamps the time of a version is known: no file of it was removed before then."""
     table, _ = in_memory(**{"delta_enableInCommitTimestamps": "true"})

@@ -14,7 +14,7 @@ rereads the names before each batch, and `tag` looks for running vacuums and for
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -161,9 +161,8 @@ def named_versions(store: TableStore) -> list[NamedVersion]:
     """All names, by version. Raises InvalidInputError for a damaged one, StorageError."""
     if store.named_versions is None:
         return []
-    listed = {
-        meta.name for _ in range(2) for meta in store.named_versions.list_from("")
-    }  # a listing of a changing folder may miss one
+    looks = 1 if store.named_versions.capabilities.lists_completely else 2  # a changing folder may hide a name
+    listed = {meta.name for _ in range(looks) for meta in store.named_versions.list_from("")}
     found = [_find(store, name.removesuffix(_SUFFIX)) for name in listed if name.endswith(_SUFFIX)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.version, each.name))
 
@@ -177,10 +176,13 @@ def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
     return [meta for meta in listed if meta.name not in named]
 
 
-def delete_unnamed(store: TableStore, now_ms: int) -> None:
+def delete_unnamed(store: TableStore, now_ms: int, check_clock: Callable[[], None] = lambda: None) -> None:
     """Delete the `unnamed_checkpoints` that are older than a day: they hold column bounds, and nothing reads them.
-    Raises StorageError."""
+
+    ``check_clock`` is called before the first one is judged. Raises what it raises, and StorageError.
+    """
     for meta in unnamed_checkpoints(store):
+        check_clock()
         if store.named_versions is not None and meta.modified_ms + UNNAMED_STAY_MS < now_ms:
             store.named_versions.delete(meta.name)
 

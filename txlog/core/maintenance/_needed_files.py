@@ -41,22 +41,26 @@ _CHECKPOINTS_READ_MAX = 100
 
 
 class NeededFiles:
-    """The files to keep. Files removed more than ``retention_ms`` before ``now_ms`` are no longer needed."""
+    """The files to keep. It begins with what the log lacks, then `state`, the newest version; `read` completes it."""
 
-    def __init__(self, log: DeltaLog, retry: RetryPolicy, *, now_ms: int, retention_ms: int) -> None:
+    def __init__(self, log: DeltaLog, retry: RetryPolicy) -> None:
         self._log = log
         self._staging = Staging(log.store, retry)
-        self._now_ms = now_ms
-        self._cutoff_ms = now_ms - retention_ms
-        self._window_is_read = False
+        self._now_ms = self._cutoff_ms = 0
         self.paths = PathSet(log.uri)
         self._since = PathSet(log.uri)
         self._named: set[NamedVersion] = set()
         self._take_what_the_log_lacks(log.newest_state(refresh=False), self.paths)
         self.state = log.newest_state()
+
+    def keep_removed(self, *, now_ms: int, retention_ms: int) -> None:
+        """Files removed more than ``retention_ms`` before ``now_ms`` are no longer needed."""
+        self._now_ms = now_ms
+        self._cutoff_ms = now_ms - retention_ms
+
+    def read(self) -> None:
+        """Add the files of the log, except those that only `settle` finds."""
         self._take_files(self.state, self.paths)
-        if self._checkpoint_may_lack_removes(self.state):
-            self.read_window()
 
     def refresh(self) -> PathSet:
         """The files that became needed since the last call: committed or staged. Raises what loading a version
@@ -97,11 +101,15 @@ class NeededFiles:
 
     # --- the commits of the retention -----------------------------------------------------------------------------
 
-    def read_window(self) -> None:
-        """Add all files that commits since the cutoff name. Runs once, and only if needed: it reads each commit."""
-        if self._window_is_read:
-            return
-        self._window_is_read = True
+    def settle(self, *, has_change_data: bool) -> bool:
+        """Before any file goes, add what only the commits of the retention name: removes that checkpoints lack, and
+        change data, if files that would go have some. Returns whether it read them."""
+        is_due = has_change_data or self._checkpoint_may_lack_removes(self.state)
+        if is_due:
+            self._read_window()
+        return is_due
+
+    def _read_window(self) -> None:
         current = self.version_at_cutoff
         first = self._first_commit() if current is None else current + 1
         for commit in self._log.commits_between(first, self.state.version):

@@ -7,6 +7,8 @@ deletion of what crashed writers left there a day ago. Nobody has taken it for t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.properties import DAY_MS
 from txlog.core.store import WAITING, LogStore, TableStore
@@ -38,12 +40,16 @@ def offered_paths(store: TableStore, state: TableState) -> set[str]:
         return set().union(*found)
 
 
-def delete_dead_offers(store: TableStore, now_ms: int) -> None:
-    """Delete what has been in the folder for more than a day: marks and intents. Raises ``StorageError``."""
+def delete_dead_offers(store: TableStore, now_ms: int, check_clock: Callable[[], None] = lambda: None) -> None:
+    """Delete what has been in the folder for more than a day: marks and intents.
+
+    ``check_clock`` is called before the first one is judged. Raises what it raises, and ``StorageError``.
+    """
     folder = store.waiting
     if folder is None:
         return
     for meta in folder.list_from(""):
+        check_clock()
         if now_ms - meta.modified_ms > LEFT_BEHIND_MS:
             logger.info("%s: deleting %s/%s, which a writer left behind", store.uri, WAITING, meta.name)
             folder.delete(meta.name)

@@ -18,9 +18,11 @@ PROTOCOL.md, "VACUUM Protocol Check".
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VacuumOptions", "vacuum"]
 
+Out = TypeVar("Out")
+
 HOUR_MS = 3_600_000
 
 _DELETED_AT_ONCE = 1000
@@ -89,23 +93,25 @@ def vacuum(
     """Delete what no retained version needs. Raises what `Table.vacuum` raises."""
     if options.lite and options.inventory is not None:
         raise InvalidInputError("a vacuum by the log alone (lite) takes no inventory", table=open_table.uri)
-    state = open_table.log.newest_state()
-    open_table.check_maintainable(state)
     if not options.dry_run:
         open_table.log.require_maintained_here("a vacuum")
+    needed = NeededFiles(open_table.log, open_table.retry)
+    state = needed.state
+    open_table.check_maintainable(state)
     with TxlogError.located(open_table.uri, state.version):
         retention_ms = _retention_ms(state.properties, options)
     on_step = on_step or (lambda what, done, total: None)
     # A local directory is changed by one thread at a time.
     places = open_table.workers(workers, 1 if open_table.store.has_cheap_calls else _DELETIONS_AT_ONCE)
     with open_table.timed("vacuum"):
-        return _Vacuum(open_table, options, retention_ms, on_step, places).run()
+        return _Vacuum(open_table, needed, options, retention_ms, on_step, places).run()
 
 
 class _Vacuum:
     def __init__(
         self,
         open_table: OpenTable,
+        needed: NeededFiles,
         options: VacuumOptions,
         retention_ms: int,
         on_step: OnProgress,
@@ -113,6 +119,7 @@ class _Vacuum:
     ) -> None:
         self._workers = workers
         self._open_table = open_table
+        self._needed = needed
         self._log = open_table.log
         self._options = options
         self._retention_ms = retention_ms
@@ -120,25 +127,30 @@ class _Vacuum:
         # With a retention of 0, files written or removed in this very millisecond count as old too.
         self._now_ms = ambient.now_ms() + (retention_ms == 0)
         self._cutoff_ms = self._now_ms - retention_ms
-        self._needed = NeededFiles(open_table.log, open_table.retry, now_ms=self._now_ms, retention_ms=retention_ms)
+        needed.keep_removed(now_ms=self._now_ms, retention_ms=retention_ms)
         self._mode: str = "full"
         self._linked: list[str] = []
         """Where symbolic links in the table lead. The log may name files through the links, so they all stay."""
         self._looked_at = 0
-        state = self._needed.state
+        state = needed.state
         columns = physical_names(state.schema, state.partition_columns)
         self._folders = Folders(columns, former=lambda: former_partition_columns(open_table.log, state))
 
     def run(self) -> VacuumResult:
-        expired_version = self._needed.version_at_cutoff
-        doomed = self._doomed(expired_version)
+        expired = self._beside(lambda: self._needed.version_at_cutoff)
+        last = self._beside(lambda: read_last_vacuum(self._log.store.log))
+        files = self._begin_to_list()
+        self._needed.read()
+        doomed = self._doomed(self._source(files, last, expired))
         version = None
         if not self._options.dry_run:
-            self._begin(doomed)
+            check_clock = self._begin(doomed)
             doomed = self._delete_or_report(doomed)
-            self._note_expired(expired_version)
-            self._delete_what_writers_left()
+            noted = self._beside(lambda: self._note_expired(expired(), last, check_clock))
+            left = self._delete_left(check_clock)
             version = self._end("COMPLETED", doomed.num_rows)
+            for done in (noted, *left):
+                done()
         return VacuumResult(
             paths=tuple(doomed["path"].to_pylist()),
             size_bytes=_total(doomed["size_bytes"]),
@@ -148,44 +160,52 @@ class _Vacuum:
             version=version,
         )
 
-    def _delete_what_writers_left(self) -> None:
-        """Checkpoints that have no name, appends that nobody committed, and keys of files that are no longer live."""
-        store = self._log.store
-        unnamed = begin(lambda: delete_unnamed(store, self._now_ms))
-        keys = begin(lambda: KeyFolder.delete_others(store.files, self._live_files))
-        delete_dead_offers(store, self._now_ms)
-        unnamed()
-        keys()
+    def _beside(self, work: Callable[[], Out]) -> Callable[[], Out]:
+        """``work``, begun now if it is requests; otherwise it is done when its result is asked for, at most once."""
+        if not self._open_table.store.has_cheap_calls:
+            return begin(work)
+        return functools.cache(work)
+
+    def _delete_left(self, check_clock: Callable[[], None]) -> tuple[Callable[[], None], ...]:
+        """Begin to delete checkpoints that have no name, appends that nobody committed, and keys of files that are no
+        longer live. No age is judged before ``check_clock``."""
+        store, now_ms = self._log.store, self._now_ms
+        return (
+            self._beside(lambda: delete_unnamed(store, now_ms, check_clock)),
+            self._beside(lambda: KeyFolder.delete_others(store.files, self._live_files)),
+            self._beside(lambda: delete_dead_offers(store, now_ms, check_clock)),
+        )
 
     def _live_files(self) -> list[FileId]:
         return file_ids(self._log.files(self._log.newest_state()))
 
-    def _note_expired(self, version: int | None) -> None:
+    def _note_expired(
+        self, version: int | None, last: Callable[[], int | None], check_clock: Callable[[], None]
+    ) -> None:
         """Record where the next vacuum by the log begins; not after an inventory, which may lack newer files."""
-        log = self._log.store.log
         if version is not None and self._options.inventory is None:
-            write_last_vacuum(log, max(version, read_last_vacuum(log) or 0))
+            check_clock()
+            write_last_vacuum(self._log.store.log, max(version, last() or 0))
 
     # --- which files ----------------------------------------------------------------------------------------------
 
-    def _doomed(self, expired_version: int | None) -> pa.Table:
-        found = [self._unneeded(files) for files in self._old_candidates(expired_version)]
+    def _doomed(self, candidates: Iterator[pa.RecordBatch]) -> pa.Table:
+        found = [self._unneeded(files) for files in self._old(candidates)]
         doomed = pa.concat_tables([LISTED.empty_table(), *found])
         if self._options.inventory is not None or self._mode == "lite":  # both may name a file twice
             doomed = _distinct(doomed)
         for path in self._linked:
             doomed = doomed.filter(pc.invert(_is_below(doomed["path"], path)))
-        if _has_change_data(doomed):
-            self._needed.read_window()
-            doomed = doomed.filter(self._unneeded_flags(doomed["path"]))
+        if doomed.num_rows and self._needed.settle(has_change_data=_has_change_data(doomed)):
+            doomed = self._unneeded(doomed)
         return doomed
 
-    def _old_candidates(self, expired_version: int | None) -> Iterator[pa.Table]:
+    def _old(self, candidates: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """The files old enough to delete, in a few large parts: each look-up among all needed files indexes these
         first, so a look-up for each batch would cost the square of the table's files."""
         cutoff_ms, enough = array_of([self._cutoff_ms], pa.int64())[0], len(self._needed.paths) // _LOOK_UPS
         old: list[pa.RecordBatch] = []
-        for batch in self._source(expired_version):
+        for batch in candidates:
             self._looked_at += batch.num_rows
             self._on_step("looking at files", self._looked_at, self._looked_at)
             old.append(batch.filter(pc.less(batch["modified_ms"], cutoff_ms)))
@@ -195,19 +215,29 @@ class _Vacuum:
         if old:
             yield pa.Table.from_batches(old)
 
-    def _source(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
+    def _source(
+        self, files: Iterator[pa.RecordBatch], last: Callable[[], int | None], expired: Callable[[], int | None]
+    ) -> Iterator[pa.RecordBatch]:
         if self._options.inventory is not None:
             return in_inventory(self._log.uri, self._options.inventory, self._folders)
         if self._options.lite:
-            first = read_last_vacuum(self._log.store.log)
-            if first is not None and self._has_commits(first + 1, expired_version):
-                self._mode = "lite"
-                last = -1 if expired_version is None else expired_version
-                return removed_by(self._log.commits_between(first + 1, last), self._log.uri, self._folders)
-        return self._in_listing()
+            first = last()
+            if first is not None and self._has_commits(first + 1, expired()):
+                self._mode, version = "lite", expired()
+                end = -1 if version is None else version
+                return removed_by(self._log.commits_between(first + 1, end), self._log.uri, self._folders)
+        return files
+
+    def _begin_to_list(self) -> Iterator[pa.RecordBatch]:
+        """Every file of the table; its first part is on its way when this returns, if that is a request."""
+        files = self._in_listing()
+        if self._options.inventory is not None or self._options.lite or self._workers.crosses:
+            return files
+        head = self._beside(lambda: list(itertools.islice(files, 1)))
+        return itertools.chain.from_iterable(part() for part in (head, lambda: files))
 
     def _in_listing(self) -> Iterator[pa.RecordBatch]:
-        """Every file of the table; workers in other processes list it in ranges of names, and leave out young files."""
+        """Workers in other processes list ranges of names, and leave out young files."""
         if not self._workers.crosses:
             yield from listed(self._log.store.files, self._folders, self._linked.append)
             return
@@ -230,10 +260,7 @@ class _Vacuum:
         return True
 
     def _unneeded(self, files: pa.Table) -> pa.Table:
-        return files.filter(self._unneeded_flags(files["path"])) if files.num_rows else files
-
-    def _unneeded_flags(self, paths: Any) -> Any:
-        return pc.invert(self._needed.paths.holds(paths))
+        return files.filter(pc.invert(self._needed.paths.holds(files["path"]))) if files.num_rows else files
 
     # --- deletion -------------------------------------------------------------------------------------------------
 
@@ -261,7 +288,8 @@ class _Vacuum:
             done += doubted.num_rows
             self._on_step("deleting files", done, doomed.num_rows)
 
-    def _begin(self, doomed: pa.Table) -> None:
+    def _begin(self, doomed: pa.Table) -> Callable[[], None]:
+        """Commit the beginning. Returns the check of the clock, which is done if a file is to be deleted."""
         properties, asked = self._needed.state.properties, self._options.retention_hours
         parameters = operation_parameters(
             retentionCheckEnabled=not self._options.force,
@@ -270,11 +298,14 @@ class _Vacuum:
         )
         metrics = {"numFilesToDelete": doomed.num_rows, "sizeOfDataToDelete": _total(doomed["size_bytes"])}
         version = self._commit(START, parameters, metrics)
+        check_clock = self._beside(lambda: self._check_clock(version))
         try:
-            self._check_clock(version)
+            if doomed.num_rows:
+                check_clock()
         except TxlogError:
             self._end("FAILED", 0)
             raise
+        return check_clock
 
     def _check_clock(self, version: int) -> None:
         """The store's clock dates the files, and this machine's clock computes their age, so the two must agree."""

@@ -342,7 +342,8 @@ class Staging:
         """
         if self._store is None:
             return set()
-        listed = {meta.name for _ in range(2) for meta in self._store.list_from("")}  # a changing folder may hide one
+        looks = 1 if self._store.capabilities.lists_completely else 2  # a changing folder may hide a name
+        listed = {meta.name for _ in range(looks) for meta in self._store.list_from("")}
         return set().union(*self._each(self._paths_in, [*filter(_is_task, listed)]))
 
     def _paths_in(self, name: str) -> set[str]:

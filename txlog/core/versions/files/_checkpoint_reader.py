@@ -117,13 +117,17 @@ class CheckpointReader:
         checkpoint: CheckpointFiles,
         newest: files.Newest | None = None,
         only: files.NamedFiles | None = None,
+        *,
+        opened: Opened | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, without files in ``newest``; with
         ``only``, just those that have a name.
 
-        Raises what `small_actions` raises.
+        ``opened`` is as for `adds`, which may read the same afterwards. Raises what `small_actions` raises.
         """
-        pieces = self._pieces(checkpoint, RemoveFile.KEY, TOMBSTONES_SCHEMA.names, only)
+        if opened is not None:  # each reader may decode as much as the limits allow
+            opened = {name: copy.copy(file) for name, file in opened.items()}
+        pieces = self._pieces(checkpoint, RemoveFile.KEY, TOMBSTONES_SCHEMA.names, only, opened=opened)
         return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
