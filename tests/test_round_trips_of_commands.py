@@ -39,6 +39,24 @@ def test_each_command_waits_for_no_more_round_trips_than_it_must(name: str) -> N
     assert bucket.trips_of(work) == command.trips, bucket.trips.requests
 
 
+@pytest.mark.parametrize(
+    ("trips", "work"),
+    [
+        (4, lambda table, opened: opened().append(ROW)),
+        (4, lambda table, opened: opened().to_arrow()),
+        (4, lambda table, opened: table.changes(23, 23).read_all()),
+        (6, lambda table, opened: table.vacuum()),  # it also tries the store's condition, as any first commit
+    ],
+    ids=["open and append", "open and read", "changes", "vacuum that finds nothing"],
+)
+def test_checkpoints_in_the_log_cost_no_command_a_round_trip(trips: int, work: Callable[..., object]) -> None:
+    """24 commits, and checkpoints of versions 10 and 20: the commits since are asked for beside the list that shows
+    them, and no older checkpoint is read where nothing is to be deleted."""
+    bucket = Bucket(24, properties={"delta.enableChangeDataFeed": "true"})
+    table = bucket.opened()
+    assert bucket.trips_of(lambda: work(table, bucket.opened)) == trips, bucket.trips.requests
+
+
 @pytest.mark.parametrize("name", ["append", "append of a checkpoint", "append of a reader"])
 def test_an_append_that_lost_a_race_waits_for_two_more(name: str) -> None:
     bucket = bucket_of(COMMANDS[name])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BYTES_AT_ONCE", "TASKS_AT_ONCE", "read_ahead"]
 
-TASKS_AT_ONCE = 16
+TASKS_AT_ONCE = 32
 BYTES_AT_ONCE = 256 << 20
 
 

@@ -61,6 +61,7 @@ __all__ = ["CommitRun", "LoneCommitter"]
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 _FOLLOWED_MAX = 1000  # versions that are read before a wait in line looks at the line again
 _WITHDRAWALS_MAX = 20  # versions for which a withdrawal is tried: mostly, the first of others has the append
+_JUST_READ_S = 1.0  # about a round trip: a table that was deleted and made again since gets no commit of the old one
 _FINAL = (ConflictError, CommitRetriesExhaustedError, CommitStateUnknownError)
 """Errors that say what became of a commit, whoever else may commit it: every writer decides on a conflict alike, and no
 retries are exhausted before a version has withdrawn it."""
@@ -183,8 +184,10 @@ class LoneCommitter:
         from txlog.core.store import probe_newest_commit
 
         newest = self.log.newest_state(refresh=not self.log.state_is_fresh()).version
+        loaded = self.log.commits.recent(_JUST_READ_S)
         try:
-            return probe_newest_commit(versions, Attempt(newest, versions.read(newest)))
+            body = (loaded and loaded.get(newest)) or versions.read(newest)
+            return probe_newest_commit(versions, Attempt(newest, body))
         except NotFoundError:
             return False  # only its checkpoint is left: there is no commit to probe with
 

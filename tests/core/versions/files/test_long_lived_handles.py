@@ -20,11 +20,19 @@ from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 
 class AMonthLater(ambient.Ambient):
+    seconds = 31 * 24 * 3600
+
     def now_ms(self) -> int:
-        return super().now_ms() + 31 * 24 * 3_600_000
+        return super().now_ms() + self.seconds * 1000
 
     def monotonic_s(self) -> float:
-        return super().monotonic_s() + 31 * 24 * 3600
+        return super().monotonic_s() + self.seconds
+
+
+class MinutesLater(AMonthLater):
+    """When a handle in a bucket has forgotten what it read as it was opened."""
+
+    seconds = 120
 
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
@@ -119,7 +127,7 @@ def test_a_snapshot_of_a_version_that_was_cleaned_up_says_so(shared: Shared) -> 
     snapshot = table.snapshot()
     shared.others_append(4)
     shared.others_checkpoint(clean_up=True)
-    with pytest.raises(NotFoundError, match="version 0 are no longer in the log"):
+    with ambient.use(MinutesLater()), pytest.raises(NotFoundError, match="version 0 are no longer in the log"):
         snapshot.to_arrow()
 
 
@@ -150,7 +158,7 @@ def test_where_the_only_checkpoint_left_is_damaged_the_error_names_it(shared: Sh
     table.snapshot()
     version = shared.others_checkpoint(clean_up=True)
     shared.log.put(checkpoint_name(version), b"PAR1 and nothing else")
-    with pytest.raises(CorruptLogError, match="cleaned up") as refused:
+    with ambient.use(MinutesLater()), pytest.raises(CorruptLogError, match="cleaned up") as refused:
         table.snapshot().to_arrow()
     assert refused.value.path == checkpoint_name(version)
 

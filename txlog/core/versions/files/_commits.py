@@ -11,7 +11,8 @@ a power cut could still undo.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from txlog.core.format.actions import CommitInfo
 from txlog.core.format.commit_file import Commit, Limits, parse_actions, parse_commit
@@ -20,15 +21,17 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.store import TableStore
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
-from txlog.core.util.parallel import parallel_map
+from txlog.core.util.parallel import begin, parallel_map
 from txlog.core.versions.decisions.segment import LogSegment, is_stray
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files._listing import list_log
-from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 
-__all__ = ["CommitReader", "unsynced_versions"]
+__all__ = ["CommitBodies", "CommitReader", "unsynced_versions"]
 
 
+_RECENT_S = 60.0
+_HELD_BYTES = 1 << 20
 _PARALLEL_FROM = 2  # a thread costs far less than a request
 _PARALLEL = 16
 
@@ -36,18 +39,79 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class CommitReader:
-    """Reads the commits of one table. Thread-safe: it keeps no state."""
+class CommitBodies:
+    """The bytes of the commits that one load of a version asks for. Where reading is a request, what follows it need
+    not ask for them again, and some are asked for before it is known that they exist. Thread-safe."""
 
-    def __init__(self, store: TableStore, limits: Limits) -> None:
+    def __init__(self) -> None:
+        self._since = ambient.instant()
+        self._ahead: dict[int | str, Callable[[], bytes]] = {}
+        self._held: dict[int | str, bytes] = {}
+        self._held_bytes = 0
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the load began."""
+        return ambient.age_s(self._since)
+
+    def ask(self, key: int | str, read: Callable[[Any], bytes]) -> None:
+        """Begin to read a version, or a file by its name, which need not be there."""
+        self._ahead[key] = begin(partial(read, key))
+
+    def get(self, key: int | str) -> bytes | None:
+        """The bytes, if they are here."""
+        return self._held.get(key)
+
+    def of(self, key: int | str, read: Callable[[Any], bytes]) -> bytes:
+        """The bytes, read if they are not here. Raises what ``read`` raises."""
+        found = self._held.get(key)
+        if found is not None:
+            return found
+        asked = self._ahead.pop(key, None)
+        try:
+            body = read(key) if asked is None else asked()
+        except (NotFoundError, StorageError):
+            if asked is None:
+                raise
+            body = read(key)  # it may have landed since
+        if self._held_bytes + len(body) <= _HELD_BYTES:
+            self._held_bytes += len(body)
+            self._held[key] = body
+        return body
+
+
+class CommitReader:
+    """Reads the commits of one table, all of them through ``bodies``, if there are any. Thread-safe.
+
+    ``recent`` are those of the last load, for who reads the same commits soon after it.
+    """
+
+    def __init__(self, store: TableStore, limits: Limits, bodies: CommitBodies | None = None) -> None:
         self._store = store
         self.versions = store.versions
         self._limits = limits
+        self._bodies = bodies
+        self._recent: CommitBodies | None = None
 
-    def read(self, version: int, *, files: bool = True) -> Commit:
+    def through(self, bodies: CommitBodies) -> CommitReader:
+        """The same, through these ``bodies``."""
+        return CommitReader(self._store, self._limits, bodies)
+
+    def keep(self, bodies: CommitBodies) -> None:
+        """Remember them as `recent`."""
+        self._recent = bodies
+
+    def recent(self, within_s: float) -> CommitBodies | None:
+        """What the last load read, if it began within these seconds: who deleted the table and made it again has other
+        commits."""
+        found = self._recent
+        return None if found is None or found.age_s > within_s else found
+
+    def read(self, version: int, *, files: bool = True, bodies: CommitBodies | None = None) -> Commit:
         """One commit. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``."""
+        bodies = bodies or self._bodies
         try:
-            body = self.versions.read(version)
+            body = self.versions.read(version) if bodies is None else bodies.of(version, self.versions.read)
         except TableNotFoundError:
             raise
         except NotFoundError as error:
@@ -120,12 +184,13 @@ class CommitReader:
 
         The single commits replace a compacted file that cannot be read. Raises what `read_range` raises.
         """
-        chunks = self._map(lambda planned: self._read_planned(planned, files=files), list(segment.plan()))
+        recent = self.recent(_RECENT_S)
+        chunks = self._map(lambda planned: self._read_planned(planned, recent, files=files), list(segment.plan()))
         return (commit for chunk in chunks for commit in chunk)
 
-    def _read_planned(self, planned: int | LogFile, *, files: bool) -> Sequence[Commit]:
+    def _read_planned(self, planned: int | LogFile, recent: CommitBodies | None, *, files: bool) -> Sequence[Commit]:
         if isinstance(planned, int):
-            return (self.read(planned, files=files),)
+            return (self.read(planned, files=files, bodies=recent),)
         try:
             return (self._read_compacted(planned, files=files),)
         except (CorruptLogError, NotFoundError) as error:

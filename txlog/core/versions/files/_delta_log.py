@@ -103,7 +103,9 @@ class DeltaLog:
             if log is not None:
                 log._adopt(checkpoint)
 
-        return FileLoader(self.store, self.limits, found)  # which does not hold this log: both are freed at once
+        return FileLoader(
+            self.store, self.limits, self.commits, found
+        )  # which does not hold this log: both are freed at once
 
     @cached_property
     def _times(self) -> CommitTimes:
@@ -177,7 +179,9 @@ class DeltaLog:
 
     def _loaded(self) -> TableState:
         known = self._state  # before the load: meanwhile other threads may get to know newer versions
-        fresh = self._loader.load()
+        fresh, bodies = self._loader.load()
+        if bodies is not None:
+            self.commits.keep(bodies)
         if known is not None and (fresh.metadata.id != known.metadata.id or fresh.version < known.version):
             raise CorruptLogError(
                 f"the table was replaced while it was open: version {known.version} of table id {known.metadata.id}"

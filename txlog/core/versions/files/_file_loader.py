@@ -50,15 +50,19 @@ T = TypeVar("T")
 class FileLoader:
     """Loads the files of versions of one table. Thread-safe.
 
-    ``found`` is called with a checkpoint that replaced another one, so later reads use it.
+    ``found`` is called with a checkpoint that replaced another one, so later reads use it. ``commits`` reads commits.
     """
 
     def __init__(
-        self, store: TableStore, limits: Limits, found: Callable[[CheckpointFiles], None] = lambda _: None
+        self,
+        store: TableStore,
+        limits: Limits,
+        commits: CommitReader | None = None,
+        found: Callable[[CheckpointFiles], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._table = store.uri
-        self._commits = CommitReader(store, limits)
+        self._commits = commits or CommitReader(store, limits)
         self._checkpoints = CheckpointReader(store, limits)
         self._found = found
         self._looked_up: tuple[tuple[str, ...], int] = ((), 0)
@@ -101,11 +105,12 @@ class FileLoader:
         def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: MaybeOpened) -> tuple[pa.Table, pa.Table]:
             if checkpoint is None:
                 return with_added((), newest, None, statistics), reconcile_tombstones((), newest)
+            removes = self._checkpoints.removes(checkpoint, newest, opened=opened)
             adds = self._checkpoints.adds(
                 checkpoint, newest=newest, statistics=with_stats, typed=statistics, opened=opened
             )
             live = with_added(adds, newest, None, statistics)
-            return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest), newest)
+            return live, reconcile_tombstones(removes, newest)
 
         return self._read(state, read)
 
@@ -120,9 +125,10 @@ class FileLoader:
             newest = named.among(newest)
             if checkpoint is None:
                 return with_added((), newest), reconcile_tombstones((), newest)
+            removes = self._checkpoints.removes(checkpoint, newest, named, opened=opened)
             adds = self._checkpoints.adds(checkpoint, named, newest=newest, statistics=False, opened=opened)
             live = with_added(adds, newest)
-            return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest, named), newest)
+            return live, reconcile_tombstones(removes, newest)
 
         return self._read(state, read)
 

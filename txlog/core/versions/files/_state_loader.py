@@ -8,6 +8,7 @@ PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -23,7 +24,7 @@ from txlog.core.util.parallel import begin
 from txlog.core.util.wording import advice
 from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.core.versions.decisions.state import StateBuilder, TableState, commit_mark
-from txlog.core.versions.files._commits import CommitReader
+from txlog.core.versions.files._commits import CommitBodies, CommitReader
 from txlog.core.versions.files._listing import list_log, read_hint
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 
@@ -34,6 +35,8 @@ __all__ = ["StateLoader", "as_corrupt"]
 
 T = TypeVar("T")
 
+_ASKED_AHEAD = 10
+"""A checkpoint follows about that many commits, so most logs have no more of them after the last one."""
 _PROBED = 256
 """How many commits are requested by name and held at once. If so many follow the hint's checkpoint, a listing looks for
 a newer one."""
@@ -48,6 +51,7 @@ class StateLoader:
         self._table = store.uri
         self._limits = limits
         self._commits = CommitReader(store, limits)
+        self._bodies: CommitBodies | None = None
         self._versions = store.versions
         self._has_cheap_calls = store.has_cheap_calls
         self._lists = store.versions.capabilities.lists_completely
@@ -57,21 +61,40 @@ class StateLoader:
 
     # --- states ------------------------------------------------------------------------------------------
 
-    def load(self) -> TableState:
-        """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
+    def load(self) -> tuple[TableState, CommitBodies | None]:
+        """The newest version, and the commits that it was loaded from, if each is a request.
+
+        Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
+        """
         hint = read_hint(self._store.log, self._table)
         state = self._probe_from(hint) if hint and self._probes else None
+        bodies = None
         if state is None:
-            state = self._load_listed(None, hint)
+            state, bodies = self._load_ahead(None, hint)
             state = state if self._lists else self.catch_up(state)
-        return self._with_commit_timestamp(state)
+        return self._with_commit_timestamp(state), bodies
 
     def load_at(self, version: int) -> TableState:
         """One version. Raises ``NotFoundError`` if it does not exist (yet, or no longer), otherwise what `load`
         raises."""
         hint = read_hint(self._store.log, self._table)
         usable = hint if hint and hint.version <= version else None
-        return self._with_commit_timestamp(self._load_listed(version, usable))
+        return self._with_commit_timestamp(self._load_ahead(version, usable)[0])
+
+    def _load_ahead(self, target: int | None, hint: LastCheckpoint | None) -> tuple[TableState, CommitBodies | None]:
+        """`_load_listed`, and what it read. If reading is a request, the commits that probably follow the hint's
+        checkpoint are asked for at the same time as the list that shows which of them are there."""
+        if self._has_cheap_calls or self._owner_knows:
+            return self._load_listed(target, hint), None
+        bodies = CommitBodies()
+        if hint is not None:
+            last = hint.version + _ASKED_AHEAD if target is None else min(target, hint.version + _ASKED_AHEAD)
+            bodies.ask(checksum_name(hint.version), self._store.log.read)
+            for version in range(hint.version, last + 1):
+                bodies.ask(version, self._versions.read)
+        loader = copy.copy(self)
+        loader._commits, loader._bodies = self._commits.through(bodies), bodies
+        return loader._load_listed(target, hint), bodies
 
     def catch_up(self, state: TableState, on_found: Callable[[], None] | None = None) -> TableState:
         """``state`` advanced to the newest version, by requesting commit after commit (see `following`)."""
@@ -230,7 +253,8 @@ class StateLoader:
         first = self._beside(partial(self._commits.read, version, files=False))
         following = self._beside(lambda: list(self._commits.read_range(version + 1, segment.version, files=False)))
         try:
-            body = self._store.log.read(checksum_name(version))
+            name, read = checksum_name(version), self._store.log.read
+            body = read(name) if self._bodies is None else self._bodies.of(name, read)
             commit = first()
         except NotFoundError:
             return None
