@@ -172,9 +172,14 @@ class _Vacuum:
         store, now_ms = self._log.store, self._now_ms
         return (
             self._beside(lambda: delete_unnamed(store, now_ms, check_clock)),
-            self._beside(lambda: KeyFolder.delete_others(store.files, self._live_files)),
+            self._beside(self._delete_keys),
             self._beside(lambda: delete_dead_offers(store, now_ms, check_clock)),
         )
+
+    def _delete_keys(self) -> None:
+        """A vacuum by the log lists no folder that the table's properties do not ask for."""
+        if self._mode == "full" or self._needed.state.properties.key_index:
+            KeyFolder.delete_others(self._log.store.files, self._live_files)
 
     def _live_files(self) -> list[FileId]:
         return file_ids(self._log.files(self._log.newest_state()))

@@ -166,7 +166,8 @@ class KeyFolder:
     @staticmethod
     def delete_others(files: FileStore, live: Callable[[], Iterable[FileId]]) -> None:
         """Delete a table's key files but those of ``live`` data files, asked if there are any. Raises StorageError."""
-        found = [meta.name for page in files.list(KEYS) for meta in page]
+        names = [meta.name for page in files.list(KEYS) for meta in page]
+        found = [name for name in names if name.startswith(f"{KEYS}/") and name.endswith(_SUFFIX)]
         if found:
             kept = {*map(KeyFolder.name_of, live())}
             files.delete_many([name for name in found if name.rpartition("/")[2] not in kept])
