@@ -2073,6 +2073,47 @@ class Table(Readable, metaclass=Hinted):
         found: VersionDiff = self._operation("diff")(from_version=first, to_version=last)
         return found
 
+    def diff_rows(
+        self,
+        from_version: int,
+        to_version: int | None = None,
+        columns: Sequence[str] | None = None,
+        where: AnyCondition | None = None,
+        *,
+        keys: str | Iterable[str] | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows that differ between two versions. The table needs no change data feed.
+
+        Only files that one of the versions has and the other has not are read, and of files with different deletion
+        vectors only the rows in which they differ. A row that both versions have equally often is left out, so a
+        compaction changes nothing. NaN equals NaN, and null equals null.
+
+        Args:
+            from_version: The version before.
+            to_version: The version after; None means the newest. It may be an older one.
+            columns: The columns to compare and to return; None means all.
+            where: A condition in SQL; only matching rows of both versions are compared.
+            keys: Columns that identify a row, as for `upsert`, to find rows that were updated. None: an updated row is
+                one deleted and one inserted.
+
+        Returns:
+            A stream of record batches, read once, in no order: the columns, in the types of the newer version, then
+            ``_change_type`` ("insert" or "delete"; with ``keys`` also "update_preimage", and after it
+            "update_postimage", for a key that one deleted and one inserted row have).
+
+        Raises:
+            InvalidInputError: A column, a key, the condition or a version does not fit.
+            SchemaMismatchError: Rows of the older version cannot be read with the columns of the newer one.
+            NotFoundError: A version does not exist, or was cleaned up, or one of its files was vacuumed.
+            CorruptLogError: A file is damaged.
+            StorageError: The store failed, or there is no room for temporary files.
+        """
+        first = whole_number("from_version", from_version, table=self.uri)
+        last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
+        compared = {"columns": columns, "where": where, "keys": keys}
+        found: pa.RecordBatchReader = self._operation("diff_rows")(from_version=first, to_version=last, **compared)
+        return found
+
     def report(
         self,
         *,

@@ -81,3 +81,15 @@ def test_the_name_and_the_description_given_to_create_are_shown(tmp_path: Path) 
     assert {"name orders", "description all orders"} <= {*shown}
     theirs = deltalake.DeltaTable(tmp_path / "t").metadata()
     assert (theirs.name, theirs.description) == ("orders", "all orders")
+
+
+def test_diff_rows_shows_the_rows_that_differ_between_two_versions(table: txlog.Table) -> None:
+    table.upsert(pa.table({"id": [5, 50], "day": ["tue", "tue"], "amount": [55, 500]}), keys=["id"])
+    shown = run("diff-rows", table.uri, 1, "--keys", "id", "--columns", "amount").stdout.splitlines()
+    assert sorted(line.split() for line in shown[1:]) == sorted(
+        [["50", "500", "insert"], ["5", "5", "update_preimage"], ["5", "55", "update_postimage"]]
+    )
+    found = json.loads(run("diff-rows", table.uri, 0, 1, "--json", "--where", "day = 'mon'").stdout)
+    assert sorted((row["id"], row["_change_type"]) for row in found) == [(0, "delete"), (2, "delete"), (4, "delete")]
+    assert run("diff-rows", table.uri, 1, 1).stdout == "no row differs\n"
+    assert "and more" in run("diff-rows", table.uri, 0, 1, "-n", 2).stdout

@@ -12,7 +12,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from txlog.extend.cli import FAILED, Call, Output, of_operation, pairs, plain, processes, table_of
+from txlog.extend.cli import (
+    FAILED,
+    Call,
+    Output,
+    first_rows,
+    of_operation,
+    pairs,
+    plain,
+    processes,
+    show_rows,
+    table_of,
+)
 from txlog.result import counted, human_size
 
 if TYPE_CHECKING:
@@ -76,6 +87,19 @@ def verify(
 def diff(call: Call) -> None:
     """Rows are counted by the change data feed, if the table has it (delta.enableChangeDataFeed)."""
     call.run(lambda table, found: _diff_shown(found), waiting="comparing versions")
+
+
+@of_operation("diff_rows")
+def diff_rows(
+    call: Call,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="show at most this many")] = 100,
+) -> None:
+    """Compares the rows of changed files, so the table needs no change data feed. With --json, all rows are one
+    document."""
+    with call.opened() as (table, out):
+        with out.waiting("comparing rows"):
+            found = first_rows(table.diff_rows(**call.given), None if call.as_json else limit)
+        show_rows(out, found, nothing="no row differs")
 
 
 @of_operation("check_deleted")

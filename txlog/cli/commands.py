@@ -46,6 +46,7 @@ _ORDER = (
         "verify",
         "probe-store",
         "diff",
+        "diff-rows",
         "report",
         "changes",
         "clone",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -12,9 +12,7 @@ from txlog.cli.console import Output
 from txlog.cli.declared import Call, of_operation
 from txlog.cli.opened import at_version
 from txlog.cli.options import Columns, Json, Storage, Timestamp, Uri, Version, names
-from txlog.cli.tables import rows_table
-from txlog.cli.values import plain
-from txlog.core.format.arrow.wide_years import python_rows
+from txlog.cli.tables import first_rows, show_rows
 
 __all__ = ["changes", "count", "head", "history"]
 
@@ -38,14 +36,8 @@ def changes(
     most = limit or (None if call.as_json else _SHOWN_ROWS)
     with call.opened() as (table, out):
         with out.waiting("reading changes"):
-            reader = table.changes(**call.given)
-            rows, is_cut = _first_rows(reader, most)
-        if call.as_json:
-            out.result(_json_rows(rows))
-            return
-        shown = rows_table(reader.schema, (row.values() for row in rows))
-        note = [f"and more: --limit shows more than {len(rows)} rows"] if is_cut else [] if rows else ["no changes"]
-        out.result(None, *([shown] if rows else []), *note, is_folded=False)
+            rows = first_rows(table.changes(**call.given), most)
+        show_rows(out, rows, nothing="no changes")
 
 
 @of_operation("history")
@@ -72,12 +64,7 @@ def head(
         with out.waiting("reading rows"):
             _, snapshot = table_at(uri)
             found = snapshot.head(limit, names(columns) if columns else None, where)
-        rows = python_rows(found)
-        if as_json:
-            out.result(_json_rows(rows))
-            return
-        shown = rows_table(found.schema, (row.values() for row in rows))
-        out.result(None, shown, *([] if rows else ["no rows"]), is_folded=False)
+        show_rows(out, first_rows(found.to_reader(), None))
 
 
 def count(
@@ -99,18 +86,3 @@ def count(
             table, snapshot = table_at(uri)
             rows = snapshot.count(where)
         out.result({"table": table.uri, "version": snapshot.version, "rows": rows}, Text(str(rows)))
-
-
-def _json_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: plain(value) for name, value in row.items()} for row in rows]
-
-
-def _first_rows(reader: Any, most: int | None) -> tuple[list[dict[str, Any]], bool]:
-    """The first rows, and whether there are more."""
-    rows: list[dict[str, Any]] = []
-    for batch in reader:
-        room = None if most is None else most - len(rows)
-        if room is not None and batch.num_rows > room:
-            return rows + python_rows(batch.slice(0, room)), True
-        rows += python_rows(batch)
-    return rows, False

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
+from txlog.cli.console import Output
 from txlog.cli.values import plain
+from txlog.core.format.arrow.wide_years import python_rows
 
-__all__ = ["grid", "rows_table", "table_of"]
+__all__ = ["FirstRows", "first_rows", "grid", "rows_table", "show_rows", "table_of"]
+
+
+class FirstRows(msgspec.Struct, frozen=True):
+    """Rows of a stream as Python values, and whether it has more."""
+
+    schema: pa.Schema
+    rows: list[dict[str, Any]]
+    is_cut: bool
 
 
 def table_of(*names: str, numbers: Sequence[str] = (), unbroken: Sequence[str] = ()) -> Table:
@@ -41,3 +52,25 @@ def rows_table(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
     for row in rows:
         table.add_row(*(Text("null" if value is None else str(plain(value))) for value in row))
     return table
+
+
+def first_rows(reader: Any, most: int | None) -> FirstRows:
+    """The first rows of a stream of record batches; all for None."""
+    rows: list[dict[str, Any]] = []
+    for batch in reader:
+        room = None if most is None else most - len(rows)
+        if room is not None and batch.num_rows > room:
+            return FirstRows(reader.schema, rows + python_rows(batch.slice(0, room)), is_cut=True)
+        rows += python_rows(batch)
+    return FirstRows(reader.schema, rows, is_cut=False)
+
+
+def show_rows(out: Output, found: FirstRows, nothing: str = "no rows") -> None:
+    """Print rows: one JSON document, or a table for a person, with ``nothing`` if there are none."""
+    rows = found.rows
+    if out.as_json:
+        out.result([{name: plain(value) for name, value in row.items()} for row in rows])
+        return
+    note = [f"and more: --limit shows more than {len(rows)} rows"] if found.is_cut else [] if rows else [nothing]
+    shown = [rows_table(found.schema, (row.values() for row in rows))] if rows else []
+    out.result(None, *shown, *note, is_folded=False)

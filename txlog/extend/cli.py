@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from txlog.cli.opened import open_table, opened, processes
     from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
-    from txlog.cli.tables import grid, rows_table, table_of
+    from txlog.cli.tables import first_rows, grid, rows_table, show_rows, table_of
     from txlog.cli.values import plain
 
 _HOME = {
@@ -37,7 +37,7 @@ _HOME = {
     **dict.fromkeys(
         ("Json", "Storage", "Uri", "UserMetadata", "Workers", "names", "pairs", "size", "time_zone"), "options"
     ),
-    **dict.fromkeys(("grid", "rows_table", "table_of"), "tables"),
+    **dict.fromkeys(("first_rows", "grid", "rows_table", "show_rows", "table_of"), "tables"),
     "plain": "values",
     **dict.fromkeys(("Call", "of_operation"), "declared"),
 }
@@ -58,6 +58,7 @@ __all__ = [
     "Uri",
     "UserMetadata",
     "Workers",
+    "first_rows",
     "grid",
     "names",
     "of_operation",
@@ -68,6 +69,7 @@ __all__ = [
     "processes",
     "rows_table",
     "separator_of",
+    "show_rows",
     "size",
     "table_of",
     "time_zone",

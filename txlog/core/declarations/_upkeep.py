@@ -291,6 +291,18 @@ READS: Final = (
         command="diff",
     ),
     Operation(
+        "diff_rows",
+        "List the rows that differ between two versions.",
+        (
+            Argument("from_version", "the version before", WHOLE, "FROM"),
+            Argument("to_version", "the version after (default: the newest)", WHOLE, "[TO]"),
+            Argument("columns", "compare only these columns: 'id,day'", NAMES),
+            Argument("where", "compare only rows that match: \"day = '2026-11-20'\"", CONDITION),
+            Argument("keys", "columns by which updated rows are found: 'id,day', or one at a time", NAMES, "--keys/-k"),
+        ),
+        command="diff-rows",
+    ),
+    Operation(
         "check_deleted",
         "Check that no file holds anything deleted up to a version.",
         (replace(VERSION, about="the version of the delete; default: the newest"),),

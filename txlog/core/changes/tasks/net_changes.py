@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from txlog.core.format.change_data import INSERT
 
-__all__ = ["net_changes"]
+__all__ = ["net_changes", "plain_times"]
 
 _DIGEST_BYTES = 16
 
@@ -44,13 +44,13 @@ def net_changes(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.Rec
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
     """A digest of each row's values, and 1 for an insert, -1 for a delete."""
-    *columns, kinds = [_plain(column).to_pylist() for column in batch.columns]
+    *columns, kinds = [plain_times(column).to_pylist() for column in batch.columns]
     for kind, *values in zip(kinds, *columns, strict=True):
         text = repr(values).encode("utf-8", "surrogatepass")
         yield hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest(), 1 if kind == INSERT else -1
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_times(column: pa.Array) -> pa.Array:
     """Dates and timestamps as numbers, at every depth: Python's own types end at the year 9999."""
     plain = _plain_type(column.type)
     return column if plain == column.type else column.cast(plain)
