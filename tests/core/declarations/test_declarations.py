@@ -32,6 +32,7 @@ OF_EVERY_COMMAND = {"location", "storage", "as_json", "uri", "storage_options"}
 OF_FILES = {"files", "file_format", "null_values", "delimiter", "no_header", "merge_schema"}
 BESIDE = {
     "append": {*OF_FILES, "create_table", "partition_by", "cluster_by"},
+    "diff-rows": {"limit"},
     "changes": {"limit"},
     "constraint": {"drop"},
     "copy-into": {"merge_schema"},
