@@ -115,6 +115,7 @@ ARGUMENTS = {
     "retry": Given("never"),
     "hooks": Given(Hooks()),
     "where": Given(REGION),
+    "parameters": Given({"unnamed": 1}),
     "workers": Given(Seen(1)),
     "time_zone": Given("+05:00", before=lambda table: table.add_constraint("few", FEW)),
 }

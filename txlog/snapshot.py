@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.read_rows import ReadTask
     from txlog.core.changes.tasks.task_table import TaskStore
     from txlog.core.predicates.predicate import Predicate
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.reading import DtypeBackend, ScanPlan, SnapshotDataset, TypesMapper
     from txlog.core.store import TableStore
 
-__all__ = ["Readable", "Snapshot", "Version", "require_library", "version_summary"]
+__all__ = ["Readable", "Snapshot", "Version", "require_library", "version_summary", "with_values", "with_values_of"]
 
 _COMMITS_SHOWN = 5
 _COLUMNS_SHOWN = 12
@@ -99,6 +99,32 @@ class Version:
         entries = self.log.history(_COMMITS_SHOWN, self.state)
         last = [(each.version, each.timestamp_ms, each.commit_info) for each in entries]
         return version_as_html(f"{kind} {self.log.uri}", self.state, self.files, last)
+
+
+def with_values(where: AnyCondition | None, parameters: Parameters | None) -> Any:
+    """The condition, with the values of its ``:name``. What reads them is imported only if there are any.
+
+    Raises:
+        InvalidInputError: What `unbound.with_parameters` raises.
+    """
+    if parameters is None:
+        return where
+    from txlog.core.predicates.unbound import with_parameters
+
+    (found,) = with_parameters(parameters, where)
+    return found
+
+
+def with_values_of(
+    values: Mapping[str, object], where: AnyCondition | None, parameters: Parameters | None
+) -> tuple[Mapping[str, object], AnyCondition | None]:
+    """The same for the values and the condition of an update, which share their parameters."""
+    if parameters is None:
+        return values, where
+    from txlog.core.predicates.unbound import with_parameters
+
+    values, where = with_parameters(parameters, values, where)
+    return values, where
 
 
 @explains_calls
@@ -214,12 +240,15 @@ class Readable:
         """The total size of the live data files in bytes; loads the list of them."""
         return sum(int(numbers_of(sizes).sum()) for sizes in self._told().files.column("size").chunks)
 
-    def files(self, where: AnyCondition | None = None, *, statistics: bool = False) -> pa.Table:
+    def files(
+        self, where: AnyCondition | None = None, *, parameters: Parameters | None = None, statistics: bool = False
+    ) -> pa.Table:
         """The live data files of this version.
 
         Args:
             where: A condition in SQL. Returns only files that may hold a matching row, by their partition values and
                 statistics.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             statistics: Return partition values and statistics as typed columns: ``partition`` (a struct of the
                 partition columns), ``num_records`` (rows in the file, deleted ones included), ``null_count``, ``min``
                 and ``max`` (structs of the other columns, null where the log knows nothing). Bounds hold for every
@@ -234,6 +263,7 @@ class Readable:
             InvalidInputError: The predicate does not fit the table.
             CorruptLogError: A partition value is not of its column's type.
         """
+        where = with_values(where, parameters)
         read = self._read(where)
         found = read.matching(read.predicate(where))
         if not statistics:
@@ -243,11 +273,12 @@ class Readable:
         with TxlogError.located(read.log.uri, read.state.version):
             return with_statistics(found, read.state)
 
-    def partitions(self, where: AnyCondition | None = None) -> pa.Table:
+    def partitions(self, where: AnyCondition | None = None, *, parameters: Parameters | None = None) -> pa.Table:
         """The partitions of this version that have files, in the order of their values.
 
         Args:
             where: A condition in SQL. Counts only files that may hold a matching row.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
 
         Returns:
             An Arrow table with one row per partition: ``partition`` (a struct of the partition columns, typed),
@@ -259,6 +290,7 @@ class Readable:
         """
         from txlog.core.format.file_statistics import partitions_table
 
+        where = with_values(where, parameters)
         read = self._read(where)
         with TxlogError.located(read.log.uri, read.state.version):
             if not read.state.partition_columns:
@@ -268,7 +300,11 @@ class Readable:
     # --- rows -------------------------------------------------------------------------------------------------
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, where: AnyCondition | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: AnyCondition | None = None,
+        *,
+        parameters: Parameters | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Stream the rows, a bounded batch at a time.
 
@@ -276,6 +312,7 @@ class Readable:
             columns: The names of the columns to read; None means all.
             where: A condition in SQL (``"day = '2026-11-20' and amount > 100"``). Only matching rows are returned, with
                 SQL's treatment of null. Files and row groups that cannot hold a matching row are not read.
+            parameters: Values for ``:name`` in SQL text, each as `txlog.lit` takes it, or a list for ``IN (:name)``.
 
         Returns:
             A reader of record batches that can be read once.
@@ -286,15 +323,23 @@ class Readable:
             CorruptLogError: A data file or deletion vector is damaged.
             StorageError: The store failed.
         """
+        where = with_values(where, parameters)
         read = self._read(where)
         return read.plan(columns, read.predicate(where)).batches(read.log.store)
 
-    def to_arrow(self, columns: Sequence[str] | None = None, where: AnyCondition | None = None) -> pa.Table:
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: AnyCondition | None = None,
+        *,
+        parameters: Parameters | None = None,
+    ) -> pa.Table:
         """The rows as one Arrow table.
 
         Args:
             columns: The names of the columns to read; None means all.
             where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
 
         Returns:
             All matching rows, in memory.
@@ -302,6 +347,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
+        where = with_values(where, parameters)
         read = self._read(where)
         return read.plan(columns, read.predicate(where)).to_arrow(read.log.store)
 
@@ -310,6 +356,7 @@ class Readable:
         columns: Sequence[str] | None = None,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         types_mapper: TypesMapper | None = None,
         dtype_backend: DtypeBackend | None = None,
     ) -> pd.DataFrame:
@@ -318,6 +365,7 @@ class Readable:
         Args:
             columns: The names of the columns to read; None means all.
             where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             types_mapper: As in ``pyarrow.Table.to_pandas``: a function that gives an Arrow type its pandas dtype, or
                 None for the default; such as ``pandas.ArrowDtype``.
             dtype_backend: As in ``pandas.read_parquet``: "numpy_nullable" or "pyarrow". None: numpy's types; a column
@@ -333,14 +381,21 @@ class Readable:
         require_library("pandas")
         from txlog.core.reading import to_pandas
 
-        return to_pandas(self.to_arrow(columns, where), types_mapper, dtype_backend)
+        return to_pandas(self.to_arrow(columns, where, parameters=parameters), types_mapper, dtype_backend)
 
-    def to_polars(self, columns: Sequence[str] | None = None, where: AnyCondition | None = None) -> pl.DataFrame:
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        where: AnyCondition | None = None,
+        *,
+        parameters: Parameters | None = None,
+    ) -> pl.DataFrame:
         """The rows as a polars DataFrame.
 
         Args:
             columns: The names of the columns to read; None means all.
             where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
 
         Returns:
             All matching rows, in memory. Needs polars.
@@ -349,6 +404,7 @@ class Readable:
             InvalidInputError: polars cannot be imported.
             TxlogError: What `to_batches` raises.
         """
+        where = with_values(where, parameters)
         require_library("polars")
         import polars
 
@@ -393,6 +449,7 @@ class Readable:
         columns: Sequence[str] | None = None,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         target_bytes: int = 128 << 20,
     ) -> list[ReadTask]:
         """This version's rows as tasks for any engine: plain data, each read by any process on any machine.
@@ -405,6 +462,7 @@ class Readable:
         Args:
             columns: The names of the columns to read; None means all.
             where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             target_bytes: About how many bytes of data files each task reads.
 
         Returns:
@@ -414,16 +472,25 @@ class Readable:
         Raises:
             InvalidInputError: A column, the condition or ``target_bytes`` does not fit.
         """
+        where = with_values(where, parameters)
         read = self._read(where)
         return read.read_tasks(columns, where, whole_number("target_bytes", target_bytes, at_least=1))
 
-    def head(self, n: int = 5, columns: Sequence[str] | None = None, where: AnyCondition | None = None) -> pa.Table:
+    def head(
+        self,
+        n: int = 5,
+        columns: Sequence[str] | None = None,
+        where: AnyCondition | None = None,
+        *,
+        parameters: Parameters | None = None,
+    ) -> pa.Table:
         """The first rows found; reads no more files than necessary.
 
         Args:
             n: The number of rows.
             columns: The names of the columns to read; None means all.
             where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
 
         Returns:
             At most ``n`` rows.
@@ -431,6 +498,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
+        where = with_values(where, parameters)
         read = self._read(where)
         left = whole_number("n", n, table=read.log.uri)
         plan = read.plan(columns, read.predicate(where))
@@ -442,7 +510,7 @@ class Readable:
                 break
         return pa.Table.from_batches(taken, schema=plan.selection.arrow_schema())
 
-    def count(self, where: AnyCondition | None = None) -> int:
+    def count(self, where: AnyCondition | None = None, *, parameters: Parameters | None = None) -> int:
         """The number of rows, or of matching rows.
 
         Without a condition, the log has the number, and only files without ``numRecords`` in their statistics have
@@ -451,6 +519,7 @@ class Readable:
 
         Args:
             where: A condition in SQL; None counts all rows.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
 
         Returns:
             The number.
@@ -460,6 +529,7 @@ class Readable:
         """
         from txlog.core.reading import count_matching_rows
 
+        where = with_values(where, parameters)
         read = self._read(where)
         return count_matching_rows(read.log.store, read.plan([], read.predicate(where)), read.state)
 

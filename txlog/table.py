@@ -26,7 +26,7 @@ from txlog.core.writing.write_intent import ColumnRules, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
-from txlog.snapshot import Readable, Snapshot, Version, version_summary
+from txlog.snapshot import Readable, Snapshot, Version, version_summary, with_values, with_values_of
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.maintenance import AutoCompaction, NamedVersion
     from txlog.core.operations import CommittedBatch, OnChange
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.store import RetryPolicy
     from txlog.core.util.progress import OnProgress
     from txlog.core.versions.decisions.state import TableState
@@ -72,6 +72,7 @@ def write(
     mode: WriteMode = "append",
     partition_by: str | Iterable[str] | None = None,
     *,
+    parameters: Parameters | None = None,
     where: AnyCondition | None = None,
     storage_options: Mapping[str, str] | None = None,
     schema_mode: SchemaMode = "strict",
@@ -102,6 +103,7 @@ def write(
             "overwrite_partitions" replaces the partitions in ``data``; "error" (in Spark "errorifexists", which works
             too) refuses an existing table; "ignore" leaves an existing table unchanged (``outcome`` is then "ignored").
         where: Which rows "overwrite" replaces.
+        parameters: Values for ``:name`` in ``where``.
         partition_by: The partition columns of a new table, ``["day", "region"]`` or ``"day,region"``. An existing table
             must have the same, except with ``schema_mode="overwrite"``.
         cluster_by: The clustering columns of a new table (see `Table.create`). An existing table must have the same.
@@ -118,6 +120,7 @@ def write(
         TableExistsError: There is a table, and the mode is "error".
         TxlogError: What `Table.append` raises.
     """
+    where = with_values(where, parameters)
     if isinstance(data, str | os.PathLike) and not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"txlog.write(uri, data): pass the location first, then the {type_name_of(uri)}")
     check_mode(mode, get_args(WriteMode))
@@ -535,6 +538,7 @@ class Table(Readable, metaclass=Hinted):
         columns: Sequence[str] | None = None,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         on_change: OnChange = "fail",
     ) -> Iterator[CommittedBatch]:
         """The rows that commits added, from a version to the newest one: for jobs that follow a table.
@@ -546,6 +550,7 @@ class Table(Readable, metaclass=Hinted):
             from_file: The number of files of the first version to skip.
             columns: The columns to read; None means all.
             where: A condition in SQL on the rows.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             on_change: For versions that removed or changed rows: "fail"; "skip" the version; or "added", to return all
                 rows of the files that it added, unchanged rows included. Use `changes` to tell changed and unchanged
                 rows apart.
@@ -562,6 +567,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.core.operations import follow_table
 
+        where = with_values(where, parameters)
         return follow_table(self._open_table, from_version, from_file, columns, where, on_change)
 
     def changes(
@@ -571,6 +577,7 @@ class Table(Readable, metaclass=Hinted):
         columns: Sequence[str] | None = None,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         from_timestamp: Moment | None = None,
         to_timestamp: Moment | None = None,
     ) -> pa.RecordBatchReader:
@@ -585,6 +592,7 @@ class Table(Readable, metaclass=Hinted):
             to_version: The last one, included; None means the newest.
             columns: The table columns to read; None means all.
             where: A condition in SQL on the rows, which may also use the three columns below.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             from_timestamp: A time in place of ``from_version``: the first version at or after it, as `snapshot` takes
                 times.
             to_timestamp: A time in place of ``to_version``: the last version at or before it.
@@ -604,6 +612,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.core.operations import Span, read_changes
 
+        where = with_values(where, parameters)
         span = Span(from_version, to_version, from_timestamp, to_timestamp)
         return read_changes(self._open_table, span, columns, where)
 
@@ -694,6 +703,7 @@ class Table(Readable, metaclass=Hinted):
         data: object,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         schema_mode: SchemaMode = "strict",
         partition_by: str | Iterable[str] | None = None,
         app_id: str | None = None,
@@ -720,6 +730,7 @@ class Table(Readable, metaclass=Hinted):
         Args:
             data: The new rows; see `append`.
             where: A condition on the table's columns, in SQL; None replaces every row.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partition columns; None keeps them, [] removes them.
@@ -743,6 +754,7 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A row is outside ``where``, or the table is append-only.
             ConflictError: A concurrent commit touched what is replaced; nothing landed. Also what `append` raises.
         """
+        where = with_values(where, parameters)
         options = WriteOptions(
             mode="overwrite",
             where=where,
@@ -808,6 +820,7 @@ class Table(Readable, metaclass=Hinted):
         self,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         all: bool = False,
         mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
@@ -829,6 +842,7 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`. Rows for which it is unknown (null) stay.
+            parameters: Values for ``:name`` in SQL text, each as `txlog.lit` takes it, or a list for ``IN (:name)``.
             all: Delete every row; then without ``where``.
             mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files. None:
                 vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If partition
@@ -857,6 +871,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.plan import RowOptions, change_where, check_delete
         from txlog.core.changes.tasks.operations.delete import DeleteSpec
 
+        where = with_values(where, parameters)
         check_delete(where, all)
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet, dry_run)
@@ -867,6 +882,7 @@ class Table(Readable, metaclass=Hinted):
         values: Mapping[str, object],
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
@@ -890,6 +906,7 @@ class Table(Readable, metaclass=Hinted):
                 must return the same values. ``current_timestamp()`` has one value for all rows. A struct of which
                 fields are set keeps the others, and is no longer null. Rows may move to other partitions.
             where: As for `delete`.
+            parameters: Values for ``:name`` in the condition and in `txlog.expr`, as for `delete`.
 
         The other arguments and the concurrency are as for `delete`. ``workers`` in other processes need functions that
         can be pickled, such as the functions of a module.
@@ -904,6 +921,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.plan import RowOptions, change_where
         from txlog.core.changes.tasks.operations.update import UpdateSpec
 
+        values, where = with_values_of(values, where, parameters)
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet, dry_run)
         return change_where(self._open_table, UpdateSpec(values, where), options, workers)
@@ -988,6 +1006,7 @@ class Table(Readable, metaclass=Hinted):
         data: object,
         on: AnyCondition | Iterable[str],
         *,
+        parameters: Parameters | None = None,
         source_alias: str = "source",
         target_alias: str = "target",
         schema_mode: SchemaMode = "strict",
@@ -1014,6 +1033,7 @@ class Table(Readable, metaclass=Hinted):
                 sides (``target.id = source.id``, ``lower(target.k) = source.k``, ``<=>``), and a search finds ranges
                 (``source.ts BETWEEN target.start AND target.end``). Without either, every table row is compared with
                 every source row.
+            parameters: Values for ``:name`` in ``on`` and in the SQL of all clauses, as for `delete`.
             source_alias: The name of ``data`` in conditions and values.
             target_alias: The name of the table in conditions and values.
             schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks: all of them if there is
@@ -1034,7 +1054,7 @@ class Table(Readable, metaclass=Hinted):
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet, dry_run)
-        merge = MergeOptions(on, source_alias, target_alias, schema_mode)
+        merge = MergeOptions(on, source_alias, target_alias, schema_mode, parameters)
         return MergeBuilder(
             self.uri, merge, lambda clauses: merge_rows(self._open_table, data, merge, clauses, options, workers)
         )
@@ -1492,6 +1512,7 @@ class Table(Readable, metaclass=Hinted):
         self,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         target_file_size: int | None = None,
         parquet: Mapping[str, object] | None = None,
         max_bytes: int | None = None,
@@ -1510,6 +1531,7 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             where: Which partitions, such as ``"day >= '2026-11-01'"``, by partition columns only. None: all.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             parquet: How the new files are encoded, as for `append`.
             target_file_size: The size of the new files, in bytes. Default: ``delta.targetFileSize``, or 128 MiB.
                 Rewrites smaller files, and files with more than 5 % dead rows.
@@ -1538,6 +1560,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.core.maintenance import optimize
 
+        where = with_values(where, parameters)
         return optimize(
             self._open_table,
             where,
@@ -1555,6 +1578,7 @@ class Table(Readable, metaclass=Hinted):
         self,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         dry_run: bool = False,
         user_metadata: str | None = None,
         on_progress: OnProgress | None = None,
@@ -1568,6 +1592,7 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             where: Which partitions, as for `optimize`.
+            parameters: Values for ``:name`` in the condition, as for `to_batches`.
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
@@ -1581,6 +1606,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.core.maintenance import purge
 
+        where = with_values(where, parameters)
         given: Any = {"dry_run": dry_run, "user_metadata": user_metadata, "on_progress": on_progress}
         return purge(self._open_table, where, workers=workers, **given)
 

@@ -37,7 +37,7 @@ from txlog.core.writing.task_committer import write_task
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
-from txlog.snapshot import Snapshot
+from txlog.snapshot import Snapshot, with_values, with_values_of
 
 if TYPE_CHECKING:
     from txlog.core.changes.plan import ChangeFiles, MergeBuilder
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
     from txlog.core.definition import DefinitionChange, MakeChange
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.util.progress import OnProgress
     from txlog.core.writing.write_intent import RowMode
 
@@ -108,7 +108,13 @@ class Transaction:
         self._count_as_read()
         return self._snapshot
 
-    def read(self, where: AnyCondition | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(
+        self,
+        where: AnyCondition | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        parameters: Parameters | None = None,
+    ) -> pa.Table:
         """The rows of the snapshot that satisfy a condition. The transaction then depends on them.
 
         If a concurrent commit adds or removes rows that this read would have seen, the commit fails with a conflict,
@@ -116,6 +122,7 @@ class Transaction:
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`; None means all rows.
+            parameters: Values for ``:name`` in the condition, as for `Table.delete`.
             columns: The names of the columns to read; None means all.
 
         Returns:
@@ -125,6 +132,7 @@ class Transaction:
             InvalidInputError: A column or the condition does not fit the table.
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
+        where = with_values(where, parameters)
         self._require_open()
         self._count_as_read()
         if where is None:
@@ -296,7 +304,14 @@ class Transaction:
         self._require_open()
         self._write(data, WriteOptions())
 
-    def overwrite(self, data: object, where: AnyCondition | None = None, *, mode: RowMode | None = None) -> None:
+    def overwrite(
+        self,
+        data: object,
+        where: AnyCondition | None = None,
+        *,
+        parameters: Parameters | None = None,
+        mode: RowMode | None = None,
+    ) -> None:
         """Replace every row of the table, or the rows that satisfy a condition: see `Table.overwrite`.
 
         Rows that this transaction appended earlier count as part of the table.
@@ -305,6 +320,7 @@ class Transaction:
             data: The new rows: anything `Table.append` takes.
             where: A condition in SQL on the table's columns, which each row of ``data`` must satisfy. None replaces
                 every row.
+            parameters: Values for ``:name`` in the condition, as for `Table.delete`.
             mode: How to remove rows from files that keep other rows: "merge-on-read" or "copy-on-write", as for
                 `Table.delete`.
 
@@ -312,6 +328,7 @@ class Transaction:
             InvalidInputError: A row is outside ``where``, or the table is append-only.
             TxlogError: What `append` raises.
         """
+        where = with_values(where, parameters)
         self._require_open()
         self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=mode))
 
@@ -331,17 +348,19 @@ class Transaction:
         self._write(data, WriteOptions(mode="overwrite_partitions"))
         self._overwrites_partitions = True
 
-    def remove_partitions(self, where: AnyCondition) -> None:
+    def remove_partitions(self, where: AnyCondition, *, parameters: Parameters | None = None) -> None:
         """Remove every row of some partitions, without reading a file. The condition counts as read.
 
         Args:
             where: A condition on partition columns only, such as ``"day < '2026-01-01'"``.
+            parameters: Values for ``:name`` in the condition, as for `Table.delete`.
 
         Raises:
             InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
         from txlog.core.predicates.conditions import bind_predicate
 
+        where = with_values(where, parameters)
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
             check_removable(self._state)
@@ -357,6 +376,7 @@ class Transaction:
         self,
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         all: bool = False,
         mode: RowMode | None = None,
         on_progress: OnProgress | None = None,
@@ -368,6 +388,7 @@ class Transaction:
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`.
+            parameters: Values for ``:name`` in the condition, as for `Table.delete`.
             all: Delete every row; then without ``where``.
             mode: "merge-on-read" or "copy-on-write", as for `Table.delete`; None lets the table decide.
             on_progress: As for `Table.delete`.
@@ -380,6 +401,7 @@ class Transaction:
         from txlog.core.changes.plan import check_delete
         from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
 
+        where = with_values(where, parameters)
         self._require_open()
         check_delete(where, all)
         with TxlogError.located(self._open_table.uri, self._state.version):
@@ -392,6 +414,7 @@ class Transaction:
         values: Mapping[str, object],
         where: AnyCondition | None = None,
         *,
+        parameters: Parameters | None = None,
         mode: RowMode | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -400,6 +423,7 @@ class Transaction:
         Args:
             values: The new values by column or struct field, as for `Table.update`: a string is an SQL expression.
             where: A condition, as for `delete`; None means all rows.
+            parameters: Values for ``:name`` in the condition and in `txlog.expr`.
             mode: As for `delete`.
             on_progress: As for `delete`.
 
@@ -409,6 +433,7 @@ class Transaction:
         """
         from txlog.core.changes.tasks.operations.update import UpdateSpec
 
+        values, where = with_values_of(values, where, parameters)
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
             operation = UpdateSpec(values, where).bind(self._state)
@@ -472,6 +497,7 @@ class Transaction:
         data: object,
         on: AnyCondition | Iterable[str],
         *,
+        parameters: Parameters | None = None,
         source_alias: str = "source",
         target_alias: str = "target",
         mode: RowMode | None = None,
@@ -485,6 +511,7 @@ class Transaction:
         Args:
             data: Anything `Table.append` takes.
             on: Which rows match, as for `Table.merge`: a condition, or the names of key columns.
+            parameters: Values for ``:name`` in ``on`` and in the SQL of all clauses.
             source_alias: The name of ``data`` in conditions and values.
             target_alias: The name of the table in conditions and values.
             mode: As for `delete`.
@@ -500,7 +527,7 @@ class Transaction:
         from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
 
         self._require_open()
-        merge = MergeOptions(on, source_alias, target_alias)
+        merge = MergeOptions(on, source_alias, target_alias, parameters=parameters)
 
         def run(clauses: tuple[MergeClause, ...]) -> None:
             self._require_open()

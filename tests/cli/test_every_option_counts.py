@@ -59,6 +59,7 @@ OPTIONS = {
     "--storage-option": Given(["--storage-option", "nothing=of value"]),
     "--json": Given(["--json"]),
     "--where": Given(["--where", REGION]),
+    "--param": Given(["--param", "unnamed=1"]),
     "--all": Given(["--all"]),
     "--dry-run": Given(["--dry-run"]),
     "--mode": Given(["--mode", "copy-on-write"]),

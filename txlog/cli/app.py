@@ -26,6 +26,7 @@ from txlog.cli.files_summary import summary_facts, summary_shown
 from txlog.cli.opened import at_version
 from txlog.cli.options import (
     Json,
+    Parameters,
     Storage,
     Timestamp,
     Uri,
@@ -142,6 +143,7 @@ app.command("history")(read_commands.history)
 def files(
     uri: Uri,
     where: Annotated[str | None, typer.Option(metavar="SQL", help="only files that may hold a matching row")] = None,
+    parameters: Parameters = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first")] = None,
     version: Version = None,
     timestamp: Timestamp = None,
@@ -154,7 +156,7 @@ def files(
     with out.reporting():
         with out.waiting("listing files"):
             table, snapshot = table_at(uri)
-            found = snapshot.files(where)
+            found = snapshot.files(where, parameters=pairs(parameters, "--param") or None)
         facts = show.file_facts(table.uri, found.slice(0, limit))
         out.result(facts, *show.files_shown(facts, found.num_rows), is_folded=False)
 

@@ -24,6 +24,7 @@ __all__ = [
     "ClusterBy",
     "Columns",
     "Json",
+    "Parameters",
     "ParquetSettings",
     "PartitionBy",
     "Storage",
@@ -128,6 +129,11 @@ def size(text: str) -> int:
         return size_bytes(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no size: give bytes, or a unit as in 128mb") from None
+
+
+Parameters = Annotated[
+    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="the text for :NAME in SQL; may be repeated")
+]
 
 
 def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict[str, str]:

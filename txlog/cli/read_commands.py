@@ -11,7 +11,7 @@ from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.declared import Call, of_operation
 from txlog.cli.opened import at_version
-from txlog.cli.options import Columns, Json, Storage, Timestamp, Uri, Version, names
+from txlog.cli.options import Columns, Json, Parameters, Storage, Timestamp, Uri, Version, names, pairs
 from txlog.cli.tables import first_rows, show_rows
 
 __all__ = ["changes", "count", "head", "history"]
@@ -52,6 +52,7 @@ def head(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="how many rows")] = 10,
     columns: Columns = None,
     where: Where = None,
+    parameters: Parameters = None,
     version: Version = None,
     timestamp: Timestamp = None,
     storage_options: Storage = None,
@@ -63,13 +64,15 @@ def head(
     with out.reporting():
         with out.waiting("reading rows"):
             _, snapshot = table_at(uri)
-            found = snapshot.head(limit, names(columns) if columns else None, where)
+            wanted = names(columns) if columns else None
+            found = snapshot.head(limit, wanted, where, parameters=pairs(parameters, "--param") or None)
         show_rows(out, first_rows(found.to_reader(), None))
 
 
 def count(
     uri: Uri,
     where: Where = None,
+    parameters: Parameters = None,
     version: Version = None,
     timestamp: Timestamp = None,
     storage_options: Storage = None,
@@ -84,5 +87,5 @@ def count(
     with out.reporting():
         with out.waiting("counting rows"):
             table, snapshot = table_at(uri)
-            rows = snapshot.count(where)
+            rows = snapshot.count(where, parameters=pairs(parameters, "--param") or None)
         out.result({"table": table.uri, "version": snapshot.version, "rows": rows}, Text(str(rows)))

@@ -41,7 +41,7 @@ from txlog.spark.task import batch_fingerprint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.versions import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
@@ -271,6 +271,7 @@ class MicroBatch:
         path: str | os.PathLike[str],
         on: AnyCondition | Iterable[str],
         *,
+        parameters: Parameters | None = None,
         app_id: str | None = None,
         source_alias: str = "source",
         target_alias: str = "target",
@@ -284,6 +285,7 @@ class MicroBatch:
             frame: The source rows.
             path: The table.
             on: The condition or the key columns, as for `txlog.spark.merge`.
+            parameters: As for `txlog.spark.merge`.
             app_id: The name of this write, as for `write`.
             source_alias: The name of ``frame`` in conditions.
             target_alias: The name of the table in conditions.
@@ -304,6 +306,7 @@ class MicroBatch:
             target_alias,
             lambda spec: self._change(frame, path, spec, schema_mode, app_id, mode, storage_options),
             schema_mode,
+            parameters,
         )
 
     def _change(

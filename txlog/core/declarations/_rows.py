@@ -16,6 +16,7 @@ from txlog.core.declarations._shared import (
     FINGERPRINT,
     ON_CONFLICT,
     ON_PROGRESS,
+    PARAMETERS,
     PARQUET,
     PARTITION_BY,
     READ_VERSION,
@@ -78,6 +79,7 @@ ROWS: Final = (
                 of_streams=False,
                 sql="INSERT INTO t REPLACE WHERE id = 1 SELECT * FROM s",
             ),
+            PARAMETERS,
             SCHEMA_MODE,
             replace(PARTITION_BY, option=None),
             *_WRITTEN,
@@ -107,6 +109,7 @@ ROWS: Final = (
         "Delete the rows for which a condition is true, as one version.",
         (
             replace(WHERE, about="the rows to delete"),
+            PARAMETERS,
             Argument("all", "delete every row, instead of those of a condition", SWITCH),
             *_IN_PLACE,
         ),
@@ -121,12 +124,13 @@ ROWS: Final = (
         (
             Argument(
                 "values",
-                "a column's new value: 'n=n + 1'; quote strings",
+                "a column's new value as SQL: 'n=n + 1', 's=:s' with --param",
                 Kind("text", "COLUMN=SQL", "pairs"),
                 "--set",
                 sql="UPDATE t SET id = 2",
             ),
             replace(WHERE, about="the rows to change; default: all"),
+            PARAMETERS,
             *_IN_PLACE,
         ),
         in_transaction=True,
@@ -188,6 +192,7 @@ ROWS: Final = (
                 CONDITION,
                 sql="MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
             ),
+            PARAMETERS,
             in_python("source_alias", "the name of the data in conditions", in_transaction=True),
             in_python("target_alias", "the name of the table in conditions", in_transaction=True),
             replace(

@@ -22,6 +22,7 @@ __all__ = [
     "ON_CONFLICT",
     "ON_PROGRESS",
     "PAIRS",
+    "PARAMETERS",
     "PARQUET",
     "PARTITION_BY",
     "READ_VERSION",
@@ -49,6 +50,7 @@ SIZE: Final = Kind("size", "SIZE")
 HOURS: Final = Kind("number", "HOURS", minimum=0)
 FILE: Final = Kind("file", "FILE")
 NAMES: Final = Kind("text", "COLUMNS", "names")
+PAIRS_OF_NAMES: Final = Kind("text", "NAME=VALUE", "pairs")
 PAIRS: Final = Kind("text", "KEY=VALUE", "pairs")
 EACH: Final = Kind("text", "COLUMN", "each")
 
@@ -75,6 +77,7 @@ def timestamp(sql: str = "") -> Argument:
 
 
 DATA: Final = Argument("data", "the rows", option=None)  # the command line reads them from files
+PARAMETERS: Final = Argument("parameters", "the text for :NAME in SQL; may be repeated", PAIRS_OF_NAMES, "--param")
 WHERE: Final = Argument("where", "which rows", CONDITION, sql="WHERE id = 1")
 VERSION: Final = Argument("version", "this version instead of the newest", WHOLE)
 SCHEMA_MODE: Final = Argument(

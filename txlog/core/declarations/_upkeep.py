@@ -13,6 +13,7 @@ from txlog.core.declarations._shared import (
     HOURS,
     NAMES,
     ON_PROGRESS,
+    PARAMETERS,
     PARQUET,
     SIZE,
     SWITCH,
@@ -39,6 +40,7 @@ UPKEEP: Final = (
         "Rewrite small files, and files with many dead rows, as larger ones.",
         (
             replace(_PARTITIONS, sql="WHERE day = '2026-11-20'"),
+            PARAMETERS,
             TARGET_FILE_SIZE,
             PARQUET,
             Argument("max_bytes", "rewrite no more than this, such as 10gb", SIZE),
@@ -59,6 +61,7 @@ UPKEEP: Final = (
         "Rewrite every file that holds deleted rows or dropped columns, without them.",
         (
             replace(_PARTITIONS, sql="REORG TABLE t WHERE day = '2026-11-20' APPLY (PURGE)"),
+            PARAMETERS,
             dry_run("only show what would be rewritten"),
             USER_METADATA,
             ON_PROGRESS,
@@ -194,6 +197,7 @@ READS: Final = (
             ),
             Argument("columns", "only these columns: 'id,day'", NAMES, sql="SELECT id FROM t"),
             replace(WHERE, about="only these rows"),
+            PARAMETERS,
         ),
         command="head",
         sql="SELECT * FROM t",
@@ -201,7 +205,7 @@ READS: Final = (
     Operation(
         "count",
         "Count rows, of all rows by the log alone.",
-        (replace(WHERE, about="only these rows"),),
+        (replace(WHERE, about="only these rows"), PARAMETERS),
         command="count",
         sql="SELECT count(*) FROM t",
     ),
@@ -210,6 +214,7 @@ READS: Final = (
         "List the data files of a version.",
         (
             Argument("where", "only files that may hold a matching row", CONDITION),
+            PARAMETERS,
             in_python("statistics", "the statistics of each column as columns"),
         ),
         command="files",
@@ -217,7 +222,7 @@ READS: Final = (
     Operation(
         "partitions",
         "List the partitions of a table.",
-        (Argument("where", "which of them", option=None),),
+        (Argument("where", "which of them", option=None), replace(PARAMETERS, option=None)),
         sql="SHOW PARTITIONS t",
     ),
     Operation(
@@ -240,6 +245,7 @@ READS: Final = (
             ),
             Argument("columns", "only these columns: 'id,day'", NAMES, sql="SELECT id FROM table_changes('t', 1)"),
             Argument("where", "only these rows, such as \"_change_type = 'delete'\"", CONDITION, sql="WHERE id = 1"),
+            PARAMETERS,
             Argument(
                 "from_timestamp",
                 "the first version at or after this time, not --from",

@@ -395,6 +395,8 @@ def _size(call: Call, values: Any) -> Any:
 
 
 def _array(call: Call, *values: Any) -> Any:
+    if not values:
+        return pa.scalar([], type_to_arrow(call.type))
     columns = _columns(values)
     length = len(columns[0])
     joined, kind = pa.concat_arrays(columns), type_to_arrow(call.type)
@@ -408,6 +410,8 @@ def _array(call: Call, *values: Any) -> Any:
 def _map(call: Call, *values: Any) -> Any:
     """Entries from the keys, which come first, and the values. Raises ``ArrowInvalid`` for a key that is null or twice
     in a map, as Spark does."""
+    if not values:
+        return pa.scalar([], type_to_arrow(call.type))
     columns = _columns(values)
     kind, count, length = type_to_arrow(call.type), len(columns) // 2, len(columns[0])
     order = pa.array(np.arange(count * length).reshape(count, length).T.ravel())

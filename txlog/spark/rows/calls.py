@@ -38,7 +38,7 @@ from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, SourceSpec, Upser
 from txlog.core.definition import Definition
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.unbound import AnyCondition, Operand
+from txlog.core.predicates.unbound import AnyCondition, Operand, Parameters, with_parameters
 from txlog.core.store import RetryPolicy
 from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_options
@@ -124,6 +124,7 @@ def delete(
     uri: str | os.PathLike[str],
     where: AnyCondition | None = None,
     *,
+    parameters: Parameters | None = None,
     all: bool = False,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
@@ -133,6 +134,7 @@ def delete(
         spark: The session whose executors do the work (classic or Connect); they need txlog installed.
         uri: The table's location, reachable from every executor.
         where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md.
+        parameters: Values for ``:name`` in the condition, as for `Table.delete`.
         all: Delete every row; then without ``where``.
         options: See `ChangeOptions`.
 
@@ -142,6 +144,7 @@ def delete(
     Raises:
         TxlogError: What `Table.delete` raises.
     """
+    (where,) = with_parameters(parameters, where)
     site, row_options = _begun(spark, uri, options)
     check_delete(where, all)
     spec = DeleteSpec(where)
@@ -154,6 +157,8 @@ def update(
     uri: str | os.PathLike[str],
     values: Mapping[str, object],
     where: AnyCondition | None = None,
+    *,
+    parameters: Parameters | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
     """Set columns of the rows for which ``where`` is true. Spark tasks search and rewrite the files.
@@ -163,6 +168,7 @@ def update(
         uri: The table's location, reachable from every executor.
         values: Column -> new value, as for `Table.update`: `txlog.expr` is SQL, and a plain string is refused.
         where: A condition as for `txlog.spark.delete`; None means all rows.
+        parameters: Values for ``:name`` in the condition and in `txlog.expr`.
         options: See `ChangeOptions`.
 
     Returns:
@@ -171,6 +177,7 @@ def update(
     Raises:
         TxlogError: What `Table.update` raises.
     """
+    values, where = with_parameters(parameters, values, where)
     site, row_options = _begun(spark, uri, options)
     spec = UpdateSpec(values, where)
     return _in_session(site, "update", row_options, lambda site, options: run_change(site, spec, options))
@@ -237,6 +244,7 @@ def merge(
     data: DataFrame,
     on: AnyCondition | Iterable[str],
     *,
+    parameters: Parameters | None = None,
     source_alias: str = "source",
     target_alias: str = "target",
     schema_mode: SchemaMode | None = None,
@@ -257,6 +265,7 @@ def merge(
         uri: The table's location, reachable from every executor.
         data: A DataFrame, which is computed once. If it reads the table itself, ``read_version`` is required.
         on: The condition or the key columns, as for `Table.merge`.
+        parameters: Values for ``:name`` in ``on`` and in the SQL of all clauses.
         source_alias: The name of ``data`` in conditions.
         target_alias: The name of the table in conditions.
         schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks, as for `Table.merge`. By
@@ -269,7 +278,7 @@ def merge(
     Raises:
         TxlogError: ``execute()`` raises what `Table.merge` raises.
     """
-    return begin_merge(spark, uri, data, on, (source_alias, target_alias), schema_mode, options)
+    return begin_merge(spark, uri, data, on, (source_alias, target_alias), schema_mode, options, parameters=parameters)
 
 
 def begin_merge(
@@ -282,6 +291,7 @@ def begin_merge(
     options: ChangeOptions,
     *,
     is_pinned: bool = False,
+    parameters: Parameters | None = None,
 ) -> MergeBuilder[WriteResult]:
     """`merge`. ``is_pinned``: what the source reads of the table itself are versions that the caller named."""
     site, row_options = _begun(spark, uri, options)
@@ -293,7 +303,7 @@ def begin_merge(
 
         return _in_session(site, "merge", row_options, change)
 
-    return merge_builder(site.open_table.uri, on, *aliases, run, schema_mode)
+    return merge_builder(site.open_table.uri, on, *aliases, run, schema_mode, parameters)
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
@@ -338,10 +348,11 @@ def merge_builder(
     target_alias: str,
     run: Callable[[MergeSpec], Done],
     schema_mode: SchemaMode | None = None,
+    parameters: Parameters | None = None,
 ) -> MergeBuilder[Done]:
     """A builder whose ``execute()`` calls ``run``."""
     joined = on if isinstance(on, str | Operand | Predicate) else tuple(on)
-    how = MergeOptions(joined, source_alias, target_alias, schema_mode or "strict")
+    how = MergeOptions(joined, source_alias, target_alias, schema_mode or "strict", parameters)
     return MergeBuilder(uri, how, lambda clauses: run(MergeSpec(how, clauses, ambient.now())))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
-from txlog.core.predicates.unbound import AnyCondition
+from txlog.core.predicates.unbound import AnyCondition, with_parameters
 from txlog.core.util.api_hints import explains_calls, no_attribute
 from txlog.core.util.arguments import invalid
 from txlog.errors import InvalidInputError
@@ -142,6 +142,8 @@ class MergeBuilder(Generic[Done]):
         """
         if not self._clauses:
             raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
+        given = [self._merge.on, *(part for each in self._clauses for part in (each.predicate, each.values))]
+        with_parameters(self._merge.parameters, *given)  # one that nothing names is a mistake
         return self._run(tuple(self._clauses))
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.scope import Context
 from txlog.core.predicates.tree import columns_of
-from txlog.core.predicates.unbound import AnyCondition, Column, Operand
+from txlog.core.predicates.unbound import AnyCondition, Column, Operand, Parameters, Sql
 from txlog.core.util.arguments import invalid
 from txlog.core.util.wording import setting
 from txlog.core.writing.generated_columns import (
@@ -75,12 +75,16 @@ class MergeClause(msgspec.Struct, frozen=True):
 
 
 class MergeOptions(msgspec.Struct, frozen=True):
-    """``on`` is a condition, or the names of columns that both sides have and that must be equal."""
+    """``on`` is a condition, or the names of columns that both sides have and that must be equal.
+
+    ``parameters`` are the values of ``:name`` in all SQL of the merge.
+    """
 
     on: AnyCondition | Iterable[str]
     source_alias: str
     target_alias: str
     schema_mode: SchemaMode = "strict"
+    parameters: Parameters | None = None
 
     def __post_init__(self) -> None:
         check_adds_columns(self.schema_mode)
@@ -93,6 +97,8 @@ class MergeOptions(msgspec.Struct, frozen=True):
 
     @property
     def condition(self) -> AnyCondition:
+        if isinstance(self.on, str | Sql) and self.parameters:
+            return (Sql(self.on) if isinstance(self.on, str) else self.on).with_parameters(self.parameters)
         if isinstance(self.on, str | Operand | Predicate):
             return self.on
         names = [backquoted(str(name)) for name in self.on]
@@ -146,6 +152,7 @@ class MergeClauses:
             "target_alias": merge.target_alias,
             "source_alias": merge.source_alias,
             "now": now,
+            "parameters": merge.parameters,
         }
         predicate = None
         if clause.predicate is not None:
