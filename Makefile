@@ -57,8 +57,8 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-TESTS_OF = $(addprefix test-,core $(TESTED))
-.PHONY: $(TESTS_OF) help install demo test check docs format integration lowest newest pythons hunt bench wheel release clean
+TESTS_OF = $(addprefix test-,$(TESTED))
+.PHONY: $(TESTS_OF) test-core help install demo test check docs format integration lowest newest pythons hunt bench wheel release clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ check: $(INSTALLED) $(NEWEST)/.installed  ## format, lint, types, layers and uni
 # A folder of tests/ has the tests of the core, of an extension, or of what several rooms do together.
 $(TESTS_OF): test-%: $(INSTALLED)
 	$(BIN)/python -m pytest tests/$* -n auto --dist worksteal
+
+test-core: $(INSTALLED)  ## the core's tests, in a copy of the tree without extensions
+	$(BIN)/python integration/core_alone.py -n auto --dist worksteal
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python $(INTEGRATION_TESTS)

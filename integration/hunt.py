@@ -128,6 +128,12 @@ PARTS: dict[str, Part] = {
         },
         is_search=True,
     ),
+    "core-alone": Part(
+        "a test of the core that needs an extension: all of them in a copy of the tree without extensions",
+        1200,
+        [(sys.executable, "integration/core_alone.py", "-n", "auto", "--dist", "worksteal")],
+        is_parallel=True,
+    ),
     "clones": Part("a random program of a table and its clones after which one has other rows than a model", 300),
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
     "clouds": Part(

@@ -27,7 +27,7 @@ JOB = Path(__file__).with_name("short_job.py")
 ALWAYS = (
     "exception",
     "pool_worker",
-)  # the others end a job on local disk in tests/core/versions/upkeep/test_process_end.py
+)  # the others end a job on local disk in tests/iceberg/test_process_end.py
 NAMES = [
     pytest.param(each.__name__, marks=() if each.__name__ in ALWAYS else pytest.mark.hunt(part="ends"))
     for each in ENDINGS

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,6 +123,9 @@ def _turns_are_short() -> Iterator[None]:
 def _catalogs_are_asked_again_at_once() -> Iterator[None]:
     """A test whose catalog answers nothing would wait for minutes of real time."""
     with pytest.MonkeyPatch.context() as patch:
+        if importlib.util.find_spec("txlog.unity") is None:  # the core alone
+            yield
+            return
         patch.setattr("txlog.unity.client._PATIENCE", RetryPolicy(total_timeout=0.2))
         patch.setattr("txlog.unity.client._WAIT_MAX_S", 0.001)
         yield

@@ -61,8 +61,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE
 from txlog.core.versions.files import LOG_DIRECTORY, list_log
 from txlog.errors import IcebergExportError, NotFoundError
-from txlog.iceberg.metadata.manifest import DATA, file_paths
-from txlog.iceberg.metadata.names import content_version
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 
 __all__ = ["check_deleted"]
@@ -73,7 +71,6 @@ _MANIFEST = rf"^{FOLDER}/(.*/)?{NAME}$"
 _HOLDS_NO_VALUES = re.compile("|".join((_VECTOR.pattern, _HADOOP_CHECKSUM.pattern, _MANIFEST)))
 """Deletion vectors, checksums, and manifests, which name live files and nothing else."""
 _TXLOG = STAGING.partition("/")[0]
-_OF_DATA_FILES = f"-m{DATA}.avro"
 _ICEBERG = ICEBERG.partition("/")[0]
 _HIDDEN_FOLDERS: dict[str, KeptBy] = {LOG_DIRECTORY: "the log", _TXLOG: "no version", _ICEBERG: "Iceberg metadata"}
 
@@ -321,7 +318,12 @@ class _Check:
         store = self._log.store.iceberg
         if store is None:
             return
-        listed = [(meta, content_version(meta.name)) for meta in store.list_from("") if meta.name.endswith(".avro")]
+        exported = [meta for meta in store.list_from("") if meta.name.endswith(".avro")]
+        if not exported:
+            return
+        from txlog.iceberg.metadata.names import content_version
+
+        listed = [(meta, content_version(meta.name)) for meta in exported]
         holding: set[int | None] = {None}
         last = max(self._last_dirty, self._state.version)  # the delete itself names the files that it removed
         for meta, version in listed:
@@ -333,7 +335,9 @@ class _Check:
 
     def _is_named_as_deleted(self, name: str) -> bool:
         """Whether a manifest names an unclean file as deleted; until it is rewritten, it holds the file's bounds."""
-        if not name.endswith(_OF_DATA_FILES):
+        from txlog.iceberg.metadata.manifest import DATA, file_paths
+
+        if not name.endswith(f"-m{DATA}.avro"):
             return False
         assert self._log.store.iceberg is not None
         try:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.audit.checks import CHECKS, CheckProblem
 from txlog.audit.live_files import LiveFiles, PartitionKey
 from txlog.audit.log_rules import Breach, LogState
 from txlog.audit.task_places import TaskPlaces
@@ -52,9 +52,6 @@ from txlog.errors import (
 )
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, Verification
-
-if TYPE_CHECKING:
-    from txlog.iceberg.verify import IcebergProblem
 
 __all__ = ["Finding", "Verification", "verify_table"]
 
@@ -137,7 +134,7 @@ class _Verifier:
         self._check_hint(hint, listing)
         if data_files and self.state.is_whole:
             self._data_files()
-            self._vectors_and_iceberg()
+            self._vectors_and_checks()
         if self.state.is_whole:
             self._row_ids()
         if footers and self.state.is_whole:
@@ -438,12 +435,12 @@ class _Verifier:
         is_whole = are_among(_with_sizes(wanted), _with_sizes(listed))
         return itertools.chain.from_iterable(flags_of(chunk).tolist() for chunk in is_whole.chunks)
 
-    def _vectors_and_iceberg(self) -> None:
+    def _vectors_and_checks(self) -> None:
         from txlog.audit.file_contents import check_vectors
-        from txlog.iceberg.verify import check_iceberg
 
-        vectors = check_vectors(self.store, self.newest, self.places)
-        self._problems([*self._standing(vectors), *check_iceberg(self.store)])
+        self._problems(self._standing(check_vectors(self.store, self.newest, self.places)))
+        for name in CHECKS.names():
+            self._problems(CHECKS.load(name)(self.store))
         if self.state.metadata is not None and SYMLINK_MANIFESTS in self.state.metadata.configuration:
             from txlog.audit.manifests import check_manifests
 
@@ -475,7 +472,7 @@ class _Verifier:
             return (problem for problem in problems if not is_of_the_past(problem.data_file or problem.path))
         return iter(problems)
 
-    def _problems(self, problems: Iterable[FileProblem | IcebergProblem]) -> None:
+    def _problems(self, problems: Iterable[FileProblem | CheckProblem]) -> None:
         for problem in problems:
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)

@@ -385,28 +385,6 @@ def test_a_catalog_without_an_address_is_an_error_that_says_so() -> None:
         txlog.Catalog(5)
 
 
-def test_a_part_in_backquotes_may_have_dots(catalog: txlog.Catalog) -> None:
-    """At each door a quoted dot is part of the name: ``a.b`` and `` `a.b` `` are two tables."""
-    catalog.write("my.orders", ROWS)
-    catalog.write("`my.schema`.t", ROWS.slice(0, 1))
-    catalog.write("`my.orders`", ROWS.slice(0, 0))
-    names = ["`my.schema`.t", "default.`my.orders`", "my.orders"]
-    assert catalog.tables() == sorted(names)
-    assert catalog.tables("`my.schema`") == ["`my.schema`.t"]
-    assert catalog.location("`my.schema`.t").endswith("/my.schema/t")
-    shown = txlog.sql("show tables in `my.schema`", catalog)
-    assert shown.read_all().to_pylist() == [{"namespace": "`my.schema`", "tableName": "t"}]
-    counts = {
-        name: txlog.sql(f"select count(*) as n from {name}", catalog).read_all()["n"][0].as_py() for name in names
-    }
-    assert counts == {"`my.schema`.t": 1, "default.`my.orders`": 0, "my.orders": 2}
-    txlog.sql("insert into `my.schema`.t select * from my.orders; drop table `my.orders`", catalog)
-    assert catalog.table("`my.schema`.t").count() == 3
-    assert catalog.tables() == ["`my.schema`.t", "my.orders"]
-    with pytest.raises(InvalidInputError, match="a part in backquotes may have dots"):
-        catalog.table("my.schema.t")
-
-
 @pytest.mark.parametrize("name", ["`..`.t", "`.hidden`.t", "`a/b`.t", "`a.b.t", "a..t", "", "a,b"])
 def test_a_name_that_leads_elsewhere_is_refused(on_disk: txlog.Catalog, name: str) -> None:
     with pytest.raises(InvalidInputError, match="Invalid name"):

@@ -90,9 +90,6 @@ def test_a_delete_without_a_condition_asks_for_all_rows_by_name(tmp_path: Path) 
     assert ids(table) == rows
     in_transaction(all=True)
     assert ids(table) == []
-    table.append(pa.table({"id": [1]}), schema_mode="merge")
-    txlog.sql(f"delete from delta.`{table.uri}`")
-    assert ids(table) == []
 
 
 def test_a_file_of_which_no_row_is_left_is_removed_and_gets_no_vector(tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import txlog
-from txlog.cli.app import app
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.versions.decisions.state import TableState
@@ -207,17 +205,3 @@ def test_cluster_by_replaces_an_invalid_clustering_domain(tmp_path: Path) -> Non
     broken.cluster_by("day")
     broken.append(pa.table({"id": [1]}))
     assert broken.snapshot().clustering_columns == ("day",)
-
-
-def test_the_command_line_creates_clustered_tables_and_shows_their_columns(tmp_path: Path) -> None:
-    def run(*arguments: Any) -> Any:
-        return CliRunner().invoke(app, [*map(str, arguments)])
-
-    assert run("create", tmp_path / "t", "--columns", COLUMNS, "--cluster-by", "id, place.city").exit_code == 0
-    assert "clustered by id, place.city" in " ".join(run("show", tmp_path / "t").stdout.split())
-    facts = json.loads(run("show", tmp_path / "t", "--json").stdout)
-    assert facts["clustering_columns"] == ["id", "place.city"]
-    (tmp_path / "rows.csv").write_text("id,n\n1,2\n")
-    assert run("append", tmp_path / "u", tmp_path / "rows.csv", "--create", "--cluster-by", "n").exit_code == 0
-    assert txlog.Table.open(tmp_path / "u").snapshot().clustering_columns == ("n",)
-    assert run("append", tmp_path / "u", tmp_path / "rows.csv", "--cluster-by", "n").exit_code == 2

@@ -9,7 +9,6 @@ import pytest
 
 import txlog
 from txlog.errors import InvalidInputError
-from txlog.spark.options import parse_write_options
 
 SCHEMA = pa.schema([("id", pa.int64())])
 RETENTION, ALLOWED = "delta.logRetentionDuration", "txlog.allowShortLogRetention"
@@ -52,11 +51,6 @@ def test_the_property_that_allows_a_short_retention_is_taken_in_any_case_and_as_
     """Spark lower-cases the names of options."""
     table = txlog.Table.create(tmp_path / "t", SCHEMA, properties={RETENTION: "interval 1 hour", **given})  # type: ignore[dict-item]
     assert table.snapshot().properties[ALLOWED] == "true"
-
-
-def test_spark_options_can_allow_a_short_log_retention() -> None:
-    given = {"path": "t", RETENTION.lower(): "interval 1 hour", ALLOWED.lower(): "true"}
-    assert parse_write_options(given).properties == {RETENTION: "interval 1 hour", ALLOWED: "true"}
 
 
 def test_a_table_that_others_gave_a_short_retention_takes_changes_of_other_properties(tmp_path: Path) -> None:

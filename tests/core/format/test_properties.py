@@ -55,7 +55,6 @@ def test_an_unknown_delta_key_is_refused_with_the_nearest_known_one() -> None:
         ("txlog.merge-engin", "txlog.merge-engine"),
         ("txlog.mergeEngine", "txlog.merge-engine"),
         ("txlog.groupcommits", "txlog.groupCommit"),
-        ("txlog.iceberg.catalogue", "txlog.iceberg.catalog"),
         ("txlog.parquet.encodings#v", "txlog.parquet.encoding"),
         ("txlog.sequence.fields", "txlog.sequence.field"),
     ],

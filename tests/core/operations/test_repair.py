@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,15 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from txlog.audit.verify import verify_table
-from txlog.cli.app import app
 from txlog.core.operations import _repair as command
 from txlog.core.store._local_store import LocalFileStore
 from txlog.errors import ConcurrentDeleteDeleteError, InvalidInputError, NotFoundError, StorageError
 from txlog.table import Table
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Table:
+def of_three_files(tmp_path: Path) -> Table:
     """Files of 3, 2 and 4 rows, in partitions "a b", "a b" and null."""
     properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
     made = Table.create(tmp_path / "t", "id bigint, p string", ["p"], properties)
@@ -29,6 +25,11 @@ def table(tmp_path: Path) -> Table:
         numbers = range(first, first + count)
         made.append(pa.table({"id": numbers, "p": pa.array([value] * count, pa.string())}))
     return made
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return of_three_files(tmp_path)
 
 
 def ids(table: Table) -> list[int]:
@@ -191,21 +192,3 @@ def test_a_conflict_that_does_not_end_is_raised(table: Table, monkeypatch: pytes
     monkeypatch.setattr(command, "_removed", conflicts)
     with pytest.raises(ConcurrentDeleteDeleteError):
         table.repair(remove=True)
-
-
-def test_the_command_shows_and_removes(table: Table) -> None:
-    def run(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["repair", table.uri, *arguments])
-        assert done.exit_code == 0, done.output + done.stderr
-        return " ".join(done.stdout.split())
-
-    assert "all 3 files are there" in run()
-    path_of(table, 10).unlink()
-    found = run()
-    assert "p=a b: 2 rows, 1 file" in found
-    assert "--remove would take out 1 file of 3, 2 rows" in found
-    assert json.loads(run("--json"))["partitions"][0]["values"] == {"p": "a b"}
-    assert "as version 4" in run("--remove", "--user-metadata", "why")
-    for path in Path(table.uri).glob("p=*/*.parquet"):
-        path.unlink()
-    assert "as version 5" in run("--remove", "--allow-empty")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import txlog
-from txlog.cli.app import app
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int8())])
 
@@ -175,13 +172,3 @@ def test_a_change_stream_continues_after_its_table_became_append_only(table: txl
         sink.recover()
     assert sink.abandon(1).result.outcome == "committed"
     assert sink.recover().results == {}
-
-
-def test_the_command_line_abandons_a_checkpoint(table: txlog.Table) -> None:
-    sealed(txlog.Sink(table, "app"), 1, 1, 2)
-    run = ["abandon", table.uri, "--app-id", "app", "--checkpoint-id", "1"]
-    done = CliRunner().invoke(app, [*run, "--json"])
-    facts = json.loads(done.stdout)
-    assert (facts["outcome"], facts["version"], facts["rows"], len(facts["files"])) == ("committed", 1, 2, 2)
-    again = CliRunner().invoke(app, run)
-    assert "nothing was given up" in again.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import pickle
 import sys
 from collections.abc import Callable, Sequence
@@ -14,10 +13,8 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import txlog
-from txlog.cli.app import app
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.sink._checkpoint_commits import GivenUp
@@ -247,7 +244,6 @@ def test_what_a_discard_notes_in_a_table_is_no_application_to_operators(tables: 
     assert [txlog.Table.open(table.uri).history(1)[0]["operation"] for table in tables].count("DISCARD CHECKPOINT") == 1
     for table in tables:
         assert applications(OpenTable(table._open_table.store)) == []
-        assert json.loads(CliRunner().invoke(app, ["sinks", table.uri, "--json"]).stdout) == []
 
 
 def test_a_recovery_ends_what_one_table_has_and_the_others_lack(tables: list[txlog.Table]) -> None:

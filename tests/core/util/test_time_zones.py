@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 import itertools
 import zoneinfo
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-import txlog
 from txlog.core.util import time_zones
 from txlog.core.util.time_zones import clock_times, instant, instants, offset_of, zone_name
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
@@ -120,8 +117,3 @@ def test_no_zone_changes_its_clocks_twice_within_two_days() -> None:
         changes = ZoneInfo(name)._trans_utc  # type: ignore[attr-defined]
         near += [name for before, after in itertools.pairwise(changes) if after - before < 48 * 3600]
     assert near == []
-
-
-@pytest.mark.parametrize("call", [txlog.write, txlog.sql, txlog.Table.open, txlog.Table.create, txlog.Catalog.table])
-def test_the_types_of_public_calls_take_a_name_and_a_zone_info(call: Callable[..., object]) -> None:
-    assert inspect.signature(call).parameters["time_zone"].annotation == "str | ZoneInfo"

@@ -12,11 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.cli.app import app
 from txlog.core.store import open_store
 from txlog.core.versions.upkeep._symlink_manifests import SymlinkManifests
 from txlog.testing.faulty_s3 import FaultyS3, Request
@@ -91,18 +89,6 @@ def test_readers_by_manifest_see_each_commit(tmp_path: Path, partition_by: list[
     assert by_manifest(table) == ids(table), "a vacuum deletes nothing that a manifest names, nor a manifest"
 
 
-def test_every_interface_that_writes_updates_them(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    txlog.sql(f"CREATE TABLE delta.`{uri}` (i BIGINT) USING delta TBLPROPERTIES ('{KEY}' = 'true')")
-    table = txlog.Table.open(uri)
-    txlog.write(uri, pa.table({"i": [1]}))
-    txlog.sql(f"INSERT INTO delta.`{uri}` VALUES (2)")
-    assert by_manifest(table) == [1, 2]
-    sink = txlog.Sink(table, "app")
-    sink.once("key", pa.table({"i": [3]}))
-    assert by_manifest(table) == [1, 2, 3]
-
-
 def test_what_a_killed_writer_or_one_that_knows_no_manifests_left_undone_is_done_by_the_next_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,24 +133,6 @@ def test_a_slow_writer_of_an_older_version_does_not_leave_its_manifests(
     done.set()
     writer.join()
     assert by_manifest(table) == [1, 2, 3]
-
-
-def test_generate_writes_all_of_them_once_without_the_property(tmp_path: Path) -> None:
-    table = txlog.Table.create(tmp_path / "t", pa.schema({"i": pa.int64(), "p": pa.string()}), ["p"])
-    table.append(pa.table({"i": [1, 2], "p": ["a", "b"]}))
-    assert not manifests(table)
-    assert table.generate() == 2
-    assert by_manifest(table) == [1, 2]
-    table.delete("p = 'a'")
-    table.append(pa.table({"i": [3], "p": ["c"]}))
-    assert by_manifest(table) == [1, 2]
-    assert txlog.sql(f"GENERATE symlink_format_manifest FOR TABLE delta.`{table.uri}`") == 2
-    assert by_manifest(table) == [2, 3]
-    table.append(pa.table({"i": [4], "p": ["d"]}))
-    assert CliRunner().invoke(app, ["generate", table.uri]).stdout == "wrote 3 manifests\n"
-    assert by_manifest(table) == [2, 3, 4]
-    with pytest.raises(txlog.InvalidInputError, match="symlink_format_manifest"):
-        table.generate("other")
 
 
 def test_a_manifest_is_no_place_where_deleted_rows_remain(tmp_path: Path) -> None:
@@ -226,3 +194,21 @@ def test_on_an_object_store_the_lines_are_uris_and_a_refused_manifest_leaves_the
         server.refuse = lambda request: None
         table.append(pa.table({"i": [3]}))
         assert len(held[f"bucket/a b/t/{FOLDER}/manifest"].splitlines()) == 3
+
+
+def test_generate_writes_all_of_them_once_without_the_property(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema({"i": pa.int64(), "p": pa.string()}), ["p"])
+    table.append(pa.table({"i": [1, 2], "p": ["a", "b"]}))
+    assert not manifests(table)
+    assert table.generate() == 2
+    assert by_manifest(table) == [1, 2]
+    table.delete("p = 'a'")
+    table.append(pa.table({"i": [3], "p": ["c"]}))
+    assert by_manifest(table) == [1, 2]
+    assert table.generate() == 2
+    assert by_manifest(table) == [2, 3]
+    table.append(pa.table({"i": [4], "p": ["d"]}))
+    assert table.generate() == 3
+    assert by_manifest(table) == [2, 3, 4]
+    with pytest.raises(txlog.InvalidInputError, match="symlink_format_manifest"):
+        table.generate("other")

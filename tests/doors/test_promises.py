@@ -15,7 +15,7 @@ import pytest
 import txlog
 from txlog.core.format.properties import KNOWN_KEYS
 
-PAGE = Path(__file__).parents[3] / "docs" / "table-features.md"
+PAGE = Path(__file__).parents[2] / "docs" / "table-features.md"
 ROWS = pa.table({"i": [1]})
 REFUSED = {
     "delta.enableIcebergCompatV1": "true",
