@@ -598,6 +598,45 @@ def test_a_function_upserts_and_merges_each_batch_once_after_it_failed_between_t
     ]
 
 
+def test_sql_of_a_function_changes_each_table_once_after_it_failed_between_two_statements(
+    spark: SparkSession, source: Path, path: Path, tmp_path: Path
+) -> None:
+    counted = txlog.Table.create(str(path), "key bigint, n bigint")
+    failures = [RuntimeError("between the statements")]
+
+    def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
+        batch.selectExpr("id % 10 as key").createOrReplaceTempView("updates")
+        table = f"delta.`{counted.uri}`"
+        to.sql(
+            f"MERGE INTO {table} t USING updates s ON t.key = s.key WHEN MATCHED THEN UPDATE SET n = n + 1"
+            " WHEN NOT MATCHED THEN INSERT (key, n) VALUES (s.key, 1)"
+        )
+        if to.batch_id == 1 and failures:
+            raise failures.pop()
+        to.sql(f"INSERT INTO {table} SELECT key + 100, 0 FROM updates", app_id="added")
+        to.sql(f"UPDATE {table} SET n = n + :by WHERE key >= 100", parameters={"by": 5}, app_id="raised")
+        for again in (f"DELETE FROM {table}", f"DELETE FROM {table} WHERE n = 0; DELETE FROM {table}", "SHOW TABLES"):
+            with pytest.raises(txlog.InvalidInputError, match=r"its own app_id|each exactly once"):
+                to.sql(again)
+        with pytest.raises(txlog.InvalidInputError, match="its own app_id"):
+            to.write(batch, counted.uri, app_id="added")
+
+    def again() -> None:
+        writer = read_files(spark, source).writeStream.foreachBatch(txlog.spark.foreach_batch(each, app_id="app"))
+        run(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+
+    with pytest.raises(Exception, match="between the statements"):
+        again()
+    again()
+    (tmp_path / "c" / "commits" / "1").unlink()  # as if it had died after the last statement
+    (tmp_path / "c" / "commits" / ".1.crc").unlink(missing_ok=True)
+    again()
+    found = sorted((row["key"], row["n"]) for row in own_rows(path))
+    added = [(100 + key, n) for key in range(10) for n in (5, 10)]  # the second batch raises both
+    assert found == [*((key, 2) for key in range(10)), *added]
+    assert [transactions(path, name) for name in ("app-sql", "added", "raised")] == [[0, 1]] * 3
+
+
 @pytest.mark.hunt(part="spark")
 def test_counts_of_update_mode_are_upserted_and_a_replayed_batch_counts_once(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path

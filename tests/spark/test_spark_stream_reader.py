@@ -384,6 +384,42 @@ def test_a_version_that_was_cleaned_up_stops_the_stream(table: txlog.Table) -> N
     assert "new checkpointLocation" in error.message
 
 
+def clean_up_before(version: int, table: txlog.Table) -> None:
+    """As Spark does: it deletes what is old and before the newest checkpoint, so commits stay that none is before."""
+    table.create_checkpoint()
+    for path in (Path(table.uri) / "_delta_log").glob("0*.*"):
+        if int(path.name.partition(".")[0]) < version:
+            path.unlink()
+
+
+@pytest.mark.parametrize("options", [{}, {"startingVersion": 0}, {"startingTimestamp": "2020-01-01T00:00:00Z"}])
+def test_a_stream_continues_with_commits_whose_table_cannot_be_loaded(
+    options: dict[str, Any], table: txlog.Table
+) -> None:
+    query = Query(table, skipChangeCommits="true", **options)
+    query.rest()
+    for each in (8, 9, 10):
+        table.append(rows_of(each))
+    clean_up_before(3, table)
+    query.restart()
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.rest() == [[8, 9, 10]]
+
+
+def test_a_stream_stops_at_commits_whose_definition_nobody_knows(table: txlog.Table) -> None:
+    query = Query(table, skipChangeCommits="true")
+    query.rest()
+    table.append(rows_of(8))
+    table.add_columns(pa.schema({"new": pa.int32()}))
+    table.append(rows_of(9))
+    clean_up_before(4, table)
+    query.restart()
+    error = refused(query)
+    assert isinstance(error, txlog.NotFoundError)
+    assert error.version == 4
+    assert "version 5 changed the table's definition" in error.message
+
+
 def test_the_checkpoint_of_another_table_is_refused(table: txlog.Table, tmp_path: Path) -> None:
     query = Query(table)
     query.rest()

@@ -35,16 +35,20 @@ from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known, answer_renamed
 from txlog.spark.rows.calls import Site, evolving, in_session, merge_builder, run_change, upsert_spec
-from txlog.spark.settings import QUERY_ID, SessionSettings, zone_of_session
+from txlog.spark.settings import APP_ID, QUERY_ID, VERSION, SessionSettings, zone_of_session
 from txlog.spark.task import batch_fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from txlog.catalog import Catalog
     from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.versions import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
+
+_ANY_TABLE = ""
+"""For a name that a statement of SQL has: which table it changes, only the statement knows."""
 
 
 @explains_call
@@ -309,6 +313,60 @@ class MicroBatch:
             parameters,
         )
 
+    def sql(
+        self,
+        text: str,
+        catalog: Catalog | str | os.PathLike[str] | None = None,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        app_id: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Run one INSERT, UPDATE, DELETE or MERGE in the batch's session, exactly once.
+
+        It reads the batch by a view: ``batch.createOrReplaceTempView("updates")``. Run everything else with
+        ``txlog.spark.sql(batch.sparkSession, ...)``: it happens again if the batch does.
+
+        Args:
+            text: The statement, as for `txlog.spark.sql`, like all that follow.
+            catalog: See there.
+            parameters: See there.
+            app_id: The name of this statement, the same in every run; by default the stream's, and "-sql". A second
+                statement of a batch needs one of its own.
+            storage_options: See there.
+
+        Returns:
+            What `txlog.spark.sql` returns, even of a dropped replay.
+
+        Raises:
+            InvalidInputError: The text is not one such statement, or the ``app_id`` was used twice in this batch.
+            TxlogError: What `txlog.spark.sql` raises.
+        """
+        from txlog.spark.statements import sql
+        from txlog.statements.rows import Delete, Insert, Merge, Update
+        from txlog.statements.script import read_statements
+
+        statements = read_statements(text, parameters)
+        if len(statements) != 1 or not isinstance(statements[0], (Insert, Update, Delete, Merge)):
+            raise InvalidInputError(
+                "to.sql runs one INSERT, UPDATE, DELETE or MERGE, each exactly once: call it for each, and run what"
+                " else there is with txlog.spark.sql(batch.sparkSession, ...)"
+            )
+        spark, name = self._batch.sparkSession, f"{self.app_id}-sql" if app_id is None else app_id
+        with self._lock:
+            if any(used == name for _, used in self._used):
+                raise _used_twice(self.batch_id, "", name, None)
+            self._used.add((_ANY_TABLE, name))
+            try:
+                with _naming(spark, name, self.batch_id):
+                    result = sql(spark, text, catalog, parameters, storage_options=storage_options)
+            except BaseException:
+                self._used.remove((_ANY_TABLE, name))  # the caller may try again
+                raise
+        if isinstance(result, WriteResult) and result.outcome == "already_committed":
+            self._compute_without_writing()
+        return result
+
     def _change(
         self,
         frame: DataFrame,
@@ -372,13 +430,8 @@ class MicroBatch:
         state = open_table.log.known_state
         claims = {(open_table.uri, app_id)} | ({(state.metadata.id, app_id)} if state else set())
         with self._lock:
-            if claims & self._used:
-                raise InvalidInputError(
-                    f"micro-batch {self.batch_id} writes to this table a second time as {app_id!r}: the second write"
-                    " would be dropped as a replay of the first. Give each write of a batch its own app_id, such as"
-                    f" {app_id + '-totals'!r}, and use the same one in every run",
-                    table=open_table.uri,
-                )
+            if (claims | {(_ANY_TABLE, app_id)}) & self._used:
+                raise _used_twice(self.batch_id, " to this table", app_id, open_table.uri)
             self._used |= claims
         try:
             yield open_table
@@ -390,6 +443,29 @@ class MicroBatch:
         if created is not None:
             with self._lock:
                 self._used.add((created.metadata.id, app_id))
+
+
+def _used_twice(batch_id: int, where: str, app_id: str, table: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"micro-batch {batch_id} writes{where} a second time as {app_id!r}: the second write would be dropped as a"
+        " replay of the first. Give each write of a batch its own app_id, such as"
+        f" {app_id + '-totals'!r}, and use the same one in every run",
+        table=table,
+    )
+
+
+@contextlib.contextmanager
+def _naming(spark: Any, app_id: str, version: int) -> Iterator[None]:
+    """Name the transaction of what the session changes meanwhile."""
+    named = {APP_ID: app_id, VERSION: str(version)}
+    before = {name: spark.conf.get(name, None) for name in named}
+    try:
+        for name, value in named.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def _query_id_of(batch: DataFrame) -> str | None:

@@ -256,7 +256,7 @@ class Follower:
         is_first = not self._has_begun
         follows_unchecked = is_first or self._unchecked is not None
         if is_first or metadata is not None:
-            self._unchecked = self._state(commit.version) if metadata is None else self.known.defined_as(metadata)
+            self._unchecked = self._definition_of(commit) if metadata is None else self.known.defined_as(metadata)
             self._check_feed(self._unchecked, commit.version)
             self._has_begun = True
         if self._unchecked is None or not self._has_rows(commit):
@@ -265,6 +265,25 @@ class Follower:
         self._unchecked = None
         if follows_unchecked and metadata is not None and self._feed is not None:
             self._check_removed(commit)
+
+    def _definition_of(self, commit: Commit) -> TableState:
+        """The definition of a version that did not change it. Where the log has its commit, and no more what came
+        before, as Spark's cleanup may leave it, it is the known one, unless a later commit changed it."""
+        try:
+            return self._state(commit.version)
+        except NotFoundError:
+            later = self._log.commits_between(commit.version + 1, self.known.version, files=False)
+            changed = next((each.version for each in later if any(isinstance(a, Metadata) for a in each.actions)), None)
+            if changed is None:
+                return self.known
+            way = f"Begin with version {changed}, or read the table as it is now, and follow it from the next version"
+            raise NotFoundError(
+                f"the rows of version {commit.version} cannot be read: version {changed} changed the table's"
+                " definition, and the log no longer has the one before (delta.logRetentionDuration)."
+                f" {advice('follow what is left', way)}",
+                table=self._log.uri,
+                version=commit.version,
+            ) from None
 
     def _has_rows(self, commit: Commit) -> bool:
         """Whether the version has rows to read, or removed some."""
