@@ -844,3 +844,28 @@ def test_a_column_called_as_is_read_where_no_alias_can_be() -> None:
 def test_a_list_in_which_a_value_is_missing_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="a value is missing in a list at line 1, column"):
         parse(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("built", "sql"),
+    [
+        (txlog.expr("a + b") * 2 > 5, "(a + b) * 2 > 5"),
+        (-txlog.expr("a + b") <= txlog.col("a"), "-(a + b) <= a"),
+        (3 - txlog.expr("a - b") == 3, "3 - (a - b) = 3"),
+        (txlog.expr("a = 1 OR b = 2") == (txlog.col("a") > 0), "(a = 1 OR b = 2) = (a > 0)"),
+        (txlog.expr("upper(s)") == "IT'S", "upper(s) = 'IT''S'"),
+        (txlog.expr("a % 3").is_in([0, 2]) & txlog.expr("a = 1 OR b = 2"), "(a % 3) IN (0, 2) AND (a = 1 OR b = 2)"),
+    ],
+)
+def test_the_text_of_a_condition_means_what_the_condition_means(built: Any, sql: str) -> None:
+    """It is what errors and the history of an optimize show, and what people copy from there."""
+    values = [None, *range(-2, 4)]
+    pairs = [(a, b, s) for a in values for b in values for s in ("it's", "x", None)]
+    types: list[tuple[str, Any]] = [("a", pa.int64()), ("b", pa.int64()), ("s", pa.string())]
+    rows = pa.Table.from_pydict(dict(zip("abs", map(list, zip(*pairs, strict=True)), strict=True)), pa.schema(types))
+    expected = duckdb.sql(f"SELECT coalesce({sql}, false) AS found FROM rows").to_arrow_table()["found"].to_pylist()
+    for condition in (built, str(built)):
+        bound = bind_predicate(condition, from_arrow(rows.schema))
+        found = [flag is True for flag in evaluate(bound, rows).to_pylist()]
+        assert found == expected
+        assert any(found)

@@ -40,6 +40,7 @@ __all__ = [
     "StartsWith",
     "bind",
     "bind_leaf",
+    "operand_text",
     "paths_of",
     "prunable",
     "resolve",
@@ -165,6 +166,11 @@ class Anything(Predicate, frozen=True):
         return "(any condition)"
 
 
+def operand_text(operand: Any) -> str:
+    """An operand as a part of a larger text: a value is a SQL literal."""
+    return operand.as_operand() if hasattr(operand, "as_operand") else value_text(operand, None)
+
+
 class Built(Predicate, frozen=True):
     """A condition from Python's operators on operands that no schema is known for yet: ``binding`` makes it another.
 
@@ -175,10 +181,10 @@ class Built(Predicate, frozen=True):
     operands: tuple[Any, ...]
 
     def __str__(self) -> str:
-        first, *others = map(str, self.operands)
+        if self.name == "true":
+            return str(self.operands[0])
+        first, *others = map(operand_text, self.operands)
         match self.name:
-            case "true":
-                return first
             case "is null":
                 return f"{first} IS NULL"
             case "in":

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from txlog.core.format.properties import path_text
-from txlog.core.predicates.predicate import Built, Comparison, In, IsNull, Not, Predicate, StartsWith
+from txlog.core.predicates.predicate import Built, Comparison, In, IsNull, Not, Predicate, StartsWith, operand_text
 from txlog.core.predicates.tree import Expression, Path, Value
 from txlog.core.util import api_hints
 from txlog.core.util.arguments import described, invalid
@@ -47,6 +47,10 @@ class Operand:
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
+
+    def as_operand(self) -> str:
+        """As a part of a larger text."""
+        return str(self)
 
     def __eq__(self, other: Any) -> Predicate:  # type: ignore[override]
         return self._compare("=", other)
@@ -252,6 +256,9 @@ class Sql(Operand):
     def __str__(self) -> str:
         return self.text
 
+    def as_operand(self) -> str:
+        return f"({self.text})"
+
     def __repr__(self) -> str:
         return f"txlog.expr({self.text!r})"
 
@@ -270,9 +277,8 @@ class Arithmetic(Operand):
         self.operands = operands
 
     def __str__(self) -> str:
-        if len(self.operands) == 1:
-            return f"(-{self.operands[0]})"
-        return f"({self.operands[0]} {self.operator} {self.operands[1]})"
+        first, *others = map(operand_text, self.operands)
+        return f"({first} {self.operator} {others[0]})" if others else f"(-{first})"
 
     __repr__ = __str__
 
