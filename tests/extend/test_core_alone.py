@@ -26,7 +26,7 @@ table = txlog.Table.create(f"{folder}/t", rows.schema, properties={"delta.enable
 table.append(rows)
 table.upsert(pa.table({"id": [2, 3], "n": [21, 30]}), ["id"])
 table.merge(pa.table({"id": [4], "n": [40]}), ["id"]).when_not_matched_insert_all().execute()
-table.update({"n": "n + 1"}, "id = 1")
+table.update({"n": txlog.expr("n + 1")}, "id = 1")
 table.delete("id = 3")
 sink = txlog.Sink(table, "app")
 sink.once("a", pa.table({"id": [5], "n": [50]}))
