@@ -19,6 +19,7 @@ from txlog.core.declarations import DECLARED, Argument, Operation, declared
 from txlog.errors import InvalidInputError
 from txlog.spark import options as spark_options
 from txlog.spark.rows.calls import ChangeOptions
+from txlog.spark.wording import OPTIONS as SPARK_WORDS
 from txlog.statements.script import read_statements
 
 NOT_OPERATIONS = {"exists", "follow", "open", "resolve", "scan_tasks", "snapshot", "transaction", "transaction_version"}
@@ -139,6 +140,13 @@ def test_each_option_of_spark_writes_is_the_option_of_a_declared_argument() -> N
     known = {name for name in spark_options.KNOWN if not name.startswith("commit.retry.")}
     assert of_arguments == known - OF_SPARK_WRITES
     assert not of_arguments & OF_SPARK_WRITES
+
+
+def test_errors_in_spark_name_the_declared_option() -> None:
+    named = {"mode": "row_mode"}  # `mode` is that of df.write there
+    for argument, name in write_options():
+        if argument.name in SPARK_WORDS or argument.name in named:
+            assert SPARK_WORDS[named.get(argument.name, argument.name)] == name
 
 
 def test_streams_take_the_options_of_writes_that_are_declared_for_them() -> None:

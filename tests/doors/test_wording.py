@@ -35,6 +35,8 @@ IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be gi
         "credential_provider",
         "data",
         "description",
+        "dtype_backend",
+        "types_mapper",
         "except_cols",
         "file",
         "from_file",

@@ -7,7 +7,7 @@ import re
 import shlex
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,13 +19,10 @@ from txlog.core.util.arguments import UTC
 from txlog.errors import InvalidInputError
 
 __all__ = [
-    "AppId",
-    "CheckpointId",
     "ClusterBy",
     "Columns",
     "Json",
     "Parameters",
-    "ParquetSettings",
     "PartitionBy",
     "Storage",
     "StorageOption",
@@ -35,7 +32,6 @@ __all__ = [
     "Version",
     "Workers",
     "assignments",
-    "commit_arguments",
     "names",
     "pairs",
     "read_schema",
@@ -76,14 +72,6 @@ Timestamp = Annotated[
     typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, see --time-zone; or ms since 1970)"),
 ]
 Columns = Annotated[list[str] | None, typer.Option("--columns", metavar="NAMES", help="only these columns: 'id,day'")]
-ParquetSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--parquet", metavar="KEY=VALUE", help="how files are encoded, as 'parquet.compression=zstd'; may be repeated"
-    ),
-]
-AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="writes exactly once, with --checkpoint-id")]
-CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]
 Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="NUMBER", help="do the work in this many processes; default: threads", min=1),
@@ -93,29 +81,6 @@ UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in 
 
 time_zone: ContextVar[str] = ContextVar("time_zone", default=UTC)
 """The zone of times without one, from ``--time-zone``, wherever that stands."""
-
-
-def commit_arguments(
-    app_id: str | None,
-    checkpoint_id: int | None,
-    user_metadata: str | None,
-    on_conflict: str | None = None,
-    read_version: int | None = None,
-) -> dict[str, Any]:
-    """A command's commit options, as arguments of ``CommitOptions`` and of ``Table``'s methods.
-
-    Only one of the two is a usage error.
-    """
-    if (app_id is None) != (checkpoint_id is None):
-        raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
-    given = {
-        "app_id": app_id,
-        "checkpoint_id": checkpoint_id,
-        "user_metadata": user_metadata,
-        "on_conflict": on_conflict,
-        "read_version": read_version,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def names(texts: list[str] | None) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import shlex
 from contextvars import ContextVar
+from typing import Final
 
+from txlog.core.declarations import DECLARED
 from txlog.core.util.wording import Word, in_python, spelled
 
 __all__ = ["OPTIONS", "in_commands", "of_environment"]
@@ -15,66 +17,16 @@ __all__ = ["OPTIONS", "in_commands", "of_environment"]
 of_environment: ContextVar[frozenset[str]] = ContextVar("of_environment", default=frozenset())
 """The arguments whose values come from the environment, since no option gives them."""
 
-OPTIONS = {
-    "after": "--after",
-    "all": "--all",
-    "allow_empty": "--allow-empty",
-    "allow_expired_files": "--allow-expired-files",
-    "allow_missing_files": "--allow-missing-files",
-    "app_id": "--app-id",
-    "checkpoint_id": "--checkpoint-id",
-    "cluster_by": "--cluster-by",
-    "catalog": "--catalog",
-    "column_mapping": "--column-mapping",
-    "columns": "--columns",
-    "comment": "--comment",
-    "default": "--default",
-    "delimiter": "--delimiter",
-    "dialect": "--dialect",
-    "exist_ok": "--exist-ok",
-    "first": "--first",
-    "force": "--force",
-    "format": "--format",
-    "from_timestamp": "--from-timestamp",
-    "from_version": "--from",
-    "inventory": "--inventory",
-    "iceberg_metadata": "--iceberg-metadata",
-    "keys": "--key",
-    "limit": "--limit",
-    "max_bytes": "--max-bytes",
-    "merge_engine": "--merge-engine",
-    "missing_columns": "--missing-columns",
-    "mode": "--mode",
-    "null_values": "--null",
-    "nullable": "--nullable",
-    "on_conflict": "--on-conflict",
-    "on_duplicate": "--on-duplicate",
-    "parquet": "--parquet",
-    "pattern": "--pattern",
-    "partition_by": "--partition-by",
-    "properties": "--property",
-    "read_version": "--read-version",
-    "remove": "--remove",
-    "retention_hours": "--retention-hours",
-    "row_kind": "--row-kind",
-    "row_kinds": "--row-kinds",
-    "row_mode": "--mode",
-    "sequence_by": "--sequence-by",
-    "small_files_min": "--small-files",
-    "storage_options": "--storage-option",
-    "target_file_size": "--target-file-size",
-    "time_zone": "--time-zone",
-    "timestamp": "--timestamp",
-    "to_timestamp": "--to-timestamp",
-    "to_version": "--to",
-    "truncate_history": "--truncate-history",
-    "type": "--type",
-    "user_metadata": "--user-metadata",
-    "version": "--version",
-    "when_matched": "--when-matched",
-    "when_not_matched": "--when-not-matched",
-    "where": "--where",
-    "workers": "--workers",
+OPTIONS: Final = {
+    **{
+        argument.name: name
+        for operation in reversed(DECLARED)
+        for argument in operation.arguments
+        if operation.command and (name := argument.option_name or "").startswith("--")
+        if argument.name not in ("name", "schema")  # most commands take these by their place
+    },
+    **{"catalog": "--catalog", "dialect": "--dialect", "time_zone": "--time-zone"},
+    **{"keys": "--key", "row_mode": "--mode", "storage_options": "--storage-option"},
 }
 """Argument -> option of a command."""
 
