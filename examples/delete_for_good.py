@@ -37,4 +37,4 @@ found = table.check_deleted(deleted)
 print(found)
 print("rows are gone:", found.rows_are_gone, "-", files_with_the_letters(), "files contain them")
 for each in found.remains:
-    print(each.kept_by, each.until_ms, each.path)
+    print(each.kept_by, each.until, each.path)

@@ -90,7 +90,7 @@ def left_by(folder: Path, result: Any) -> dict[str, Any]:
     elif hasattr(result, "findings"):
         shown = (str(result).partition(":")[2], result.findings, result.keys)
     else:
-        kept_until, *_ = (getattr(result, "kept_until_ms", None),)
+        kept_until, *_ = (getattr(result, "kept_until", None),)
         shown = {**result.to_dict(), "table": None, "kept_until_ms": kept_until is not None}
         shown = {name: sorted(value) if isinstance(value, list) else value for name, value in shown.items()}
     return {

@@ -18,6 +18,7 @@ from rows import as_rows, in_schema
 
 import txlog
 from txlog.core.versions.upkeep._version_checksum import write_checksum
+from txlog.result import in_milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,13 +146,13 @@ def test_spark_shows_the_times_of_our_commits(tmp_path: Path, delta: SparkSessio
         table.append(rows(number))
     for file in log_of(path).iterdir():  # what a copy or a backup does to the times of files
         os.utime(file, (1_700_000_000, 1_700_000_000))
-    ours = {entry["version"]: entry["timestamp"] for entry in table.history()}
+    ours = {entry["version"]: in_milliseconds(entry["timestamp"]) for entry in table.history()}
     history = delta.sql(f"describe history delta.`{path}`").selectExpr("version", "unix_millis(timestamp) as at")
     assert {row["version"]: row["at"] for row in history.collect()} == ours
     assert len(everybody_reads(path, read_delta)) == 3
     delta.createDataFrame([(100, "0")], "id bigint, p string").write.format("delta").mode("append").save(str(path))
     table.append(rows(4))
-    times = [entry["timestamp"] for entry in reversed(table.history())]
+    times = [in_milliseconds(entry["timestamp"]) for entry in reversed(table.history())]
     assert times == sorted(set(times)), "each is later than the one before, whichever engine committed"
     infos = [
         json.loads(file.read_text().splitlines()[0])["commitInfo"] for file in sorted(log_of(path).glob("0*.json"))

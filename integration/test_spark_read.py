@@ -20,6 +20,7 @@ from test_spark_types import every_type
 
 import txlog
 import txlog.spark
+from txlog.result import in_milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -568,7 +569,7 @@ def test_versions_and_times_are_the_tables_and_stay_when_it_changes(
     spark: SparkSession, small: txlog.Table, tmp_path: Path
 ) -> None:
     assert ids(txlog.spark.read(spark, small.uri, version=1)) == [*range(10)]
-    time_of_2 = small.snapshot(2).timestamp_ms
+    time_of_2 = in_milliseconds(small.snapshot(2).timestamp)
     assert ids(txlog.spark.read(spark, small.uri, timestamp=time_of_2)) == [*range(20)]
     table = with_files_at(tmp_path / "t", ["a.parquet"])
     frame = txlog.spark.read(spark, table.uri)

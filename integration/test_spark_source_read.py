@@ -14,6 +14,7 @@ from test_spark_types import every_type
 
 import txlog
 import txlog.spark
+from txlog.result import in_milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,7 +113,7 @@ def test_filters_of_one_query_take_no_rows_from_the_next(spark: SparkSession, ta
 
 def test_the_source_takes_the_read_options_of_delta_and_of_a_snapshot(spark: SparkSession, table: txlog.Table) -> None:
     assert ids(load(spark, table, versionAsOf=1)) == [*range(10)]
-    assert ids(load(spark, table, timestampAsOf=str(table.snapshot(2).timestamp_ms))) == [*range(20)]
+    assert ids(load(spark, table, timestampAsOf=str(in_milliseconds(table.snapshot(2).timestamp)))) == [*range(20)]
     narrow = load(spark, table, columns="x, ID", where="ts > '2026-01-02 00:00:00'", timeZone="UTC")
     assert narrow.columns == ["x", "id"]
     assert ids(narrow) == [25, 26, 27, 28]

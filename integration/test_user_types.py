@@ -93,7 +93,7 @@ def read(table: Table, snapshot: Snapshot) -> int:
         print(found.version, found.file, found.rows.num_rows)
     print(table.to_pandas().shape, table.to_polars().shape, snapshot.to_pandas().shape, snapshot.to_polars().shape)
     print(table.files("id = 1").num_rows, table.num_files, table.properties["x"], table.partition_columns[0])
-    print(names, snapshot.timestamp_ms, snapshot.table_id, snapshot.properties["x"])
+    print(names, snapshot.timestamp, snapshot.table_id, snapshot.properties["x"])
     print(snapshot.protocol.min_reader_version, snapshot.partition_columns[0], snapshot.clustering_columns)
     print(len(table.history()), snapshot.transactions)  # type: ignore[misc]  # a commit's values are any JSON
     print(snapshot.delta_schema, snapshot.num_files, snapshot.size_bytes, snapshot.transaction_version("a"))

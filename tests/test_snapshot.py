@@ -23,6 +23,7 @@ import pytest
 import txlog
 from txlog.core.predicates.unbound import col
 from txlog.errors import InvalidInputError
+from txlog.result import in_milliseconds
 from txlog.table import Table
 
 UTC = dt.timezone.utc
@@ -112,7 +113,7 @@ def test_each_version_has_its_own_facts(table: Table) -> None:
     assert [ids_of(snapshot.to_arrow()) for snapshot in facts] == [[1, 2], [1, 2, 3], [4], [4]]
     assert [snapshot.transaction_version("app") for snapshot in facts] == [None, 7, 7, 7]
     assert [snapshot.properties for snapshot in facts] == [{}, {}, {}, {"team": "x"}]
-    assert [snapshot.timestamp_ms for snapshot in facts] == [
+    assert [in_milliseconds(snapshot.timestamp) for snapshot in facts] == [
         int((BEGIN + dt.timedelta(hours=version)).timestamp() * 1000) for version in range(4)
     ]
     assert len({snapshot.table_id for snapshot in facts}) == 1
@@ -258,9 +259,9 @@ def test_the_time_of_a_snapshot_is_the_one_in_history_also_where_copied_files_ar
     table.append(rows)
     for version, second in enumerate((1_700_000_300, 1_700_000_100, 1_700_000_200)):
         os.utime(Path(table.uri) / "_delta_log" / f"{version:020d}.json", (second, second))
-    times = [table.snapshot(version).timestamp_ms for version in range(3)]
+    times = [in_milliseconds(table.snapshot(version).timestamp) for version in range(3)]
     assert times == [1_700_000_300_000, 1_700_000_300_001, 1_700_000_300_002]
-    assert times == [entry["timestamp"] for entry in reversed(table.history())]
+    assert times == [in_milliseconds(entry["timestamp"]) for entry in reversed(table.history())]
 
 
 # --- files and rows ---------------------------------------------------------------------------------------------------

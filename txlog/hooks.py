@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import msgspec
 
@@ -45,13 +46,13 @@ class Step(msgspec.Struct, frozen=True):
             their new versions; ``"write"``: rows become data files; ``"commit"``: from the first attempt to the answer;
             ``"rerun"``: a change is planned again after a lost race, inside of its commit; ``"checkpoint"``, in the
             background; ``"vacuum"``.
-        began_ms: When it began, in ms since the epoch.
+        began: When it began, in UTC.
         seconds: How long it took.
         error: What ended it early, if anything did.
     """
 
     name: str
-    began_ms: int
+    began: datetime
     seconds: float
     error: BaseException | None = None
 
@@ -102,14 +103,14 @@ def timed(hooks: CommitHooks | None, table: str, name: str) -> Iterator[None]:
     if hooks is None:
         yield
         return
-    began_ms, began_s, error = ambient.now_ms(), ambient.monotonic_s(), None
+    began, began_s, error = ambient.now(), ambient.monotonic_s(), None
     try:
         yield
     except BaseException as raised:
         error = raised
         raise
     finally:
-        call(hooks.on_step, table, Step(name, began_ms, ambient.monotonic_s() - began_s, error))
+        call(hooks.on_step, table, Step(name, began, ambient.monotonic_s() - began_s, error))
 
 
 def call(hook: Callable[..., None], *arguments: object) -> None:

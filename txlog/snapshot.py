@@ -7,6 +7,7 @@ demand. A `Readable` is an Arrow stream: polars, duckdb, pandas and pyarrow read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from txlog.core.util.whole_import import import_whole
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.result import counted
+from txlog.result import counted, moment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,13 +151,13 @@ class Readable:
         return self._told().state.version
 
     @property
-    def timestamp_ms(self) -> int:
-        """When this version was committed, ms since the epoch: its in-commit timestamp, or the commit file's time.
+    def timestamp(self) -> datetime:
+        """When this version was committed, in UTC: its in-commit timestamp, or the commit file's time.
 
         History and time travel use the same time: later versions have later times.
         """
         told = self._told()
-        return told.log.timestamp_ms(told.state.version)
+        return moment(told.log.timestamp_ms(told.state.version))
 
     @property
     def table_id(self) -> str:

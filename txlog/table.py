@@ -25,7 +25,7 @@ from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import ColumnRules, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
-from txlog.result import WriteResult
+from txlog.result import WriteResult, moment
 from txlog.snapshot import Readable, Snapshot, Version, version_summary, with_values, with_values_of
 
 if TYPE_CHECKING:
@@ -623,7 +623,7 @@ class Table(Readable, metaclass=Hinted):
             limit: The maximum number of commits; None means all.
 
         Returns:
-            A list with a dict for each commit: ``version``, ``timestamp`` (ms since the epoch) and the fields of
+            A list with a dict for each commit: ``version``, ``timestamp`` (a ``datetime`` in UTC) and the fields of
             ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...). If a
             commit holds the appends of several callers, ``txlog`` lists them under ``joined``. Printed, it is a table
             with one line for each commit.
@@ -638,7 +638,7 @@ class Table(Readable, metaclass=Hinted):
             {
                 **(entry.commit_info.fields if entry.commit_info else {}),
                 "version": entry.version,
-                "timestamp": entry.timestamp_ms,
+                "timestamp": moment(entry.timestamp_ms),
             }
             for entry in self._open_table.log.history(limit)
         )
@@ -1587,7 +1587,7 @@ class Table(Readable, metaclass=Hinted):
         """Rewrite every file that has dead rows or values of dropped columns, without them. No live row changes.
 
         This is the first step of deleting for good: ``paths_removed`` of the result lists the files that still hold the
-        values. The first vacuum after ``kept_until_ms`` deletes them, unless a named version keeps them (``kept_by``).
+        values. The first vacuum after ``kept_until`` deletes them, unless a named version keeps them (``kept_by``).
         `check_deleted` proves their deletion. Like Spark's ``REORG TABLE ... APPLY (PURGE)``.
 
         Args:
@@ -1819,7 +1819,7 @@ class Table(Readable, metaclass=Hinted):
         """The named versions, by version.
 
         Returns:
-            A list of ``name``, ``version`` and ``created_ms`` (the time of naming).
+            A list of ``name``, ``version`` and ``created`` (the time of naming).
 
         Raises:
             StorageError: The store failed.

@@ -9,6 +9,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import fastavro
@@ -26,6 +27,7 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import NotFoundError, TxlogError
+from txlog.result import in_milliseconds
 from txlog.result.audits import DeletionCheck
 from txlog.testing.memory_store import MemoryFileStore, memory_table_store
 
@@ -109,20 +111,20 @@ def test_a_deleted_row_is_followed_from_the_live_file_to_the_empty_storage(time:
     found = world.check(deleted)
     (old,) = [each for each in found.remains if each.kept_by == "older versions"]
     assert old.path == live
-    assert old.until_ms is not None
-    assert report.kept_until_ms is not None
-    assert 0 <= report.kept_until_ms - old.until_ms < 1000
+    assert old.until is not None
+    assert report.kept_until is not None
+    assert timedelta(0) <= report.kept_until - old.until < timedelta(seconds=1)
 
-    time.moment_ms = report.kept_until_ms + 1
+    time.moment_ms = in_milliseconds(report.kept_until) + 1
     world.table.vacuum()
     assert world.holding() == set()
     found = world.check(deleted)
     assert found.rows_are_gone
     assert not found.is_gone
     assert set(kept(found)) == {"the log"}
-    assert found.until_ms is not None
+    assert found.until is not None
 
-    time.moment_ms = found.until_ms + 1
+    time.moment_ms = in_milliseconds(found.until) + 1
     world.append("Cid")
     world.table.create_checkpoint()
     time.moment_ms += 40 * DAY_MS
@@ -192,7 +194,7 @@ def test_a_named_version_keeps_the_rows_until_it_is_untagged_and_vacuumed(time: 
     named = [each for each in found.remains if each.kept_by == "a named version"]
     assert {each.path for each in named} > world.holding() != set()  # the checkpoint kept with the name has bounds
     assert {each.name for each in named} == {"before"}
-    assert found.until_ms is None
+    assert found.until is None
     world.table.untag("before")
     world.table.vacuum()
     assert world.holding() == set()
@@ -289,9 +291,9 @@ def test_files_next_to_the_log_that_no_reader_uses_are_named(tmp_path: Path) -> 
     named = {each.path: each for each in found.remains}
     assert holding_on_disk(root) <= named.keys()
     assert not named.keys() & set(harmless)
-    assert named[left].until_ms is not None
+    assert named[left].until is not None
     # No vacuum and no clean-up of the log deletes these, so no time is promised.
-    assert [named[path].until_ms for path in (*others, "_temporary/commit.json")] == [None] * 4
+    assert [named[path].until for path in (*others, "_temporary/commit.json")] == [None] * 4
 
     age(root, days=2)
     table.clean_up_log()

@@ -22,7 +22,7 @@ from txlog.cli import main
 from txlog.cli.app import app
 from txlog.cli.show import history_shown
 from txlog.core.util.extras import how_to_install
-from txlog.result import human_size
+from txlog.result import human_size, in_milliseconds
 
 
 def _txlog(*arguments: str) -> Result:
@@ -77,7 +77,8 @@ def test_all_times_in_json_are_ms_under_one_name(table: str) -> None:
     (commit,) = json.loads(_txlog("history", table, "--json").stdout)
     (application,) = json.loads(_txlog("sinks", table, "--json").stdout)
     assert "timestamp" not in shown.keys() | commit.keys() | application.keys()
-    assert shown["timestamp_ms"] == commit["timestamp_ms"] == txlog.Table.open(table).snapshot().timestamp_ms
+    committed = txlog.Table.open(table).snapshot().timestamp
+    assert shown["timestamp_ms"] == commit["timestamp_ms"] == in_milliseconds(committed)
     assert abs(application["timestamp_ms"] - shown["timestamp_ms"]) < 60_000
     at = _txlog("show", table, "--timestamp", str(shown["timestamp_ms"]), "--json")
     assert json.loads(at.stdout)["version"] == shown["version"]
@@ -278,6 +279,7 @@ def test_the_error_for_a_duplicate_column_names_the_file(tmp_path: Path) -> None
 RUN_EACH = """
 import contextlib, json, sys
 from txlog.cli import main
+
 sys.stderr = sys.stdout
 for arguments in json.loads(sys.argv[1]):
     sys.argv[1:] = arguments

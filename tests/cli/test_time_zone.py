@@ -59,7 +59,7 @@ def test_queries_and_statements_of_sql_agree(table: str) -> None:
 
 def test_the_time_of_a_version_is_read_in_the_zone(table: str) -> None:
     txlog.Table.open(table).delete("hour = 0")
-    since = txlog.Table.open(table).snapshot(0).timestamp_ms / 1000
+    since = txlog.Table.open(table).snapshot(0).timestamp.timestamp()
     clock = datetime.datetime.fromtimestamp(since, datetime.timezone(datetime.timedelta(hours=9)))
     shown = run("show", table, "--timestamp", clock.replace(tzinfo=None).isoformat(), "--json", zone="Asia/Tokyo")
     assert json.loads(shown.stdout)["rows"] == 24

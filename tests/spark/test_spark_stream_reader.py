@@ -20,6 +20,7 @@ import txlog.spark
 from tests.beside import Beside
 from txlog.core.format.actions import action_to_json
 from txlog.core.util import ambient
+from txlog.result import in_milliseconds
 from txlog.spark import stream_reader
 from txlog.spark.errors import TxlogErrorInSpark
 from txlog.spark.source import TxlogDataSource
@@ -176,8 +177,8 @@ def test_a_stream_starts_at_a_version_a_time_or_the_next_version(table: txlog.Ta
     skip = {"skipChangeCommits": "true"}
     assert Query(table, startingVersion=2, **skip).rest() == [[4, 5, 6, 7]]
     assert Query(table, startingVersion=4).rest() == [[]]
-    time_of_2 = table.snapshot(2).timestamp_ms
-    if table.snapshot(1).timestamp_ms < time_of_2:
+    time_of_2 = in_milliseconds(table.snapshot(2).timestamp)
+    if in_milliseconds(table.snapshot(1).timestamp) < time_of_2:
         assert Query(table, startingTimestamp=time_of_2, **skip).rest() == [[4, 5, 6, 7]]
     assert Query(table, startingTimestamp="2020-01-01", timeZone="UTC", **skip).rest() == [[0, 1, 2, 3, 4, 5, 6, 7]]
     query = Query(table, startingVersion="latest")
@@ -213,7 +214,7 @@ def test_a_snapshot_is_read_from_its_oldest_file_on_as_deltas_source_counts_file
 
 
 def test_a_time_after_the_newest_commit_starts_with_the_next_one(table: txlog.Table) -> None:
-    time_of_3 = table.snapshot(3).timestamp_ms
+    time_of_3 = in_milliseconds(table.snapshot(3).timestamp)
     query = Query(table, startingTimestamp=time_of_3 + 1)
     while ambient.now_ms() <= time_of_3 + 1:
         pass

@@ -23,6 +23,7 @@ from txlog.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from txlog.result import in_milliseconds
 from txlog.statements.engine import LocalEngine, Source
 from txlog.statements.query import Query
 from txlog.statements.script import read_statements
@@ -96,7 +97,7 @@ def test_a_query_reads_versions_times_and_changes(catalog: txlog.Catalog) -> Non
         txlog.sql("insert into t values (:n)", catalog, {"n": number})
     assert rows(catalog, "select count(*) from t version as of 2") == [(2,)]
     assert rows(catalog, "select a.id from t@v1 a join t b on a.id = b.id") == [(0,)]
-    moment = catalog.table("t").snapshot(1).timestamp_ms
+    moment = in_milliseconds(catalog.table("t").snapshot(1).timestamp)
     at = datetime.datetime.fromtimestamp(moment / 1000, datetime.timezone.utc)
     assert rows(catalog, "select max(id) from t timestamp as of :at", at=at) == [(0,)]
     assert rows(catalog, "select id, _change_type from table_changes('t', 2) order by id") == [

@@ -50,7 +50,6 @@ ADVICE = [
     "Table.create(uri, schema, exist_ok=True)",
     "snapshot.schema.names",
     "snapshot.table_id",
-    "snapshot.timestamp_ms",
     "snapshot.count()",
     "snapshot.to_dataset()",
     "snapshot.to_arrow().to_pydict()",

@@ -104,7 +104,7 @@ def test_an_overwrite_replaces_the_day_of_the_zone_and_refuses_rows_of_another(t
 
 
 def test_times_of_versions_are_read_in_the_zone(table: txlog.Table) -> None:
-    times = [datetime.fromtimestamp(each["timestamp"] / 1000, timezone.utc) for each in table.history()]
+    times = [each["timestamp"] for each in table.history()]
     for moment in (clock(times[3]), clock(times[3]).isoformat()):
         assert table.snapshot(timestamp=moment).version == table.history()[3]["version"]
     tomorrow = times[0].astimezone(ZoneInfo(ZONE)).date() + timedelta(days=1)

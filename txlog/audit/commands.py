@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -250,8 +250,9 @@ def _remains_shown(found: DeletionCheck) -> list[Text]:
         shown.append(Text(f"... and {len(lines) - len(shown):,} more"))
     of_log = [each for each in found.remains if each.kept_by == "the log"]
     if of_log:
-        until = max(each.until_ms or 0 for each in of_log)
-        bounds = f"{counted(len(of_log), 'file')} of the log may hold column bounds, until {_moment(until)}"
+        until = max((each.until for each in of_log if each.until is not None), default=None)
+        limit = "" if until is None else f", until {_moment(until)}"
+        bounds = f"{counted(len(of_log), 'file')} of the log may hold column bounds{limit}"
         shown.append(Text(bounds))
     files = "no data file is left" if found.rows_are_gone else f"{counted(len(lines), 'file')} may hold some"
     return [*shown, Text(f"{files} {what}")]
@@ -259,8 +260,8 @@ def _remains_shown(found: DeletionCheck) -> list[Text]:
 
 def _kept(each: Remnant) -> str:
     keeper = each.kept_by if each.name is None else f"{each.kept_by} ({each.name})"
-    return keeper if each.until_ms is None else f"{keeper} until {_moment(each.until_ms)}"
+    return keeper if each.until is None else f"{keeper} until {_moment(each.until)}"
 
 
-def _moment(moment_ms: int) -> str:
-    return f"{datetime.fromtimestamp(moment_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+def _moment(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%SZ}"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from urllib.parse import unquote
 
 import msgspec
@@ -61,6 +62,7 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE
 from txlog.core.versions.files import LOG_DIRECTORY, list_log
 from txlog.errors import IcebergExportError, NotFoundError
+from txlog.result import moment
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 
 __all__ = ["check_deleted"]
@@ -230,11 +232,11 @@ class _Check:
             elif name in tags:
                 yield Remnant(name, meta.size, "a named version", tags[name])
             elif name in removed_ms:
-                yield Remnant(name, meta.size, "older versions", None, until_ms)
+                yield Remnant(name, meta.size, "older versions", None, _moment(until_ms))
             elif name.startswith("_change_data/"):
-                yield Remnant(name, meta.size, "change data", None, until_ms)
+                yield Remnant(name, meta.size, "change data", None, _moment(until_ms))
             elif meta.modified_ms < self._given_up_until_ms:
-                yield Remnant(name, meta.size, "no version", None, until_ms)
+                yield Remnant(name, meta.size, "no version", None, _moment(until_ms))
 
     def _times_ms(self) -> tuple[int, int]:
         """When the version before and the version itself were committed, by the store's clock, which also dates the
@@ -277,7 +279,7 @@ class _Check:
         for meta in unnamed_checkpoints(self._log.store):
             if meta.modified_ms < self._given_up_until_ms:
                 until_ms = meta.modified_ms + UNNAMED_STAY_MS
-                yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "no version", None, until_ms)
+                yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "no version", None, _moment(until_ms))
 
     def _quarantined(self) -> Iterator[Remnant]:
         for page in self._log.store.files.list(QUARANTINE):
@@ -300,7 +302,7 @@ class _Check:
                     if meta.size and meta.modified_ms < self._given_up_until_ms and not is_known:
                         is_of_crash = (folder == LOG_DIRECTORY and meta.name.endswith(".tmp")) or _is_offer(meta.name)
                         until_ms = meta.modified_ms + DAY_MS if is_of_crash else None
-                        yield Remnant(meta.name, meta.size, kept_by, None, until_ms)
+                        yield Remnant(meta.name, meta.size, kept_by, None, _moment(until_ms))
 
     def _keys_of_clean_files(self) -> set[str]:
         """The files of keys, which hold values, of live files that have no deleted row."""
@@ -431,4 +433,8 @@ def _removed_ms(names: Iterable[str], tombstones: pa.Table) -> dict[str, int]:
 
 
 def _of_log(folder: str, meta: ObjectMeta, retention_ms: int) -> Remnant:
-    return Remnant(f"{folder}{meta.name}", meta.size, "the log", None, meta.modified_ms + retention_ms)
+    return Remnant(f"{folder}{meta.name}", meta.size, "the log", None, moment(meta.modified_ms + retention_ms))
+
+
+def _moment(until_ms: int | None) -> datetime | None:
+    return None if until_ms is None else moment(until_ms)

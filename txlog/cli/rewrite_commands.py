@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 from rich.text import Text
 
 from txlog.cli.declared import Call, of_operation
@@ -29,18 +27,13 @@ def purge(call: Call) -> None:
 
 
 def _still_kept(done: RewriteResult) -> list[Text]:
-    if done.kept_until_ms is None:
+    if done.kept_until is None:
         return []
-    lines = [
-        Text(f"a vacuum after {_moment(done.kept_until_ms)} deletes the old files, which still hold what was deleted")
-    ]
+    after = f"{done.kept_until:%Y-%m-%d %H:%M:%SZ}"
+    lines = [Text(f"a vacuum after {after} deletes the old files, which still hold what was deleted")]
     if done.kept_by:
         lines.append(Text(f"except files of named versions, until txlog untag: {', '.join(done.kept_by)}"))
     return lines
-
-
-def _moment(moment_ms: int) -> str:
-    return f"{datetime.fromtimestamp(moment_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
 
 
 def _shown(done: RewriteResult, nothing: str) -> str:

@@ -23,7 +23,7 @@ from txlog.core.format.schema import type_name
 from txlog.core.operations import HISTORY_COLUMNS, OPERATIONS, history_row
 from txlog.errors import TxlogError
 from txlog.extend import open_table_of
-from txlog.result import WriteResult, counted, human_size, sum_if_known, utc_text
+from txlog.result import WriteResult, counted, human_size, in_milliseconds, sum_if_known, utc_text
 
 if TYPE_CHECKING:
     from txlog.core.store import ProbeReport
@@ -116,7 +116,7 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
     return {
         "table": uri,
         "version": snapshot.version,
-        "timestamp_ms": snapshot.timestamp_ms,
+        "timestamp_ms": in_milliseconds(snapshot.timestamp),
         "id": snapshot.table_id,
         "name": snapshot.name,
         "description": snapshot.description,
@@ -184,7 +184,10 @@ def _protocol(protocol: Mapping[str, Any]) -> str:
 def history_facts(entries: Sequence[Mapping[str, Any]]) -> list[Facts]:
     """The commits as in the log; times have the name that all commands use."""
     return [
-        {"timestamp_ms": entry["timestamp"], **{name: value for name, value in entry.items() if name != "timestamp"}}
+        {
+            "timestamp_ms": in_milliseconds(entry["timestamp"]),
+            **{name: value for name, value in entry.items() if name != "timestamp"},
+        }
         for entry in entries
     ]
 

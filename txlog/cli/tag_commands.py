@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.text import Text
 
 from txlog.cli.declared import Call, of_operation
-from txlog.result import utc_text
 
 __all__ = ["tag", "tags", "untag"]
 
@@ -19,7 +18,7 @@ def tag(call: Call) -> None:
 def tags(call: Call) -> None:
     with call.opened() as (table, out):
         found = table.tags()
-        lines = [f"{each.version:>8}  {each.name}  (named {utc_text(each.created_ms)} UTC)" for each in found]
+        lines = [f"{each.version:>8}  {each.name}  (named {each.created:%Y-%m-%d %H:%M:%S} UTC)" for each in found]
         facts = {"table": table.uri, "tags": [each.to_dict() for each in found]}
         out.result(facts, Text("\n".join(lines) or "no version has a name"))
 

@@ -10,7 +10,7 @@ from opentelemetry import metrics, trace
 
 from txlog.errors import ConflictError
 from txlog.hooks import CommitHooks, Step
-from txlog.result import WriteResult
+from txlog.result import WriteResult, in_milliseconds
 
 __all__ = ["OpenTelemetryHooks"]
 
@@ -52,7 +52,7 @@ class OpenTelemetryHooks(CommitHooks):
         self._conflicts.add(1, {"txlog.table": table, "error.type": error.kind})
 
     def on_step(self, table: str, step: Step) -> None:
-        began_ns = step.began_ms * 1_000_000
+        began_ns = in_milliseconds(step.began) * 1_000_000
         span = self._tracer.start_span(f"txlog.{step.name}", start_time=began_ns, attributes={"txlog.table": table})
         if step.error is not None:
             span.set_attribute("error.type", type(step.error).__name__)

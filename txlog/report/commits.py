@@ -15,6 +15,7 @@ import msgspec
 
 from txlog.core.format.properties import DAY_MS
 from txlog.core.operations import history_row
+from txlog.result import moment
 
 __all__ = ["BINS_MAX", "KINDS", "Bin", "CommitFacts", "CommitLine", "Tally", "Timeline", "commit_facts", "timeline_of"]
 
@@ -146,7 +147,7 @@ def commit_facts(version: int, timestamp_ms: int, info: Mapping[str, Any]) -> Co
 def commit_line(version: int, timestamp_ms: int, info: Mapping[str, Any]) -> CommitLine:
     """The same commit in words."""
     facts = commit_facts(version, timestamp_ms, info)
-    row = history_row({**info, "version": version, "timestamp": timestamp_ms})
+    row = history_row({**info, "version": version, "timestamp": moment(timestamp_ms)})
     return CommitLine(tuple(shortened(cell, _TEXT_MAX) for cell in row), facts.lost, facts.waited_ms)
 
 

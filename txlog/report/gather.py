@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -48,6 +49,7 @@ from txlog.report.facts import (
     Upkeep,
 )
 from txlog.report.files import files_of
+from txlog.result import in_milliseconds
 from txlog.result.maintenance import LogCleanUp
 
 __all__ = ["gather"]
@@ -193,7 +195,7 @@ def _upkeep(open_table: OpenTable, state: TableState, vacuum_ms: int | None) -> 
             StagedWork(each.app_id or each.staged.key, each.checkpoint_id, each.rows, each.modified_ms)
             for each in staged
         ),
-        tags=tuple(Tag(each.name, each.version, each.created_ms) for each in named_versions(store)),
+        tags=tuple(Tag(each.name, each.version, in_milliseconds(each.created)) for each in named_versions(store)),
         iceberg=lag,
     )
 
@@ -248,7 +250,7 @@ def _deletion(open_table: OpenTable, on_step: OnProgress) -> Deletion:
     return Deletion(
         files=found.files,
         remains=tuple(
-            Remains(kept_by, len(of), sum(each.size_bytes for each in of), _latest(each.until_ms for each in of))
+            Remains(kept_by, len(of), sum(each.size_bytes for each in of), _latest(each.until for each in of))
             for kept_by, of in groups.items()
         ),
         unneeded=len(doomed.paths) if doomed else 0,
@@ -256,6 +258,6 @@ def _deletion(open_table: OpenTable, on_step: OnProgress) -> Deletion:
     )
 
 
-def _latest(times: Iterator[int | None]) -> int | None:
-    found: Sequence[int | None] = [*times]
-    return None if None in found else max(each for each in found if each is not None)
+def _latest(times: Iterator[datetime | None]) -> int | None:
+    found = [*times]
+    return None if None in found else max(in_milliseconds(each) for each in found if each is not None)

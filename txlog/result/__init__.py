@@ -9,7 +9,19 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import asdict
 
-__all__ = ["Outcome", "WriteMetrics", "WriteResult", "counted", "human_size", "sum_if_known", "utc_text", "whole_size"]
+__all__ = [
+    "Outcome",
+    "WriteMetrics",
+    "WriteResult",
+    "counted",
+    "human_size",
+    "in_milliseconds",
+    "moment",
+    "sum_if_known",
+    "utc_text",
+    "whole_size",
+    "with_milliseconds",
+]
 
 Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored", "dry_run"]
 
@@ -161,10 +173,35 @@ def sum_if_known(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
+def moment(timestamp_ms: int) -> datetime:
+    """The time in UTC, of ms since the epoch. One that no ``datetime`` can be is the nearest that can."""
+    try:
+        return _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return (datetime.max if timestamp_ms > 0 else datetime.min).replace(tzinfo=timezone.utc)
+
+
+def in_milliseconds(time: datetime) -> int:
+    """The time in ms since the epoch."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def with_milliseconds(facts: Mapping[str, object]) -> dict[str, object]:
+    """Facts for logs and JSON: times in ms since the epoch, under names that say so."""
+    return {
+        f"{name}_ms" if name in _TIMES else name: in_milliseconds(value) if isinstance(value, datetime) else value
+        for name, value in facts.items()
+    }
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_TIMES = {"created", "kept_until", "timestamp", "until"}
+
+
 def utc_text(timestamp_ms: int) -> str:
     """``2026-11-20 21:00:00`` in UTC, from ms since the epoch; the number itself if it is out of range for a date."""
     try:
-        return f"{datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S}"
+        return f"{_EPOCH + timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S}"
     except OverflowError:
         return f"{timestamp_ms} ms"
 

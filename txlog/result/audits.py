@@ -6,13 +6,14 @@ What finds them are extensions; `Table` promises the types.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import asdict
 
 from txlog.core.util.values import repr_without
-from txlog.result import counted, human_size, whole_size
+from txlog.result import counted, human_size, whole_size, with_milliseconds
 
 __all__ = [
     "Change",
@@ -56,17 +57,17 @@ class Remnant(msgspec.Struct, frozen=True):
             that a sink held back; delete the file once they are dealt with. "no version": no commit names it; vacuum
             deletes it once it is old enough. "the log": the log cleanup deletes it once it is old enough. "Iceberg
             metadata": `Table.export_iceberg` with ``rebuild`` deletes it once it is older than an hour. Another
-            program's hidden file has no ``until_ms``, since nothing deletes it: delete it yourself.
+            program's hidden file has no ``until``, since nothing deletes it: delete it yourself.
         name: The named version that keeps it.
-        until_ms: The earliest time at which a vacuum or the log cleanup may delete it, ms since the epoch; None if no
-            time limit keeps it.
+        until: The earliest time at which a vacuum or the log cleanup may delete it, in UTC; None if no time limit keeps
+            it.
     """
 
     path: str
     size_bytes: int
     kept_by: KeptBy
     name: str | None = None
-    until_ms: int | None = None
+    until: datetime | None = None
 
 
 class DeletionCheck(msgspec.Struct, frozen=True):
@@ -96,10 +97,9 @@ class DeletionCheck(msgspec.Struct, frozen=True):
         return all(each.kept_by in ("the log", "Iceberg metadata") for each in self.remains)
 
     @property
-    def until_ms(self) -> int | None:
-        """When the last time limit ends, ms since the epoch; None if other reasons keep some of it, or if nothing is
-        left."""
-        times = [each.until_ms for each in self.remains]
+    def until(self) -> datetime | None:
+        """When the last time limit ends, in UTC; None if other reasons keep some of it, or if nothing is left."""
+        times = [each.until for each in self.remains]
         return max((time for time in times if time is not None), default=None) if None not in times else None
 
     def to_dict(self) -> dict[str, object]:
@@ -108,7 +108,7 @@ class DeletionCheck(msgspec.Struct, frozen=True):
         Returns:
             The fields by name.
         """
-        remains = [asdict(each) for each in self.remains]
+        remains = [with_milliseconds(asdict(each)) for each in self.remains]
         return {"version": self.version, "files": self.files, "is_gone": self.is_gone, "remains": remains}
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from txlog.core.util.api_hints import no_attribute
 from txlog.errors import TxlogError
-from txlog.result import counted, human_size
+from txlog.result import counted, human_size, with_milliseconds
 
 __all__ = [
     "CloneResult",
@@ -41,8 +42,7 @@ class RewriteResult(msgspec.Struct, frozen=True):
         vectors_moved: New files that got a deletion vector, since other writers deleted rows while they were written.
         bins_given_up: Groups of files left as they are, since other writers removed one of them meanwhile.
         paths_removed: The rewritten files, as the log names them. Their bytes stay until vacuum deletes them.
-        kept_until_ms: The earliest time at which a vacuum deletes them, ms since the epoch; None if none were
-            rewritten.
+        kept_until: The earliest time at which a vacuum deletes them, in UTC; None if none were rewritten.
         kept_by: The named versions that keep some of them; only set by purge.
         dry_run: Whether nothing was changed.
     """
@@ -57,7 +57,7 @@ class RewriteResult(msgspec.Struct, frozen=True):
     vectors_moved: int = 0
     bins_given_up: int = 0
     paths_removed: tuple[str, ...] = ()
-    kept_until_ms: int | None = None
+    kept_until: datetime | None = None
     kept_by: tuple[str, ...] = ()
     dry_run: bool = False
 
@@ -67,7 +67,7 @@ class RewriteResult(msgspec.Struct, frozen=True):
         Returns:
             The fields by name.
         """
-        facts = asdict(self)
+        facts = with_milliseconds(asdict(self))
         return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
     def __str__(self) -> str:

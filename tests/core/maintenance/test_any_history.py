@@ -19,6 +19,7 @@ import txlog
 from txlog.core.definition import create_table
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
+from txlog.result import in_milliseconds
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 
@@ -107,7 +108,7 @@ class Story:
     def note(self) -> None:
         newest = self.table.version
         for version in range(max(self.versions, default=-1) + 1, newest + 1):
-            self.versions[version] = ([*self.rows], self.table.snapshot(version).timestamp_ms)
+            self.versions[version] = ([*self.rows], in_milliseconds(self.table.snapshot(version).timestamp))
 
     def is_kept(self, version: int) -> bool:
         """Whether the version was the newest one within the retention."""

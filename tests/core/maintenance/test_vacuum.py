@@ -698,7 +698,7 @@ def test_a_vacuum_deletes_the_files_of_a_former_partition_column_whose_name_look
     (path,) = _files_with(table, "secret")
     foreign = put(table.uri, "_other=1/file.parquet")
     promised = [each for each in table.check_deleted(removed).remains if each.path == path]
-    assert [(each.kept_by, each.until_ms is not None) for each in promised] == [("older versions", True)]
+    assert [(each.kept_by, each.until is not None) for each in promised] == [("older versions", True)]
     inventory = pa.table({"path": [path, foreign], "length": [1, 1], "isDir": [False] * 2, "modificationTime": [0, 0]})
     done = table.vacuum(
         0,
@@ -718,7 +718,7 @@ def test_files_that_no_commit_names_in_a_former_partition_folder_are_deleted_as_
 ) -> None:
     table, removed = _repartitioned(tmp_path, "_p", **{"delta.enableChangeDataFeed": "true"})
     orphans = [put(table.uri, "_p=b/orphan.parquet"), put(table.uri, "_change_data/_p=b/cdc.parquet")]
-    told = {each.path: each.until_ms for each in table.check_deleted(removed).remains}
+    told = {each.path: each.until for each in table.check_deleted(removed).remains}
     assert all(told[orphan] is not None for orphan in orphans)
     assert set(orphans) <= set(table.vacuum(0, force=True).paths)
 
@@ -730,7 +730,7 @@ def test_a_former_partition_column_that_only_removed_files_tell_of_is_known_to_a
         Path(table.uri, "_delta_log", f"{version:020}.json").unlink()
     (path,) = _files_with(table, "secret")
     table = txlog.Table.open(table.uri)
-    assert [each.until_ms is not None for each in table.check_deleted(removed).remains if each.path == path] == [True]
+    assert [each.until is not None for each in table.check_deleted(removed).remains if each.path == path] == [True]
     assert path in table.vacuum(0, force=True).paths
     assert not _files_with(table, "secret")
     assert table.to_arrow()["id"].to_pylist() == [9]
@@ -753,7 +753,7 @@ def test_a_former_partition_column_that_no_removed_file_tells_of_is_known_to_a_v
     table = txlog.Table.open(table.uri)
     table.overwrite(pa.table({"id": [9]}), schema_mode="overwrite", partition_by=[])
     table = txlog.Table.open(table.uri)
-    told = {each.path: each.until_ms is not None for each in table.check_deleted(table.version).remains}
+    told = {each.path: each.until is not None for each in table.check_deleted(table.version).remains}
     assert (told[orphan], told[foreign]) == (True, False)
     assert table.vacuum(0, force=True).paths == (orphan,)
     assert Path(table.uri, foreign).exists()
@@ -765,7 +765,7 @@ def test_what_no_vacuum_deletes_is_not_promised_away(tmp_path: Path) -> None:
     table.delete(all=True)
     foreign = put(table.uri, "_other=1/file.parquet")
     (told,) = [each for each in table.check_deleted(table.version).remains if each.path == foreign]
-    assert (told.kept_by, told.until_ms) == ("no version", None)
+    assert (told.kept_by, told.until) == ("no version", None)
     assert foreign not in table.vacuum(0, force=True).paths
 
 

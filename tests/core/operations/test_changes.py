@@ -21,6 +21,7 @@ import txlog
 from txlog.core.definition import Definition, commit_definition
 from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError, NotFoundError
+from txlog.result import in_milliseconds
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -111,7 +112,7 @@ def test_the_columns_have_the_last_versions_types_and_include_the_feeds(tmp_path
 def test_the_commit_timestamp_of_a_change_equals_the_one_in_history(tmp_path: Path) -> None:
     for name, properties in (("a", {}), ("b", {"delta.enableInCommitTimestamps": "true"})):
         table = made(tmp_path / name, {**FEED, **properties}, rows(1), rows(2))
-        times = {entry["version"]: entry["timestamp"] for entry in table.history()}
+        times = {entry["version"]: in_milliseconds(entry["timestamp"]) for entry in table.history()}
         for row in table.changes(0).read_all().to_pylist():
             expected = datetime.datetime.fromtimestamp(times[row["_commit_version"]] / 1000, datetime.timezone.utc)
             assert row["_commit_timestamp"] == expected
@@ -278,7 +279,7 @@ def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(t
 
 def test_changes_between_two_times_come_from_the_versions_committed_then(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1), rows(2), rows(3))
-    times = {entry["version"]: entry["timestamp"] for entry in table.history()}
+    times = {entry["version"]: in_milliseconds(entry["timestamp"]) for entry in table.history()}
 
     def between(**span: Any) -> list[int]:
         return table.changes(**span).read_all()["_commit_version"].to_pylist()

@@ -16,6 +16,7 @@ import txlog
 from txlog.core.sink._inspection import applications, clean_staging, staged_states
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable
+from txlog.result import in_milliseconds
 
 SCHEMA = pa.schema([("id", pa.int64())])
 HOUR_MS = 3_600_000
@@ -62,7 +63,7 @@ def test_applications_are_listed_with_their_last_checkpoint(table: txlog.Table) 
     found = [(each.app_id, each.checkpoint_id, each.version, each.rows) for each in applications(open_table_of(table))]
     assert found == [("a/ü", 2**63 - 1, 3, 1), ("b", 4, 2, 4), ("c", 0, 3, 1)]
     info = table.history(1)[0]
-    assert abs((applications(open_table_of(table))[0].updated_ms or 0) - info["timestamp"]) < 10_000
+    assert abs((applications(open_table_of(table))[0].updated_ms or 0) - in_milliseconds(info["timestamp"])) < 10_000
 
 
 def test_values_that_the_log_no_longer_has_are_none(table: txlog.Table) -> None:

@@ -16,6 +16,7 @@ from txlog.core.format.log_names import commit_name
 from txlog.core.util import ambient
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions._resolve_unknown import resolve
+from txlog.result import in_milliseconds
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 
@@ -68,7 +69,12 @@ def test_every_commit_records_its_time_even_while_the_clock_goes_back(open_table
     table.append(rows(3))
     start = 1_790_000_000_000
     assert stamps(open_table) == [start, start + 1, start + 2, start + 50_000]
-    assert [entry["timestamp"] for entry in table.history()] == [start + 50_000, start + 2, start + 1, start]
+    assert [in_milliseconds(entry["timestamp"]) for entry in table.history()] == [
+        start + 50_000,
+        start + 2,
+        start + 1,
+        start,
+    ]
 
 
 def test_a_handle_that_did_not_see_the_last_commit_still_comes_after_it(
@@ -116,7 +122,7 @@ def test_the_files_of_a_copied_table_are_no_measure_of_the_times_in_its_commits(
     table.append(rows(1))
     table.set_properties(ENABLED)
     table.append(rows(2))
-    times = {entry["version"]: entry["timestamp"] for entry in table.history()}
+    times = {entry["version"]: in_milliseconds(entry["timestamp"]) for entry in table.history()}
     for file in (tmp_path / "_delta_log").iterdir():
         os.utime(file, (times[3] // 1000 + 3600,) * 2)
     log = Table.open(tmp_path)._open_table.log

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -43,6 +43,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.result import in_milliseconds, moment, with_milliseconds
 from txlog.snapshot import Snapshot
 
 __all__ = [
@@ -73,14 +74,14 @@ class NamedVersion(msgspec.Struct, frozen=True):
         name: The name.
         version: The version.
         table_id: ``metaData.id`` of the table it belongs to.
-        created_ms: When it was named, ms since the epoch.
+        created: When it was named, in UTC.
         checkpoint_id: Part of the name of its checkpoint.
     """
 
     name: str
     version: int
     table_id: str
-    created_ms: int
+    created: datetime
     checkpoint_id: str
 
     def to_dict(self) -> dict[str, object]:
@@ -89,11 +90,10 @@ class NamedVersion(msgspec.Struct, frozen=True):
         Returns:
             The fields by name.
         """
-        return {"name": self.name, "version": self.version, "created_ms": self.created_ms}
+        return {"name": self.name, "version": self.version, "created_ms": in_milliseconds(self.created)}
 
     def __repr__(self) -> str:
-        named = datetime.fromtimestamp(self.created_ms / 1000, timezone.utc)
-        return f"NamedVersion({self.name!r}, version {self.version}, named {named:%Y-%m-%d %H:%M:%SZ})"
+        return f"NamedVersion({self.name!r}, version {self.version}, named {self.created:%Y-%m-%d %H:%M:%SZ})"
 
     @property
     def checkpoint_name(self) -> str:
@@ -129,10 +129,10 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
             table=open_table.uri,
             version=state.version,
         )
-    named = NamedVersion(name, state.version, state.metadata.id, ambient.now_ms(), ambient.uuid4())
+    named = NamedVersion(name, state.version, state.metadata.id, moment(ambient.now_ms()), ambient.uuid4())
     _put(store, named.checkpoint_name, CheckpointWriter(open_table.store, log.limits).build(state), open_table.uri)
     try:
-        _put(store, name + _SUFFIX, sealed_json.to_bytes(_KIND, asdict(named)), open_table.uri)
+        _put(store, name + _SUFFIX, sealed_json.to_bytes(_KIND, with_milliseconds(asdict(named))), open_table.uri)
     except InvalidInputError:  # another caller took the name first
         store.delete(named.checkpoint_name)
         return tag(open_table, name, state.version)
@@ -286,7 +286,7 @@ def _find(store: TableStore, name: str) -> NamedVersion | None:
 
 def _named(value: dict[str, Any]) -> NamedVersion:
     texts = {key: read_text(value[key]) for key in ("name", "table_id", "checkpoint_id")}
-    return NamedVersion(version=read_size(value["version"]), created_ms=read_size(value["created_ms"]), **texts)
+    return NamedVersion(version=read_size(value["version"]), created=moment(read_size(value["created_ms"])), **texts)
 
 
 def _put(store: LogStore, name: str, body: bytes, uri: str) -> None:

@@ -58,6 +58,7 @@ from txlog.core.writing.parquet_settings import check_columns, checked_settings
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
+from txlog.result import moment
 from txlog.result.maintenance import RewriteResult
 
 if TYPE_CHECKING:
@@ -450,5 +451,5 @@ def _result(groups: Sequence[RewriteResult], given_up: int, kept_until_ms: int) 
         vectors_moved=sum(each.vectors_moved for each in groups),
         bins_given_up=given_up,
         paths_removed=paths,
-        kept_until_ms=kept_until_ms if paths else None,
+        kept_until=moment(kept_until_ms) if paths else None,
     )

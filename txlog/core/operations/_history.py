@@ -11,7 +11,7 @@ from typing import Any
 from txlog.core.operations._operation_text import bytes_written, described, files_changed, rows_changed
 from txlog.core.util.html import html_table
 from txlog.core.util.text_table import shortened, text_table
-from txlog.result import counted, utc_text
+from txlog.result import counted
 
 __all__ = ["HISTORY_COLUMNS", "History", "history_row"]
 
@@ -46,7 +46,7 @@ def history_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """One commit in `HISTORY_COLUMNS`; an empty string if the commit does not record the value."""
     return (
         str(entry["version"]),
-        utc_text(entry["timestamp"]),
+        f"{entry['timestamp']:%Y-%m-%d %H:%M:%S}",
         described(entry),
         rows_changed(entry),
         files_changed(entry),

@@ -199,7 +199,6 @@ ELSEWHERE = {
         "columns": "snapshot.schema.names",
         "metadata": "snapshot.table_id, .properties, .partition_columns",
         "num_rows": "snapshot.count()",
-        "timestamp": "snapshot.timestamp_ms",
         "to_pyarrow_dataset": "snapshot.to_dataset()",
         "to_pyarrow_table": "snapshot.to_arrow(columns, where)",
         "to_pydict": "snapshot.to_arrow().to_pydict()",
