@@ -17,6 +17,7 @@ import pytest
 from staging_contract import AWKWARD_APP_IDS
 
 import txlog
+from tests.losing_writer import losing_to
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.sink._inspection import AGE_MIN_MS, clean_staging, staged_states
@@ -526,6 +527,26 @@ def test_other_changes_of_the_table_do_not_stop_a_recovery(table: txlog.Table, s
     assert len(staging_of(table)) == 2
     assert restarted(table).recover().results[1].outcome == "committed"
     assert ids_of(table) == [1, 2]
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_sealed_checkpoint_is_committed_beside_a_forced_vacuum_and_another_one_is_refused(
+    is_sealed: bool, tmp_path: Path
+) -> None:
+    """A vacuum keeps the files of sealed checkpoints, whose commit loses the race to it."""
+    table = txlog.Table.create(tmp_path / "t", "id bigint")
+    sink = txlog.Sink(losing_to(table, lambda other: other.vacuum(0, force=True)), "job")
+    with sink.task(1, 0, 0) as task:
+        task.write(pa.table({"id": [1, 2]}))
+    if is_sealed:
+        sink.stage(task.committable)
+        sink.prepare(1, {0: 0})
+        assert sink.commit(1).outcome == "committed"
+        assert deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist() == [1, 2]
+    else:
+        with pytest.raises(txlog.ConcurrentDeleteReadError, match="so short a retention"):
+            sink.commit(1, [task.committable])
+        assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 0
 
 
 def test_the_staging_folder_is_invisible_to_vacuums_and_readers_of_other_engines(

@@ -20,7 +20,7 @@ from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 from txlog.core.writing.write_plan import WriteJob
-from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError
+from txlog.errors import ConcurrentDeleteReadError, ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.result import WriteResult
 
 __all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "GivenUp", "void_of"]
@@ -151,6 +151,10 @@ class CheckpointCommits:
             if together and self.is_void(mine, self._open_table.log.newest_state()):
                 raise GivenUp from None
             raise
+        except ConcurrentDeleteReadError as error:
+            if any(each.winner_operation != "VACUUM START" for each in error.reasons):
+                raise
+            return self.commit_sealed(mine, staged, 0, together)  # txlog's vacuums keep what is sealed: look at it all
 
     def is_void(self, mine: StagedCheckpoint, state: TableState) -> bool:
         """Whether the table's log says that this round of a group's checkpoint was given up: then it never lands."""
