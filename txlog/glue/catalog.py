@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from txlog.core.catalogs import (
+from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.extend.catalogs import (
     CatalogScheme,
     TablePlace,
     Token,
     delete_table_files,
+    environment_secrets,
+    how_to_install,
     name_parts,
     name_text,
+    open_store,
+    redact,
     require_no_token,
 )
-from txlog.core.store import environment_secrets, open_store, redact
-from txlog.core.util.extras import how_to_install
-from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 
 try:
     import boto3

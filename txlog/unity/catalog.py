@@ -14,10 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from txlog.core.catalogs import TablePlace, name_parts
 from txlog.core.format.features import CATALOG_MANAGED
-from txlog.core.store import TableStore
-from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
     StorageError,
@@ -25,6 +22,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.extend.catalogs import TablePlace, TableStore, ambient, name_parts
 from txlog.unity.catalog_log import CatalogLog
 from txlog.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.unity.credentials import VendedCredentials, is_vended

@@ -22,7 +22,16 @@ import msgspec
 
 from txlog.core.format.commit_file import DEFAULT_LIMITS, PUT_BACK, parse_commit
 from txlog.core.format.log_names import STAGED, staged_name, staged_version
-from txlog.core.store import (
+from txlog.errors import (
+    CorruptLogError,
+    ForkedTableError,
+    NotFoundError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+    TxlogError,
+)
+from txlog.extend.catalogs import (
     Attempt,
     FolderVersions,
     Fork,
@@ -34,21 +43,12 @@ from txlog.core.store import (
     RetryPolicy,
     RoundTrip,
     VersionFile,
+    ambient,
     last_answer,
+    logger,
+    new_lock,
+    setting,
     unanswered,
-)
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock
-from txlog.core.util.wording import setting
-from txlog.errors import (
-    CorruptLogError,
-    ForkedTableError,
-    NotFoundError,
-    StorageError,
-    TableExistsError,
-    TableNotFoundError,
-    TxlogError,
 )
 from txlog.unity.client import Refused, TableName, Unanswered, UnityClient
 from txlog.unity.definition import creation, definition_updates

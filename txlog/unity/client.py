@@ -18,11 +18,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from txlog.core.store import RetryPolicy, redact
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid
-from txlog.core.util.logs import logger
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError, TableNotFoundError, TxlogError
+from txlog.extend.catalogs import RetryPolicy, ambient, invalid, logger, redact
 from txlog.unity.messages import OldName, OldNames, Refusal, decoded
 
 __all__ = [

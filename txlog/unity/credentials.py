@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlog.core.util import ambient
-from txlog.core.util.parallel import new_lock
-from txlog.core.util.wording import argument
 from txlog.errors import AccessError, StorageError, TableNotFoundError
+from txlog.extend.catalogs import ambient, argument, new_lock
 from txlog.unity.client import TableName, UnityClient
 from txlog.unity.messages import Credentials, LoadedTable, StorageCredential
 

@@ -13,9 +13,8 @@ import contextlib
 import msgspec
 
 from txlog.core.format.log_names import STAGED
-from txlog.core.store import FolderVersions, Fork, LogStore, PutOutcome, last_answer, unanswered
-from txlog.core.util.parallel import new_lock
 from txlog.errors import CorruptLogError, ForkedTableError, NotFoundError, StorageError
+from txlog.extend.catalogs import FolderVersions, Fork, LogStore, PutOutcome, last_answer, new_lock, unanswered
 from txlog.unity.messages import CommitRecord
 
 __all__ = ["Publications", "forked", "in_commit_timestamp_ms", "staged_path", "whole"]

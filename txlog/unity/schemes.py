@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txlog.core.catalogs import CatalogScheme, TableCatalog, Token, open_catalog
 from txlog.errors import InvalidInputError
+from txlog.extend.catalogs import CatalogScheme, TableCatalog, Token, open_catalog
 from txlog.unity.catalog import UnityCatalog
 from txlog.unity.client import FileToken
 

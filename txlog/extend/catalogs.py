@@ -1,0 +1,139 @@
+"""What a catalog that a package brings needs: places of tables, stores, who decides a table's versions, and tools.
+
+In: nothing. Out: names of the core. A `TableCatalog` turns names into places; one that decides commits itself has a
+`VersionLog` too. Names load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from txlog.core.catalogs import (
+        CatalogScheme,
+        TableCatalog,
+        TablePlace,
+        Token,
+        delete_table_files,
+        name_parts,
+        name_text,
+        open_catalog,
+        require_no_token,
+    )
+    from txlog.core.store import (
+        Attempt,
+        FolderVersions,
+        Fork,
+        LogCapabilities,
+        LogStore,
+        Mended,
+        ObjectMeta,
+        PutOutcome,
+        RetryPolicy,
+        RoundTrip,
+        TableStore,
+        VersionFile,
+        environment_secrets,
+        last_answer,
+        open_store,
+        redact,
+        unanswered,
+    )
+    from txlog.core.util import ambient
+    from txlog.core.util.arguments import invalid
+    from txlog.core.util.extras import how_to_install
+    from txlog.core.util.logs import logger
+    from txlog.core.util.parallel import new_lock
+    from txlog.core.util.wording import argument, setting
+
+_HOME = {
+    **dict.fromkeys(
+        (
+            "CatalogScheme",
+            "TableCatalog",
+            "TablePlace",
+            "Token",
+            "delete_table_files",
+            "name_parts",
+            "name_text",
+            "open_catalog",
+            "require_no_token",
+        ),
+        "txlog.core.catalogs",
+    ),
+    **dict.fromkeys(
+        (
+            "Attempt",
+            "FolderVersions",
+            "Fork",
+            "LogCapabilities",
+            "LogStore",
+            "Mended",
+            "ObjectMeta",
+            "PutOutcome",
+            "RetryPolicy",
+            "RoundTrip",
+            "TableStore",
+            "VersionFile",
+            "environment_secrets",
+            "last_answer",
+            "open_store",
+            "redact",
+            "unanswered",
+        ),
+        "txlog.core.store",
+    ),
+    **dict.fromkeys(("ambient",), "txlog.core.util"),
+    **dict.fromkeys(("invalid",), "txlog.core.util.arguments"),
+    **dict.fromkeys(("how_to_install",), "txlog.core.util.extras"),
+    **dict.fromkeys(("logger",), "txlog.core.util.logs"),
+    **dict.fromkeys(("new_lock",), "txlog.core.util.parallel"),
+    **dict.fromkeys(("argument", "setting"), "txlog.core.util.wording"),
+}
+
+__all__ = [
+    "Attempt",
+    "CatalogScheme",
+    "FolderVersions",
+    "Fork",
+    "LogCapabilities",
+    "LogStore",
+    "Mended",
+    "ObjectMeta",
+    "PutOutcome",
+    "RetryPolicy",
+    "RoundTrip",
+    "TableCatalog",
+    "TablePlace",
+    "TableStore",
+    "Token",
+    "VersionFile",
+    "ambient",
+    "argument",
+    "delete_table_files",
+    "environment_secrets",
+    "how_to_install",
+    "invalid",
+    "last_answer",
+    "logger",
+    "name_parts",
+    "name_text",
+    "new_lock",
+    "open_catalog",
+    "open_store",
+    "redact",
+    "require_no_token",
+    "setting",
+    "unanswered",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'txlog.extend.catalogs' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
