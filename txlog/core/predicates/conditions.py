@@ -26,9 +26,9 @@ def bind_predicate(where: Any, schema: Struct, **context: Unpack[Context]) -> Pr
 
     Args:
         where: SQL text, a condition built from `col` and `expr`, one of these that is a boolean itself, or a
-            ``pyarrow.compute.Expression``.
+            ``pyarrow.compute.Expression``, ``polars.Expr`` or ``narwhals.Expr``.
         schema: The table's schema.
-        context: What else it may name: see `Context`. An Arrow expression has no times without a zone.
+        context: What else it may name: see `Context`. Those of other packages have no times without a zone.
 
     Raises:
         InvalidInputError: The condition cannot be parsed, or does not fit the schema.
@@ -49,7 +49,10 @@ def bind_predicate(where: Any, schema: Struct, **context: Unpack[Context]) -> Pr
     if isinstance(where, Operand):
         return bind_condition(where.as_condition(), Scope(schema, **context))
     from txlog.core.predicates.arrow_input import is_arrow_expression
+    from txlog.core.predicates.polars_input import is_frame_expression, read_frame_expression
 
+    if is_frame_expression(where):
+        return read_frame_expression(where, schema)
     if is_arrow_expression(where):
         try:
             context["zone"] = UTC
