@@ -85,7 +85,7 @@ def verify(
 
 @of_operation("diff")
 def diff(call: Call) -> None:
-    """Rows are counted by the change data feed, if the table has it (delta.enableChangeDataFeed)."""
+    """To count rows, the table needs the change data feed (delta.enableChangeDataFeed)."""
     call.run(lambda table, found: _diff_shown(found), waiting="comparing versions")
 
 
@@ -104,7 +104,7 @@ def diff_rows(
 
 @of_operation("check_deleted")
 def check_deleted(call: Call) -> None:
-    """Exit code 1 if some file may hold some of it.
+    """The exit code is 1 if a file may still have some of it.
 
     Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.
     """

@@ -76,7 +76,7 @@ def _options(
             "--time-zone",
             envvar="TXLOG_TIME_ZONE",
             metavar="ZONE",
-            help="the zone of times without one, as Europe/Berlin or +02:00; before or after the command",
+            help="the time zone of times that have none, such as Europe/Berlin or +02:00; before or after the command",
         ),
     ] = UTC,
 ) -> None:

@@ -68,7 +68,7 @@ def set_properties(
         list[str] | None, typer.Option("--unset", metavar="KEY", help="a property to remove; may be repeated")
     ] = None,
 ) -> None:
-    """Setting and removing make one version each. `txlog show` lists a table's properties."""
+    """If you both set and remove properties, that makes two versions. `txlog show` lists a table's properties."""
     note, to_set = call.given.get("user_metadata"), call.given.get("properties", {})
     if not to_set and not unset:
         raise typer.BadParameter("pass KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
@@ -114,8 +114,8 @@ def alter_column(call: Call) -> None:
 
 @of_operation("drop_feature")
 def drop_feature(call: Call) -> None:
-    """`txlog show` lists a table's features. Dropping one that readers need protects the older versions, which only
-    those who know it can read.
+    """`txlog show` lists a table's features. If readers need the feature, they
+    still need it for older versions.
     """
     _change(call, f"it no longer has the feature {call.given['name']}")
 

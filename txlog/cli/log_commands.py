@@ -16,7 +16,7 @@ _NAMES_SHOWN = 20
 
 @of_operation("create_checkpoint")
 def checkpoint(call: Call) -> None:
-    """Readers then start there. An existing checkpoint stays as it is."""
+    """Readers then start at it. If the version has a checkpoint already, nothing changes."""
     with call.opened() as (table, out):
         version = call.done(table, out, "writing a checkpoint")
         out.result({"table": table.uri, "version": version}, Text(f"version {version} has a checkpoint"))
@@ -41,7 +41,7 @@ def clean_up_log(call: Call) -> None:
 
 @of_operation("generate")
 def generate(call: Call) -> None:
-    """Presto, Athena and others read the table by them. With the table property
+    """Presto, Athena and others read the table through them. With the table property
     delta.compatibility.symlinkFormatManifest.enabled = true every commit updates them.
     """
     with call.opened() as (table, out):

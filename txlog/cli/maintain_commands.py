@@ -28,7 +28,8 @@ def maintain(
     call: Call,
     watch: Annotated[bool, typer.Option("--watch", help="repeat until SIGTERM or Ctrl-C, one line per round")] = False,
 ) -> None:
-    """For tables whose writers only write. Readers and writers continue meanwhile. With --watch --json, each round is
+    """Use it if the table's writers do no maintenance themselves. Readers and writers can
+    continue meanwhile. With --watch --json, each round is
     one line of JSON.
     """
     interval_s = call.given.pop("interval_s", None)

@@ -74,7 +74,7 @@ Timestamp = Annotated[
 Columns = Annotated[list[str] | None, typer.Option("--columns", metavar="NAMES", help="only these columns: 'id,day'")]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", metavar="NUMBER", help="do the work in this many processes; default: threads", min=1),
+    typer.Option("--workers", metavar="NUMBER", help="use this many processes; default: threads", min=1),
 ]
 UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
 

@@ -58,7 +58,7 @@ def head(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Show the first rows of a table. Only the files that have them are read."""
+    """Show the first rows of a table. Reads only the files that have them."""
     table_at = at_version(version, timestamp, storage_options)
     out = Output(as_json)
     with out.reporting():
@@ -80,7 +80,8 @@ def count(
 ) -> None:
     """Count the rows of a table, or those that match a condition.
 
-    The log has the number of rows. With --where, a file is read only if the log cannot tell which of its rows match.
+    Without --where, the number comes from the log. With it, reads a file only if the log
+    does not say which of its rows match.
     """
     table_at = at_version(version, timestamp, storage_options)
     out = Output(as_json)

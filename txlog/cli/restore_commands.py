@@ -40,8 +40,9 @@ def _shown(done: RestoreResult) -> list[RenderableType]:
 
 @of_operation("repair")
 def repair(call: Call) -> None:
-    """Without --remove no version is changed. Restore the files from a copy if you can: their rows do not come back. A
-    catalog that has forgotten published versions gets them back.
+    """Without --remove, this only shows them. With it, their rows are lost, so restore the
+    files from a copy if you can. If a catalog has forgotten published versions, it
+    gets them back.
     """
     call.run(lambda table, done: _repaired(done), waiting="looking for files")
 

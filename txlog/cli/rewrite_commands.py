@@ -21,7 +21,7 @@ def optimize(call: Call) -> None:
 
 @of_operation("purge")
 def purge(call: Call) -> None:
-    """The old files still hold them, and stay until a vacuum deletes them."""
+    """The old files still have them, until a vacuum deletes those files."""
     nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
     call.run(lambda table, done: [Text(_shown(done, nothing)), *_still_kept(done)])
 

@@ -44,7 +44,7 @@ def upsert(
         ),
     ] = None,
 ) -> None:
-    """With --row-kind, rows may be deleted too. With a merge engine, rows with one key are merged, for example
+    """With --row-kind, the rows can also be deletes. With a merge engine, rows with the same key are merged, such as
     summed.
     """
     given = call.given
@@ -76,7 +76,9 @@ def merge(
         list[str] | None, typer.Option("--update", metavar="COLUMN=SQL", help="set a column of matched rows")
     ] = None,
     update_if: Annotated[str | None, typer.Option(metavar="SQL", help="update only if this is true")] = None,
-    insert_all: Annotated[bool, typer.Option("--insert-all", help="insert rows that match none")] = False,
+    insert_all: Annotated[
+        bool, typer.Option("--insert-all", help="insert rows that match no row of the table")
+    ] = False,
     insert: Annotated[
         list[str] | None, typer.Option("--insert", metavar="COLUMN=SQL", help="insert them with these columns")
     ] = None,
@@ -84,7 +86,7 @@ def merge(
     delete_rest: Annotated[
         bool, typer.Option("--delete-rest", help="delete rows of the table that no row of the files matches")
     ] = False,
-    delete_rest_if: Annotated[str | None, typer.Option(metavar="SQL", help="only those for which this is true")] = None,
+    delete_rest_if: Annotated[str | None, typer.Option(metavar="SQL", help="delete those only if this is true")] = None,
 ) -> None:
     """Conditions and values name the table's columns target.COLUMN and the files' columns source.COLUMN."""
     clauses: dict[str, Any] = {

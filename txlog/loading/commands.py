@@ -17,16 +17,16 @@ _FILES_SHOWN = 20
 
 @of_operation("clone")
 def clone(call: Call) -> None:
-    """`--mode replace` again copies only what is new, and follows what was removed. A run that was killed is
-    continued.
+    """To update the clone later, run it again with `--mode replace`: it copies only what is
+    new. If a run was killed, the next one continues it.
     """
     call.run(lambda table, done: Text(_cloned(done)))
 
 
 @of_operation("convert")
 def convert(call: Call) -> None:
-    """Partition columns come from directories such as day=2026-11-20. A folder that is a table already stays as it
-    is.
+    """Partition columns come from directories such as day=2026-11-20. If the
+    folder is a table already, nothing changes.
     """
     out = Output(call.as_json)
     with out.reporting(), processes(call.workers) as executor:
@@ -46,8 +46,8 @@ def copy_into(
     call: Call,
     merge_schema: MergeSchema = False,
 ) -> None:
-    """The table has a note of each file, so each is loaded once, however often this runs, also in several
-    processes.
+    """The table records each file, so you can run this as often as you like, also in
+    several processes: each file is loaded once.
     """
     call.given["delimiter"] = separator_of(call.given.get("delimiter"))
     call.given["schema_mode"] = "merge" if merge_schema else "strict"

@@ -108,7 +108,7 @@ DEFINITION: Final = (
             timestamp("TIMESTAMP AS OF '2026-11-20'"),
             Argument(
                 "shallow",
-                "read the table's files instead of copies; see the page about clones",
+                "share the table's files instead of copying them",
                 SWITCH,
                 sql="CREATE TABLE c SHALLOW CLONE t",
             ),
@@ -237,7 +237,7 @@ DEFINITION: Final = (
     ),
     Operation(
         "sync_identity",
-        "Count on from the values that an identity column has.",
+        "Advance an identity column past its highest value.",
         (
             Argument(
                 "column",
@@ -314,7 +314,7 @@ DEFINITION: Final = (
     ),
     Operation(
         "drop_feature",
-        "Drop a table feature, after removing what the table has of it.",
+        "Remove a table feature and everything stored for it.",
         (
             Argument("name", "such as deletionVectors", option="FEATURE", sql="ALTER TABLE t DROP FEATURE rowTracking"),
             Argument(

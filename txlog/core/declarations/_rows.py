@@ -110,7 +110,7 @@ ROWS: Final = (
         (
             replace(WHERE, about="the rows to delete"),
             PARAMETERS,
-            Argument("all", "delete every row, instead of those of a condition", SWITCH),
+            Argument("all", "delete every row", SWITCH),
             *_IN_PLACE,
         ),
         in_transaction=True,
@@ -144,12 +144,14 @@ ROWS: Final = (
         (
             DATA,
             Argument("keys", "a column of the key; may be repeated", EACH, "--key", write="upsertKeys"),
-            Argument("when_matched", "known keys", one_of("update", "ignore")),
+            Argument("when_matched", "what to do with known keys", one_of("update", "ignore")),
             Argument("when_not_matched", "new keys", one_of("insert", "ignore")),
             in_python("update_columns", "the columns that matched rows get", in_transaction=True),
             Argument("missing_columns", "columns that the data lacks", one_of("error", "default")),
             Argument("on_duplicate", "for repeated keys", one_of("error", "last", "first")),
-            Argument("sequence_by", "its greatest value comes last", Kind(shown="COLUMN"), write="sequenceBy"),
+            Argument(
+                "sequence_by", "the row with the greatest value comes last", Kind(shown="COLUMN"), write="sequenceBy"
+            ),
             replace(SCHEMA_MODE, write=""),
             Argument(
                 "merge_engine",
@@ -168,7 +170,7 @@ ROWS: Final = (
             ),
             Argument(
                 "row_kinds",
-                "the kind for another value: gone=-D",
+                "what another value means: gone=-D",
                 Kind("text", "WORD=KIND", "pairs"),
                 "--row-kinds",
                 in_spark=False,

@@ -103,7 +103,7 @@ ROW_MODE: Final = Argument(
 )
 PARQUET: Final = Argument(
     "parquet",
-    "how files are encoded, as 'parquet.compression=zstd'; may be repeated",
+    "how to encode the files: 'parquet.compression=zstd'; may be repeated",
     PAIRS,
     write="parquet.*",
     in_transaction=False,
@@ -127,10 +127,12 @@ READ_VERSION: Final = Argument(
     of_streams=False,
     in_transaction=False,
 )
-APP_ID: Final = Argument("app_id", "writes exactly once, with --checkpoint-id", write="txnAppId", in_transaction=False)
+APP_ID: Final = Argument(
+    "app_id", "the job's name; with --checkpoint-id, writes exactly once", write="txnAppId", in_transaction=False
+)
 CHECKPOINT_ID: Final = Argument(
     "checkpoint_id",
-    "grows with each write of the app",
+    "a number that grows with each write of the job",
     WHOLE,
     write="txnVersion",
     of_streams=False,
@@ -147,7 +149,7 @@ USER_METADATA: Final = Argument(
 ON_PROGRESS: Final = in_python("on_progress", "called as the work goes on", in_transaction=True)
 WORKERS: Final = Argument(
     "workers",
-    "do the work in this many processes; default: threads",
+    "use this many processes; default: threads",
     Kind("whole", "NUMBER", minimum=1),
     in_transaction=False,
     in_spark=False,

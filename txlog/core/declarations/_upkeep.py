@@ -77,13 +77,13 @@ UPKEEP: Final = (
         (
             Argument(
                 "retention_hours",
-                "delete what is unneeded for this long (default: the table's)",
+                "delete files that have not been needed for this long (default: the table's)",
                 HOURS,
                 sql="RETAIN 24 HOURS",
             ),
             dry_run("only list what would be deleted", "DRY RUN"),
             Argument(
-                "lite", "take the removed files from the log; finds no files of crashed writers", SWITCH, sql="LITE"
+                "lite", "look for removed files in the log only; finds none of crashed writers", SWITCH, sql="LITE"
             ),
             Argument("inventory", "a Parquet file that lists the files: path, length, isDir, modificationTime", FILE),
             Argument("force", "accept a retention shorter than the table's", SWITCH),
@@ -142,7 +142,7 @@ UPKEEP: Final = (
         "repair",
         "Show files that are gone, and what is lost with them, or take them out of the table.",
         (
-            Argument("remove", "take the files that are gone out of the table; else only show them", SWITCH),
+            Argument("remove", "remove the files that are gone from the table; without this, only show them", SWITCH),
             Argument("allow_empty", "even if no file of the table is left", SWITCH),
             USER_METADATA,
             WORKERS,
