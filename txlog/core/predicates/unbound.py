@@ -48,10 +48,6 @@ class Operand:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
-    def as_operand(self) -> str:
-        """As a part of a larger text."""
-        return str(self)
-
     def __eq__(self, other: Any) -> Predicate:  # type: ignore[override]
         return self._compare("=", other)
 
