@@ -36,7 +36,7 @@ from txlog.core.format.paths import canonical_paths, resolve_data_path
 from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
 from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress
+from txlog.core.util.progress import OnProgress, progress_of
 from txlog.core.versions.decisions.checkpoint.hint import parse_last_checkpoint
 from txlog.core.versions.decisions.checksum import parse_checksum
 from txlog.core.versions.decisions.joined_appends import holds
@@ -90,7 +90,7 @@ def verify_table(
     a finding.
     """
     places = TaskPlaces.of(store, tasks, workers)
-    verifier = _Verifier(store, places, limits, txn_ids or {}, on_progress or (lambda what, done, total: None))
+    verifier = _Verifier(store, places, limits, txn_ids or {}, progress_of(on_progress))
     if keys is not None:
         from txlog.audit.keys import require_keys
 

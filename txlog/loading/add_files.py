@@ -13,7 +13,7 @@ from txlog.core.format.column_mapping import is_mapped
 from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
 from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util.arguments import invalid
-from txlog.core.util.progress import OnProgress
+from txlog.core.util.progress import OnProgress, progress_of
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers, shares
@@ -43,7 +43,7 @@ def adds_of(
     every partition column; ``SchemaMismatchError``; ``NotFoundError``; ``UnsupportedFeatureError`` for a table with
     column mapping.
     """
-    store = open_table.store
+    store, progress = open_table.store, progress_of(on_progress)
     if not isinstance(paths, Iterable):
         raise invalid("paths", paths, "a list of paths, or a folder", table=store.uri)
     if is_mapped(state.schema):
@@ -62,8 +62,7 @@ def adds_of(
     for number, found in places.map(ReadExisting(open_table.task_table(state)), shares(new, places, _FOOTERS_MAX)):
         adds[number] = found
         done += len(found)
-        if on_progress is not None:
-            on_progress("reading footers of files", done, len(new))
+        progress("reading footers of files", done, len(new))
     return [add for number in sorted(adds) for add in adds[number]]
 
 

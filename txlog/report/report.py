@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txlog.core.util.arguments import whole_number
-from txlog.core.util.progress import OnProgress
+from txlog.core.util.progress import OnProgress, progress_of
 from txlog.core.versions import OpenTable
 from txlog.report.gather import gather
 from txlog.report.page import page_of
@@ -17,5 +17,5 @@ def make_report(
 ) -> Report:
     """See `Table.report`."""
     commits = None if limit is None else whole_number("limit", limit, at_least=1, table=open_table.uri)
-    facts = gather(open_table, commits=commits, lists_folder=orphans, on_step=on_progress or (lambda *_: None))
+    facts = gather(open_table, commits=commits, lists_folder=orphans, on_step=progress_of(on_progress))
     return Report(open_table.uri, facts.table.version, page_of(facts), facts)

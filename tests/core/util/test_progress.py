@@ -51,6 +51,15 @@ def test_progress_is_a_step_how_much_of_it_is_done_and_the_total(name: str, tabl
         assert of_step[-1] == max(of_step)
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_what_cannot_be_called_is_refused_before_anything_is_done(name: str, table: Table) -> None:
+    CALLS[name](table)  # what makes the situation of the call
+    version = table.version
+    with pytest.raises(txlog.InvalidInputError, match="Invalid on_progress 5"):
+        CALLS[name](table, on_progress=5)
+    assert Table.open(table.uri).version == version + (name == "restore")  # which overwrites first
+
+
 def test_a_clustering_says_how_far_it_is_before_it_writes_a_file(table: Table) -> None:
     seen: list[str] = []
     table.optimize(cluster_by="id", on_progress=lambda step, done, total: seen.append(step))

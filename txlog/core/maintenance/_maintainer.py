@@ -30,7 +30,7 @@ from txlog.core.maintenance._vacuum import HOUR_MS, VacuumOptions, vacuum
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress, step
+from txlog.core.util.progress import OnProgress, progress_of, step
 from txlog.core.versions import OpenTable, clean_up_log, write_checkpoint_and_checksum
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
@@ -65,7 +65,7 @@ class Maintainer:
             options.check()
         self._open_table = open_table
         self._options = options
-        self._on_step = on_step or (lambda what, done, total: None)
+        self._on_step = progress_of(on_step)
         self._hourly_from_ms = 0
         self._failures: dict[str, TxlogError] = {}
 

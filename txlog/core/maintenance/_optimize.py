@@ -49,7 +49,7 @@ from txlog.core.predicates.skipping.partition_predicate import PartitionPredicat
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress, no_progress
+from txlog.core.util.progress import OnProgress, progress_of
 from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
@@ -113,6 +113,7 @@ def optimize(
     With ``is_automatic``, the history says that auto compaction ran it, not a user.
     """
     check_text("user_metadata", user_metadata)
+    on_progress = progress_of(on_progress)
     target_file_size_bytes = _at_least_one("target_file_size", target_file_size_bytes)
     max_bytes = _at_least_one("max_bytes", max_bytes)
     settings = checked_settings(parquet)
@@ -196,6 +197,7 @@ def purge(
 ) -> RewriteResult:
     """See ``Table.purge``."""
     check_text("user_metadata", user_metadata)
+    on_progress = progress_of(on_progress)
     places = open_table.workers(workers, _BINS_AT_ONCE)
     select = _selection(open_table, where)
     if not dry_run:
@@ -325,7 +327,7 @@ def _commit_group(
     total: int,
 ) -> tuple[int | None, Done]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
-    files, on_progress = open_table.store.files, request.on_progress or no_progress
+    files, on_progress = open_table.store.files, progress_of(request.on_progress)
     with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
 
         def on_file(new: FileOfBin, size_bytes: int) -> None:

@@ -47,7 +47,7 @@ from txlog.core.reading import KeyFolder
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.util.parallel import begin
-from txlog.core.util.progress import OnProgress
+from txlog.core.util.progress import OnProgress, progress_of
 from txlog.core.util.wording import advice, argument, setting
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
@@ -100,7 +100,7 @@ def vacuum(
     open_table.check_maintainable(state)
     with TxlogError.located(open_table.uri, state.version):
         retention_ms = _retention_ms(state.properties, options)
-    on_step = on_step or (lambda what, done, total: None)
+    on_step = progress_of(on_step)
     # A local directory is changed by one thread at a time.
     places = open_table.workers(workers, 1 if open_table.store.has_cheap_calls else _DELETIONS_AT_ONCE)
     with open_table.timed("vacuum"):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from txlog.core.util.arguments import invalid
 
-__all__ = ["OnDone", "OnProgress", "checked_progress", "no_progress", "step", "step_if"]
+__all__ = ["OnDone", "OnProgress", "no_progress", "progress_of", "step", "step_if"]
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the name of a step, how much of it is done, and the total; None if that is not known."""
@@ -20,22 +20,23 @@ OnDone: TypeAlias = Callable[[int, int | None], object]
 """Called by one step, with how much of it is done, and the total."""
 
 
+def progress_of(on_progress: Any) -> OnProgress:
+    """What work calls; nothing happens if nobody asks. Raises ``InvalidInputError`` for what cannot be called."""
+    if on_progress is not None and not callable(on_progress):
+        expected = "a function of the name of a step, how much of it is done, and the total"
+        raise invalid("on_progress", on_progress, expected)
+    found: OnProgress = no_progress if on_progress is None else on_progress
+    return found
+
+
 def step(on_progress: OnProgress, name: str) -> OnDone:
     """What a step of this name calls. Raises ``InvalidInputError`` for what cannot be called."""
-    checked_progress(on_progress)
-    return partial(on_progress, name)
+    return partial(progress_of(on_progress), name)
 
 
 def step_if(on_progress: OnProgress | None, name: str) -> OnDone | None:
     """The same; None if nobody asks."""
     return None if on_progress is None else step(on_progress, name)
-
-
-def checked_progress(on_progress: Any) -> None:
-    """Raises ``InvalidInputError`` for what is given and cannot be called."""
-    if on_progress is not None and not callable(on_progress):
-        expected = "a function of the name of a step, how much of it is done, and the total"
-        raise invalid("on_progress", on_progress, expected)
 
 
 def no_progress(name: str, done: int, total: int | None) -> None:

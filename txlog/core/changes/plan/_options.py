@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from txlog.core.util.arguments import invalid
-from txlog.core.util.progress import OnDone, OnProgress, checked_progress, step_if
+from txlog.core.util.progress import OnDone, OnProgress, progress_of, step_if
 from txlog.core.util.wording import argument, call, setting
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
@@ -48,7 +48,7 @@ class RowOptions(msgspec.Struct, frozen=True):
             from txlog.core.writing.parquet_settings import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
-        checked_progress(self.on_progress)
+        progress_of(self.on_progress)
 
     @property
     def on_files(self) -> OnDone | None:
