@@ -112,8 +112,7 @@ def optimize(
 
     With ``is_automatic``, the history says that auto compaction ran it, not a user.
     """
-    check_text("user_metadata", user_metadata)
-    on_progress = progress_of(on_progress)
+    _check(user_metadata, on_progress)
     target_file_size_bytes = _at_least_one("target_file_size", target_file_size_bytes)
     max_bytes = _at_least_one("max_bytes", max_bytes)
     settings = checked_settings(parquet)
@@ -156,6 +155,11 @@ def optimize(
     return _run(open_table, _Request(bins_for, rewrite, description, on_progress, places), dry_run=dry_run)
 
 
+def _check(user_metadata: str | None, on_progress: OnProgress | None) -> None:
+    check_text("user_metadata", user_metadata)
+    progress_of(on_progress)
+
+
 def _at_least_one(name: str, value: int | None) -> int | None:
     return None if value is None else whole_number(name, value, at_least=1)
 
@@ -196,8 +200,7 @@ def purge(
     workers: GivenWorkers | None = None,
 ) -> RewriteResult:
     """See ``Table.purge``."""
-    check_text("user_metadata", user_metadata)
-    on_progress = progress_of(on_progress)
+    _check(user_metadata, on_progress)
     places = open_table.workers(workers, _BINS_AT_ONCE)
     select = _selection(open_table, where)
     if not dry_run:
