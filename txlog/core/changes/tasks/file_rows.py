@@ -7,7 +7,7 @@ of each row in its file. A position counts dead rows too, so it is the same what
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,10 @@ from txlog.core.store import TableFiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileReader", "FileRows", "plain_parts"]
+__all__ = ["FileReader", "FileRows", "RowsAt", "plain_parts"]
+
+RowsAt: TypeAlias = "tuple[NDArray[np.uint64], pa.RecordBatch]"
+"""Rows of a file, and the position of each."""
 
 _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
@@ -118,10 +121,11 @@ class FileRows:
         )
 
     def live(
-        self, add: AddFile, without: NDArray[np.uint64] | None = None
+        self, add: AddFile, without: NDArray[np.uint64] | None = None, removed: list[RowsAt] | None = None
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """All columns of the rows that are neither dead nor at the positions ``without``, which ascend. If the table
-        tracks rows, also their ids and commit versions, as a new file stores them.
+        tracks rows, also their ids and commit versions, as a new file stores them. ``removed`` gets the live rows at
+        these positions, with the same columns, as `at` returns them.
         """
         ids = self.ids.fields if self.ids is not None else ()
         everything = self.reader((*self._table.schema.fields, *ids), are_whole_rows=True)
@@ -129,6 +133,8 @@ class FileRows:
             if without is not None:
                 goes = are_among(positions.view(np.uint64), without)
                 if goes.any():
+                    if removed is not None:
+                        removed += plain_parts(positions[goes].view(np.uint64), batch.filter(from_flags(goes)))
                     positions, batch = positions[~goes], batch.filter(from_flags(~goes))
             for here, rows in plain_parts(positions, batch):
                 yield here, rows if self.ids is None else self.ids.taken_over(add, here, rows)
@@ -148,9 +154,7 @@ class FileRows:
         ]
         return pa.concat_arrays(found) if found else pa.array([], pa.int64())
 
-    def at(
-        self, add: AddFile, positions: NDArray[np.uint64], fields: tuple[Field, ...]
-    ) -> Iterator[tuple[NDArray[np.uint64], pa.RecordBatch]]:
+    def at(self, add: AddFile, positions: NDArray[np.uint64], fields: tuple[Field, ...]) -> Iterator[RowsAt]:
         """These columns of the rows at ``positions``, which ascend; row groups without one of them are not read."""
         sizes = self.row_group_sizes(add)
         ends = np.cumsum(sizes)

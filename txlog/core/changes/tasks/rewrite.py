@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.file_rows import FileRows
+from txlog.core.changes.tasks.file_rows import FileRows, RowsAt
 from txlog.core.changes.tasks.operation import Images, RowOperation, Touched
 from txlog.core.changes.tasks.spliced_copies import SplicedCopies
 from txlog.core.changes.tasks.tombstone_files import tombstone_adds
@@ -294,8 +294,11 @@ class FileRewriter:
         images = self._images_of(each, positions)
         return list(images) if each.add.size * len(positions) <= _HELD_BYTES * each.num_rows else images
 
-    def _images_of(self, each: Touched, positions: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
-        """The new versions of the rows at ``positions``, which are among the hits of the file."""
+    def _images_of(
+        self, each: Touched, positions: NDArray[np.uint64], found: Iterable[RowsAt] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The new versions of the rows at ``positions``, which are among the hits of the file. ``found`` are these
+        rows, if they were read."""
         hits = each.hits.at(np.searchsorted(each.hits.positions, positions))
         ids = None if self._rows.ids is None else self._rows.ids_at(each.add, positions)
         fields = self._operation.image_fields
@@ -304,7 +307,7 @@ class FileRewriter:
         if not unread:
             yield from self._with_ids(self._operation.images(hits.values, hits), ids)
             return
-        for here, rows in self._rows.at(each.add, positions, unread):
+        for here, rows in self._rows.at(each.add, positions, unread) if found is None else found:
             at = np.searchsorted(positions, here)
             some = hits.at(at)
             if some.values is not None:
@@ -358,11 +361,12 @@ class FileRewriter:
         return self._pending(self._left(each), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
 
     def _left(self, each: Touched) -> Iterator[pa.RecordBatch]:
-        """The rows of a copy."""
-        for _, batch in self._rows.live(each.add, each.replaced):
+        """The rows of a copy. A small file is read once."""
+        removed: list[RowsAt] | None = [] if each.add.size <= _JOINED_BYTES else None
+        for _, batch in self._rows.live(each.add, each.replaced, removed):
             yield batch
         if self._operation.makes_images:
-            yield from self._images_of(each, each.replaced)
+            yield from self._images_of(each, each.replaced, removed)
 
     def _joins_source(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Sequence[Touched]:
         """The small files whose copies share new files with few source rows, so that changes of a row each do not leave
