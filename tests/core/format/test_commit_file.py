@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.core.format.actions import AddFile, Protocol, SetTransaction, action_from_json, add_decoder
+from txlog.core.format.actions import AddDecoder, AddFile, Protocol, SetTransaction, action_from_json
 from txlog.core.format.commit_file import Limits, parse_commit
 from txlog.errors import CorruptLogError
 
@@ -192,13 +192,31 @@ def _changed(chance: random.Random) -> bytes:
 
 @given(st.integers(0, 1 << 32))
 def test_the_decoder_of_usual_lines_takes_only_what_all_others_are_read_as_too(seed: int) -> None:
-    decoded = add_decoder()
+    decoded = AddDecoder(1 << 20).one
     for line in [_USUAL, _ALL, *(_changed(random.Random(seed + at)) for at in range(80))]:
         found = decoded(line)
         if found is not None:
             assert found == action_from_json(orjson.loads(line)), line
             assert found.extra == {}
-    assert add_decoder()(_ALL) is not None
+    assert AddDecoder(1 << 20).one(_ALL) is not None
+
+
+@given(st.integers(0, 1 << 32))
+def test_lines_that_are_decoded_at_once_are_what_each_is_read_as(seed: int) -> None:
+    """Also where a change splits a line, joins two, or puts two actions into one."""
+    for at in range(40):
+        chance = random.Random(seed + at)
+        lines = [_USUAL, _ALL, _changed(chance), chance.choice((_USUAL + _ALL, _USUAL + b" " + _ALL, _ALL)), _USUAL]
+        chance.shuffle(lines)
+        body = b"\n".join(lines)
+        if chance.random() < 0.5:
+            cut = chance.randrange(len(body))
+            body = body[:cut] + b"\n" + body[cut:]
+        lines = body.split(b"\n")
+        found = AddDecoder(1 << 20).run(lines, 0)
+        assert found == [action_from_json(orjson.loads(line)) for line in lines[: len(found)]], body
+    assert len(AddDecoder(1 << 20).run([_USUAL, _ALL, b""], 0)) == 2
+    assert AddDecoder(len(_ALL) - 1).run([_USUAL, _ALL, b""], 0) == []
 
 
 def test_lines_of_a_large_commit_keep_their_unknown_fields_and_name_their_wrong_ones() -> None:

@@ -7,7 +7,8 @@ unknown actions, as the protocol requires.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
@@ -36,6 +37,7 @@ __all__ = [
     "Action",
     "ActionError",
     "AddCDCFile",
+    "AddDecoder",
     "AddFile",
     "CheckpointMetadata",
     "CommitInfo",
@@ -51,7 +53,6 @@ __all__ = [
     "Sidecar",
     "action_from_json",
     "action_to_json",
-    "add_decoder",
     "as_read",
     "operation_parameters",
 ]
@@ -137,8 +138,11 @@ class Protocol(WireAction, frozen=True):
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class AddFile(WireAction, frozen=True, forbid_unknown_fields=True):
-    """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path."""
+class AddFile(WireAction, frozen=True, forbid_unknown_fields=True, gc=False):
+    """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path.
+
+    A log has many, and none refers to itself, so the garbage collector need not look at them.
+    """
 
     KEY: ClassVar[str] = "add"
     path: str
@@ -374,34 +378,61 @@ def action_from_json(line: Any) -> Action | None:
     return action
 
 
+_RUN_LINES = 1000
 _TRIES = 100
 """After so many lines that it refuses, a decoder does not try again: a writer's lines are mostly alike."""
+_ADD_START = b'{"add":{'
 
 
-class _AddLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _AddLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     add: AddFile
 
 
-def add_decoder() -> Callable[[bytes], AddFile | None]:
-    """What decodes a commit line that is a usual ``add`` in half the time of `action_from_json`.
+class AddDecoder:
+    """Decodes commit lines that are usual ``add``s, in a fifth of the time of `action_from_json`.
 
-    It returns the same action; None for any other line, and for an ``add`` with an unknown field or a wrong one, which
+    The actions are the same. It refuses any other line, and an ``add`` with an unknown field or a wrong one, which
     `action_from_json` keeps or explains.
     """
-    decode = msgspec.json.Decoder(_AddLine).decode
-    tries = _TRIES
 
-    def decoded(line: bytes) -> AddFile | None:
-        nonlocal tries
-        if not tries or not line.startswith(b'{"add":{'):
+    def __init__(self, most_bytes: int) -> None:
+        """``most_bytes`` is the length of the longest line to decode."""
+        self._most_bytes = most_bytes
+        self._decoder = msgspec.json.Decoder(_AddLine)
+        self._tries = _TRIES
+        self._next_run = 0  # the lines before it are decoded one by one
+
+    def one(self, line: bytes) -> AddFile | None:
+        """The action of one line; None if it is refused."""
+        if not self._tries or not line.startswith(_ADD_START):
             return None
         try:
-            return decode(line).add
+            return self._decoder.decode(line).add
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            tries -= 1
+            self._tries -= 1
             return None
 
-    return decoded
+    def run(self, lines: Sequence[bytes], first: int) -> list[AddFile]:
+        """The actions of some lines from the ``first`` one on, decoded at once; none if one of them is refused.
+
+        No value goes over the end of a line, since JSON has no `}` before a `{` and no line end in a text. So there
+        is one in each line if there are as many as lines.
+        """
+        if not self._tries or first < self._next_run or not lines[first].startswith(_ADD_START):
+            return []
+        run = list(itertools.takewhile(_is_whole_add, lines[first : first + _RUN_LINES]))
+        self._next_run = first + len(run)
+        if max(map(len, run), default=0) > self._most_bytes:
+            return []
+        try:
+            found = self._decoder.decode_lines(b"\n".join(run))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return []
+        return [line.add for line in found] if len(found) == len(run) else []
+
+
+def _is_whole_add(line: bytes) -> bool:
+    return line.startswith(_ADD_START) and line.endswith(b"}")
 
 
 def action_to_json(action: Action) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 import orjson
 
-from txlog.core.format.actions import Action, ActionError, CommitInfo, action_from_json, add_decoder
+from txlog.core.format.actions import Action, ActionError, AddDecoder, CommitInfo, action_from_json
 from txlog.errors import CorruptLogError
 
 __all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit", "require_within"]
@@ -169,11 +169,18 @@ def parse_actions(
     _check_size(len(body), limits.commit_bytes, "bytes", name, version, table)
     lines = body.split(b"\n")
     _check_size(len(lines), limits.actions + 1, "lines", name, version, table)
-    decoded = add_decoder() if len(body) >= _LARGE_BYTES else None
+    decoder = AddDecoder(limits.line_bytes) if len(body) >= _LARGE_BYTES else None
     last = len(lines) - 1
     while last > 0 and not lines[last].strip():
         last -= 1
-    for number, line in enumerate(lines, 1):
+    number = 0
+    while number < len(lines):
+        run = decoder.run(lines, number) if files and decoder is not None else ()
+        if run:
+            yield from run
+            number += len(run)
+            continue
+        line, number = lines[number], number + 1
         if not files and number <= last and line.startswith(FILE_LINES):
             yield None
             continue
@@ -182,7 +189,7 @@ def parse_actions(
         try:
             if problem := _too_long(len(line), limits):
                 raise ActionError(problem)
-            add = None if decoded is None else decoded(line)
+            add = None if decoder is None else decoder.one(line)
             yield action_from_json(orjson.loads(line)) if add is None else add
         except orjson.JSONDecodeError as error:
             what = _described_line(line, is_last=number == len(lines))
