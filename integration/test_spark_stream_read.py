@@ -113,28 +113,6 @@ def wait_for_batches(query: Any, count: int) -> None:
 
 
 @pytest.mark.hunt(part="spark")
-def test_a_stream_continues_as_deltas_source_where_no_checkpoint_is_before_the_commits(
-    delta: SparkSession, tmp_path: Path
-) -> None:
-    """Spark's cleanup deletes what is old and before the newest checkpoint. Of mapped columns, Delta's source stops."""
-    table = txlog.Table.create(tmp_path / "t", SCHEMA)
-    table.append(rows_of(0, 1, 3))
-    table.append(rows_of(4, 5, 6, 7))
-    streams = [Stream(delta, table, source) for source in ("txlog", "delta")]
-    for stream in streams:
-        stream.run(stream.target.name)
-    for each in (8, 9, 10):
-        table.append(rows_of(each))
-    table.create_checkpoint()
-    for version in range(3):
-        for path in (Path(table.uri) / "_delta_log").glob(f"{version:020}.*"):
-            path.unlink()
-    for stream in streams:
-        stream.run(stream.target.name)
-        assert stream.ids() == [0, 1, 3, 4, 5, 6, 7, 8, 9, 10]
-
-
-@pytest.mark.hunt(part="spark")
 def test_every_option_gives_the_rows_that_deltas_source_gives(delta: SparkSession, table: txlog.Table) -> None:
     table.update({"id": txlog.expr("id + 100")}, "p = 'p1'")
     table.append(rows_of(8, 9))
