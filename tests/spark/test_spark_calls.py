@@ -28,7 +28,7 @@ def test_a_name_of_another_library_is_answered_with_ours() -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"takes no 'txnAppId': it is called 'app_id' here"):
         txlog.spark.update(None, "t", {}, txnAppId="a")  # type: ignore[call-arg, arg-type]
     with pytest.raises(
-        txlog.InvalidInputError, match=r"missing a required argument: 'keys'; it takes spark, uri, rows"
+        txlog.InvalidInputError, match=r"missing a required argument: 'keys'; it takes spark, uri, data"
     ):
         txlog.spark.upsert(None, "t", None)  # type: ignore[call-arg, arg-type]
     with pytest.raises(txlog.InvalidInputError, match=r"Invalid mode .*: expected 'merge-on-read'"):
