@@ -86,7 +86,7 @@ _BOUNDS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[Any, ...]]] = {
     ),
     "moments": (
         pa.timestamp("us", "UTC"),
-        (datetime.datetime(2026, 11, 20, 1, 2, 3, 4567, datetime.UTC),),
+        (datetime.datetime(2026, 11, 20, 1, 2, 3, 4567, datetime.timezone.utc),),
         ("2026-11-20T01:02:03.004Z", "2026-11-20T01:02:03.003Z", "2026-11-20T02:02:03.005+01:00", "soon", None),
     ),
     "decimals": (
