@@ -19,7 +19,10 @@ COLUMNS: dict[str, tuple[pa.DataType, Any]] = {
     "integer": (pa.int32(), st.integers(-3, 3)),
     "long": (pa.int64(), st.sampled_from((-(2**63), -1, 0, 2**63 - 1))),
     "date": (pa.date32(), st.sampled_from((datetime.date(1, 1, 1), datetime.date(2026, 11, 20)))),
-    "timestamp": (pa.timestamp("us", "UTC"), st.sampled_from((datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),))),
+    "timestamp": (
+        pa.timestamp("us", "UTC"),
+        st.sampled_from((datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),)),
+    ),
     "boolean": (pa.bool_(), st.booleans()),
     "decimal": (pa.decimal128(38, 2), st.decimals(-(10**30), 10**30, places=2).map(decimal.Decimal)),
     "string": (pa.string(), st.text("a\0é\U0001f600", max_size=20)),
