@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pandas as pd
 import pyarrow as pa
 import pytest
 from small_table import data_files, ids_of, rows_of
@@ -101,3 +103,27 @@ def test_a_column_of_nulls_makes_no_table_and_the_error_says_how_to_make_one(tmp
     table = Table.create(tmp_path / "t", "id bigint, note string")
     table.append(rows)
     assert table.snapshot().to_arrow()["note"].to_pylist() == [None]
+
+
+def test_a_table_made_of_times_without_a_zone_notes_which_readers_it_shuts_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    naive = pd.DataFrame({"at": pd.to_datetime(["2026-11-20 10:00"]), "n": [1]})
+    nested = pa.table({"n": [1], "s": pa.array([{"at": 0}], pa.struct([("at", pa.timestamp("us"))]))})
+    zoned = naive.assign(at=naive["at"].dt.tz_localize("UTC"))
+    for name, rows, columns in (("naive", naive, "at"), ("nested", nested, "s"), ("zoned", zoned, None)):
+        caplog.clear()
+        result = txlog.write(tmp_path / name, rows)
+        protocol = deltalake.DeltaTable(tmp_path / name).protocol()
+        needs = "timestampNtz" in (protocol.reader_features or ())
+        assert needs == (columns is not None)
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * needs
+        if columns is not None:
+            (note,) = result.notes
+            assert note.startswith(f"The times in {columns} have no zone, so the table's protocol is reader version 3")
+            assert note in caplog.text
+            assert "readers that do not know it refuse the table" in note
+        assert txlog.write(tmp_path / name, rows).notes == (), "the protocol stays as it is"
+    caplog.clear()
+    txlog.Table.create(tmp_path / "asked", "at timestamp_ntz")
+    assert not caplog.records, "who names the type knows it"

@@ -10,9 +10,18 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 from txlog.core.format.actions import Metadata, Protocol
-from txlog.core.format.features import features_in_use, features_of
+from txlog.core.format.features import Usage, features_in_use, features_of
+from txlog.core.format.schema import TIMESTAMP_NTZ, Struct, parse_schema
 
-__all__ = ["READERS", "Verdict", "concerns_readers", "reader_verdicts", "readers_note", "upgrade_note"]
+__all__ = [
+    "READERS",
+    "Verdict",
+    "concerns_readers",
+    "new_table_note",
+    "reader_verdicts",
+    "readers_note",
+    "upgrade_note",
+]
 
 _READERS = {
     "columnMapping": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then read nulls without an"
@@ -22,8 +31,9 @@ _READERS = {
     " txlog, Spark's Delta, Polars and deltalake's QueryBuilder read it",
     "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, DuckDB through them, and Polars then refuse the table;"
     " txlog, Spark's Delta and deltalake's QueryBuilder read it",
-    "timestampNtz": "txlog, Spark's Delta, deltalake and Polars read it",
+    "timestampNtz": "readers that do not know it refuse the table; txlog, Spark's Delta, deltalake and Polars read it",
 }
+_NTZ = "timestampNtz"
 _UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delta read it"
 
 Verdict: TypeAlias = Literal["reads", "reads nulls", "refuses", "unknown"]
@@ -51,6 +61,21 @@ def readers_note(feature: str) -> str:
 def concerns_readers(before: Protocol, after: Protocol) -> bool:
     """Whether a program that could read the table may be unable to read it now."""
     return not {*features_of(after)[0]} <= {*features_of(before)[0]}
+
+
+def new_table_note(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Which readers a table shuts out whose columns got their types from data; None if none.
+
+    Data has times without a zone more often than anybody asks for them: pandas makes them of most texts.
+    """
+    if _NTZ not in features_of(protocol)[0]:
+        return None
+    schema = parse_schema(metadata.schema_string)
+    names = ", ".join(field.name for field in schema.fields if Usage(Struct((field,)), {}).has_type(TIMESTAMP_NTZ))
+    return (
+        f"The times in {names} have no zone, so the table's protocol is {_versions(protocol)}. Readers need {_NTZ}:"
+        f" {_READERS[_NTZ]}. Times with a zone, as pyarrow.timestamp('us', 'UTC') has them, need no such reader"
+    )
 
 
 def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str | None:

@@ -52,6 +52,8 @@ __all__ = ["LastRead", "OpenTable", "open_table_of"]
 KEY_CACHE_BYTES = 256 << 20
 """The default memory, in bytes, for a handle's cache of keys of data files."""
 _OWN_MAX = 10_000
+_DEFINES_COLUMNS = ("CREATE TABLE", "CLONE")
+"""Operations that create a table with columns that somebody named, and not with those of some data."""
 
 
 class _HasOpenTable(Protocol):
@@ -363,8 +365,8 @@ class OpenTable:
                 self.last_read.committed_among_others(result.txn_id)
             else:
                 self.last_read.committed(result.version)
-        if proposal.protocol is not None and state is not None and outcome.state is not None:
-            result = self._noted(result, state, outcome.state)
+        if proposal.protocol is not None and outcome.state is not None:
+            result = self._noted(result, proposal.operation, state, outcome.state)
         self._log(proposal, result)
         if outcome.state is not None:
             self.post_commit.after(outcome.state, outcome.txn_id)
@@ -414,14 +416,20 @@ class OpenTable:
         if self._hooks is not None:
             call(self._hooks.on_conflict, self.uri, error)
 
-    def _noted(self, result: WriteResult, before: TableState, after: TableState) -> WriteResult:
-        """Say which programs our upgrade of the protocol concerns."""
-        from txlog.core.format.upgrade_note import concerns_readers, upgrade_note
+    def _noted(self, result: WriteResult, operation: str, before: TableState | None, after: TableState) -> WriteResult:
+        """Say which programs our upgrade of the protocol concerns, or the protocol of a table that has its columns from
+        the data."""
+        if before is None and (operation in _DEFINES_COLUMNS or not after.protocol.reader_features):
+            return result
+        from txlog.core.format.upgrade_note import concerns_readers, new_table_note, upgrade_note
 
-        note = upgrade_note(before.protocol, after.protocol, after.metadata)
+        if before is None:
+            note, level = new_table_note(after.protocol, after.metadata), logging.WARNING
+        else:
+            note = upgrade_note(before.protocol, after.protocol, after.metadata)
+            level = logging.WARNING if concerns_readers(before.protocol, after.protocol) else logging.INFO
         if note is None:
             return result
-        level = logging.WARNING if concerns_readers(before.protocol, after.protocol) else logging.INFO
         logger.log(level, "%s: v%s: %s", self.uri, result.version, note)
         return replace(result, notes=(*result.notes, note))
 
