@@ -164,7 +164,7 @@ def test_appends_are_read_between_two_snapshots(format_version: str, spark: Spar
 def test_a_changelog_view_has_what_was_deleted_and_inserted(spark: SparkSession, warehouse: Path) -> None:
     table = begun(warehouse / "changed", pa.table({"a": list(range(10))}), properties={"txlog.iceberg": "v2"})
     table.append(pa.table({"a": [10, 11]}))
-    table.delete("a < 3", mode="copy-on-write")
+    table.delete("a < 3", row_mode="copy-on-write")
     table.export_iceberg()
     first, _, last = [each.id for each in snapshots(table)]
     spark.sql(

@@ -94,8 +94,8 @@ def _odd_partitions(path: Path, properties: dict[str, str]) -> txlog.Table:
     rows = pa.table(columns, schema=kinds)
     table = begun(path, rows, partition_by=["part", "low", "high"], properties=properties | VECTORS)
     table.append(rows)
-    table.delete("id < 3", mode="merge-on-read")
-    table.delete("id = 3", mode="merge-on-read")
+    table.delete("id < 3", row_mode="merge-on-read")
+    table.delete("id = 3", row_mode="merge-on-read")
     return table
 
 

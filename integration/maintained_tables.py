@@ -54,7 +54,7 @@ COMMANDS: dict[str, Command] = {
     "constraint": lambda table: table.add_constraint("small", "id < 1000"),
     "NOT NULL": lambda table: table.alter_column("id", nullable=False),
     "delete": lambda table: table.delete("id % 3 = 0"),
-    "delete by copies": lambda table: table.delete("id % 3 = 0", mode="copy-on-write"),
+    "delete by copies": lambda table: table.delete("id % 3 = 0", row_mode="copy-on-write"),
     "update": lambda table: table.update({"day": txlog.expr("'b'")}, "id % 2 = 0"),
     "upsert": lambda table: table.upsert(source_rows(table), "id"),
     "upsert of known keys": lambda table: table.upsert(source_rows(table), "id", when_not_matched="ignore"),

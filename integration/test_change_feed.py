@@ -210,7 +210,7 @@ def with_vectors(path: Path) -> txlog.Table:
     properties = {**FEED, "delta.enableDeletionVectors": "true"}
     table = txlog.Table.create(str(path), "id bigint, day string", ["day"], properties)
     table.append(pa.table({"id": list(range(10)), "day": ["a", "b"] * 5}))
-    table.delete("id < 4", mode="merge-on-read")
+    table.delete("id < 4", row_mode="merge-on-read")
     return table
 
 

@@ -58,7 +58,7 @@ def test_rows_that_we_delete_from_a_spark_table_are_deleted_for_every_reader(
     _, condition, matches = TABLES[name]
     left = [row for row in before if not matches(row)]
     assert 0 < len(left) < len(before)
-    done = table.delete(condition, mode=mode)
+    done = table.delete(condition, row_mode=mode)
     assert done.metrics.rows_deleted == len(before) - len(left)
     _require_rows(table, left)
 

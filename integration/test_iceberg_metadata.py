@@ -253,10 +253,10 @@ def test_an_incremental_scan_has_the_rows_of_appends_alone(format_version: str, 
 
     table = begun(tmp_path / "t", rows(0), partition_by=["part"], properties=properties)
     table.append(rows(10))
-    table.delete("id = 0", mode="merge-on-read")
+    table.delete("id = 0", row_mode="merge-on-read")
     table.append(rows(20, later=[1, None]), schema_mode="merge")
     table.optimize()
-    table.update({"later": txlog.expr("7")}, "id = 21", mode="copy-on-write")
+    table.update({"later": txlog.expr("7")}, "id = 21", row_mode="copy-on-write")
     table.append(rows(30, later=[2, 3]))
     table.export_iceberg()
     read = static(table)

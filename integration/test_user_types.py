@@ -220,7 +220,7 @@ write("x", rows, "upsert")  # arg-type
 table.transaction("ReadCommitted")  # arg-type
 table.vacuumed()  # attr-defined
 table.snapshot().to_spark()  # attr-defined
-table.delete("id = 1", mode="merge")  # arg-type
+table.delete("id = 1", row_mode="merge")  # arg-type
 table.set_properties(["a"])  # arg-type
 table.append()  # call-arg
 print(table.append(rows).outcome == "commited")  # comparison-overlap

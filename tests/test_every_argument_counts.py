@@ -91,7 +91,6 @@ ARGUMENTS = {
     "read_version": Given(0, before=changes_what_is_replaced),
     "on_conflict": Given(None, meanwhile=changes_what_is_replaced),
     "column_rules": Given("keep"),
-    "mode": Given("copy-on-write"),
     "row_mode": Given("copy-on-write"),
     "schema_mode": Given("merge", MORE),
     "partition_by": Given(["id"]),
@@ -135,7 +134,7 @@ def test_no_argument_of_a_write_is_ignored(call: str, name: str, tmp_path: Path)
     if name == "on_conflict":
         value = "rerun" if "write" in call or call == "append" else "fail"
     if (call, name) == ("delete", "parquet"):  # a vector is no file that is encoded
-        given = replace(given, beside={"mode": "copy-on-write"})
+        given = replace(given, beside={"row_mode": "copy-on-write"})
     # Written once for all arguments in it.
     situation = f"{call} {id(given.rows)} {replace(given, value=None, rows=None)}"
     if situation not in outcomes_without:

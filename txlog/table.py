@@ -19,7 +19,6 @@ from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_c
 from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
-from txlog.core.util.wording import in_write, spelled
 from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import ColumnRules, SchemaMode
@@ -108,7 +107,7 @@ def write(
             must have the same, except with ``schema_mode="overwrite"``.
         cluster_by: The clustering columns of a new table (see `Table.create`). An existing table must have the same.
         properties: The properties of a new table.
-        row_mode: ``mode`` of `Table.overwrite`; ``column_rules``, ``on_conflict`` and ``read_version`` are its
+        row_mode: As for `Table.overwrite`; ``column_rules``, ``on_conflict`` and ``read_version`` are its
             arguments too.
 
     The other arguments are the same as for `Table.append` and `Table.open`.
@@ -163,9 +162,6 @@ def _written(
 ) -> WriteResult:
     try:
         return write_batch(open_table, data, options, on_progress)
-    except InvalidInputError as error:
-        error.template = spelled(error.template, in_write)
-        raise
     except TableExistsError as error:
         if ignores_existing:
             return WriteResult(open_table.log.newest_state().version, "ignored", 0, "")
@@ -713,7 +709,7 @@ class Table(Readable, metaclass=Hinted):
         target_file_size: int | None = None,
         parquet: Mapping[str, object] | None = None,
         column_rules: ColumnRules | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         on_conflict: OnConflict = "fail",
         read_version: int | None = None,
         dry_run: bool = False,
@@ -737,8 +733,8 @@ class Table(Readable, metaclass=Hinted):
             column_rules: With ``schema_mode="overwrite"``: "keep" keeps NOT NULL, comments, expressions of generated
                 columns, defaults and lengths of text of columns that ``data`` has with the same type; "drop" drops
                 them; None drops them too, and the result's ``notes`` and a warning in the log say which.
-            mode: With ``where``, how to remove rows from files that keep other rows, as for `delete`: "merge-on-read"
-                or "copy-on-write".
+            row_mode: With ``where``, how to remove rows from files that keep other rows, as for `delete`:
+                "merge-on-read" or "copy-on-write".
             on_conflict: "fail", or "rerun": replace what the newest version has, whatever this handle has read,
                 including rows that others appended meanwhile. For rows from another source.
             read_version: The version that ``data`` comes from; a later change is a conflict. None: with ``where``, the
@@ -763,7 +759,7 @@ class Table(Readable, metaclass=Hinted):
             commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
             parquet=parquet or {},
-            row_mode=mode,
+            row_mode=row_mode,
             column_rules=column_rules,
             dry_run=dry_run,
         )
@@ -822,7 +818,7 @@ class Table(Readable, metaclass=Hinted):
         *,
         parameters: Parameters | None = None,
         all: bool = False,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -844,9 +840,9 @@ class Table(Readable, metaclass=Hinted):
             where: A condition in SQL, or one built from `txlog.col`. Rows for which it is unknown (null) stay.
             parameters: Values for ``:name`` in SQL text, each as `txlog.lit` takes it, or a list for ``IN (:name)``.
             all: Delete every row; then without ``where``.
-            mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files. None:
-                vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If partition
-                values or statistics prove that every row of a file matches, the file is never read.
+            row_mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files.
+                None: vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If
+                partition values or statistics prove that every row of a file matches, the file is never read.
             parquet: How new files are encoded, as for `append`.
             on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
             read_version: Delete as of this version, and conflict with later commits that touch what was read.
@@ -874,7 +870,7 @@ class Table(Readable, metaclass=Hinted):
         where = with_values(where, parameters)
         check_delete(where, all)
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
+        options = RowOptions(row_mode, commit, on_progress, parquet, dry_run)
         return change_where(self._open_table, DeleteSpec(where), options, workers)
 
     def update(
@@ -883,7 +879,7 @@ class Table(Readable, metaclass=Hinted):
         where: AnyCondition | None = None,
         *,
         parameters: Parameters | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -923,7 +919,7 @@ class Table(Readable, metaclass=Hinted):
 
         values, where = with_values_of(values, where, parameters)
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
+        options = RowOptions(row_mode, commit, on_progress, parquet, dry_run)
         return change_where(self._open_table, UpdateSpec(values, where), options, workers)
 
     def upsert(
@@ -941,7 +937,7 @@ class Table(Readable, metaclass=Hinted):
         merge_engine: str | Mapping[str, object] | None = None,
         row_kind: str | None = None,
         row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -996,7 +992,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
+        options = RowOptions(row_mode, commit, on_progress, parquet, dry_run)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
         how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
         return upsert_rows(self._open_table, data, how, options, workers)
@@ -1010,7 +1006,7 @@ class Table(Readable, metaclass=Hinted):
         source_alias: str = "source",
         target_alias: str = "target",
         schema_mode: SchemaMode = "strict",
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -1053,7 +1049,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress, parquet, dry_run)
+        options = RowOptions(row_mode, commit, on_progress, parquet, dry_run)
         merge = MergeOptions(on, source_alias, target_alias, schema_mode, parameters)
         return MergeBuilder(
             self.uri, merge, lambda clauses: merge_rows(self._open_table, data, merge, clauses, options, workers)

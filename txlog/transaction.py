@@ -310,7 +310,7 @@ class Transaction:
         where: AnyCondition | None = None,
         *,
         parameters: Parameters | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
     ) -> None:
         """Replace every row of the table, or the rows that satisfy a condition: see `Table.overwrite`.
 
@@ -321,7 +321,7 @@ class Transaction:
             where: A condition in SQL on the table's columns, which each row of ``data`` must satisfy. None replaces
                 every row.
             parameters: Values for ``:name`` in the condition, as for `Table.delete`.
-            mode: How to remove rows from files that keep other rows: "merge-on-read" or "copy-on-write", as for
+            row_mode: How to remove rows from files that keep other rows: "merge-on-read" or "copy-on-write", as for
                 `Table.delete`.
 
         Raises:
@@ -330,7 +330,7 @@ class Transaction:
         """
         where = with_values(where, parameters)
         self._require_open()
-        self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=mode))
+        self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=row_mode))
 
     def overwrite_partitions(self, data: object) -> None:
         """Replace the partitions that have rows in ``data``: see `Table.overwrite_partitions`.
@@ -378,7 +378,7 @@ class Transaction:
         *,
         parameters: Parameters | None = None,
         all: bool = False,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Delete the rows for which a condition is true, including rows of this transaction: see `Table.delete`.
@@ -390,7 +390,7 @@ class Transaction:
             where: A condition in SQL, or one built from `txlog.col`.
             parameters: Values for ``:name`` in the condition, as for `Table.delete`.
             all: Delete every row; then without ``where``.
-            mode: "merge-on-read" or "copy-on-write", as for `Table.delete`; None lets the table decide.
+            row_mode: "merge-on-read" or "copy-on-write", as for `Table.delete`; None lets the table decide.
             on_progress: As for `Table.delete`.
 
         Raises:
@@ -406,7 +406,7 @@ class Transaction:
         check_delete(where, all)
         with TxlogError.located(self._open_table.uri, self._state.version):
             condition = Condition(where, self._state, ambient.now())
-        self._change_rows("a delete", DeleteRows(condition), mode, on_progress)
+        self._change_rows("a delete", DeleteRows(condition), row_mode, on_progress)
         self._regions += [] if where is None else [where if isinstance(where, str) else str(condition.predicate)]
 
     def update(
@@ -415,7 +415,7 @@ class Transaction:
         where: AnyCondition | None = None,
         *,
         parameters: Parameters | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Set columns of the rows for which a condition is true: see `Table.update`, and `delete` for conflicts.
@@ -424,7 +424,7 @@ class Transaction:
             values: The new values by column or struct field, as for `Table.update`: a string is an SQL expression.
             where: A condition, as for `delete`; None means all rows.
             parameters: Values for ``:name`` in the condition and in `txlog.expr`.
-            mode: As for `delete`.
+            row_mode: As for `delete`.
             on_progress: As for `delete`.
 
         Raises:
@@ -437,7 +437,7 @@ class Transaction:
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
             operation = UpdateSpec(values, where).bind(self._state)
-        self._change_rows("an update", operation, mode, on_progress)
+        self._change_rows("an update", operation, row_mode, on_progress)
 
     def upsert(
         self,
@@ -453,7 +453,7 @@ class Transaction:
         merge_engine: str | Mapping[str, object] | None = None,
         row_kind: str | None = None,
         row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Update the rows whose keys are in ``data``, and insert the others: see `Table.upsert`.
@@ -463,7 +463,7 @@ class Transaction:
         Args:
             data: Anything `Table.append` takes, with every column of the table.
             keys: The columns that identify a row, as for `Table.upsert`.
-            mode: As for `delete`.
+            row_mode: As for `delete`.
             on_progress: As for `delete`.
 
         The other arguments are the same as for `Table.upsert`.
@@ -490,7 +490,7 @@ class Transaction:
             row_kinds=row_kinds,
         )
         operation = bound_upsert(self._open_table, self._state, data, upsert)
-        self._change_rows("an upsert", operation, mode, on_progress)
+        self._change_rows("an upsert", operation, row_mode, on_progress)
 
     def merge(
         self,
@@ -500,7 +500,7 @@ class Transaction:
         parameters: Parameters | None = None,
         source_alias: str = "source",
         target_alias: str = "target",
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         on_progress: OnProgress | None = None,
     ) -> MergeBuilder[None]:
         """Start a merge of ``data``; add clauses, then call ``execute()``: see `Table.merge`.
@@ -514,7 +514,7 @@ class Transaction:
             parameters: Values for ``:name`` in ``on`` and in the SQL of all clauses.
             source_alias: The name of ``data`` in conditions and values.
             target_alias: The name of the table in conditions and values.
-            mode: As for `delete`.
+            row_mode: As for `delete`.
             on_progress: As for `delete`.
 
         Returns:
@@ -532,7 +532,7 @@ class Transaction:
         def run(clauses: tuple[MergeClause, ...]) -> None:
             self._require_open()
             operation = bound_merge(self._open_table, self._state, data, merge, clauses)
-            self._change_rows("a merge", operation, mode, on_progress)
+            self._change_rows("a merge", operation, row_mode, on_progress)
 
         return MergeBuilder(self._open_table.uri, merge, run)
 

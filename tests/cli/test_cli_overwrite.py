@@ -125,17 +125,17 @@ def test_the_mode_decides_how_rows_are_removed_from_files_with_others(
 ) -> None:
     txlog.Table.open(table).set_properties({"delta.enableDeletionVectors": "true"})
     rows.write_text("id,day\n2,mon\n")
-    overwrite = ["overwrite", table, rows, "--where", "id = 2", "--mode", mode]
+    overwrite = ["overwrite", table, rows, "--where", "id = 2", "--row-mode", mode]
     assert json.loads(run(*overwrite, "--dry-run", "--json").stdout)["files_marked"] == files
     assert json.loads(run(*overwrite, "--json").stdout)["vectors"] == files
     assert len([*table.rglob("*.bin")]) == files
 
 
 def test_a_mode_that_the_table_lacks_is_refused_with_the_command_that_enables_it(table: Path, rows: Path) -> None:
-    done = run("overwrite", table, rows, "--where", "id = 2", "--mode", "merge-on-read")
+    done = run("overwrite", table, rows, "--where", "id = 2", "--row-mode", "merge-on-read")
     assert done.exit_code == 1
     said = " ".join(done.stderr.split())
-    assert "--mode merge-on-read needs a table with deletion vectors" in said
+    assert "--row-mode merge-on-read needs a table with deletion vectors" in said
     assert "txlog set URI delta.enableDeletionVectors=true, or leave --mode out" in said
 
 

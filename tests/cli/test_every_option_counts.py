@@ -62,7 +62,7 @@ OPTIONS = {
     "--param": Given(["--param", "unnamed=1"]),
     "--all": Given(["--all"]),
     "--dry-run": Given(["--dry-run"]),
-    "--mode": Given(["--mode", "copy-on-write"]),
+    "--row-mode": Given(["--row-mode", "copy-on-write"]),
     "--on-conflict": Given(["--on-conflict", "rerun"], beside=["--read-version", "0"]),
     "--read-version": Given(["--read-version", "0"]),
     "--set": Given(["--set", "id=9"]),
@@ -92,8 +92,8 @@ OPTIONS = {
 
 REFUSED = Given(["--on-conflict", "never"])  # a test of Python shows what it does beside other writers
 OPTIONS_OF = {
-    ("delete", "--parquet"): Given(["--parquet", "parquet.compression=gzip"], beside=["--mode", "copy-on-write"]),
-    ("merge", "--mode"): Given(["--mode", "copy-on-write"], beside=["--update-all"]),
+    ("delete", "--parquet"): Given(["--parquet", "parquet.compression=gzip"], beside=["--row-mode", "copy-on-write"]),
+    ("merge", "--row-mode"): Given(["--row-mode", "copy-on-write"], beside=["--update-all"]),
     **{(command, "--on-conflict"): REFUSED for command in ("delete", "update", "upsert", "merge")},
 }
 

@@ -18,7 +18,7 @@ from txlog.cli.app import app
 from txlog.cli.wording import OPTIONS as COMMAND_OPTIONS
 from txlog.cli.wording import in_commands
 from txlog.core.util.arguments import invalid
-from txlog.core.util.wording import Door, advice, argument, batch, call, in_python, in_write, setting, spelled, words_in
+from txlog.core.util.wording import Door, advice, argument, batch, call, in_python, setting, spelled, words_in
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.options import KNOWN
 from txlog.spark.wording import OPTIONS as SPARK_OPTIONS
@@ -79,10 +79,14 @@ IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be gi
 
 TEXTS: list[tuple[str, dict[str, str]]] = [
     (argument("read_version"), {"python": "read_version", "spark": "readVersion", "commands": "--read-version"}),
-    (argument("row_mode"), {"python": "mode", "spark": "rowMode", "commands": "--mode"}),
+    (argument("row_mode"), {"python": "row_mode", "spark": "rowMode", "commands": "--row-mode"}),
     (
         setting("row_mode", "merge-on-read"),
-        {"python": 'mode="merge-on-read"', "spark": "rowMode=merge-on-read", "commands": "--mode merge-on-read"},
+        {
+            "python": 'row_mode="merge-on-read"',
+            "spark": "rowMode=merge-on-read",
+            "commands": "--row-mode merge-on-read",
+        },
     ),
     (
         setting("schema_mode", "merge"),
@@ -166,12 +170,6 @@ def test_a_users_text_that_looks_like_a_word_does_no_harm(text: str) -> None:
     for door in DOORS.values():
         assert MARKS.sub("", spelled(f"a{text}b", door)) == MARKS.sub("", f"a{text}b")
     assert list(words_in(text)) == []
-
-
-def test_txlog_write_calls_the_mode_of_rows_row_mode() -> None:
-    text = f"leave {argument('row_mode')} out, or {setting('row_mode', 'copy-on-write')}, or {argument('where')}"
-    expected = 'leave row_mode out, or row_mode="copy-on-write", or where'
-    assert spelled(spelled(text, in_write), in_python) == expected
 
 
 # --- every word of the source ---------------------------------------------------------------------------------------

@@ -625,7 +625,7 @@ def test_a_version_whose_deletion_vectors_were_vacuumed_does_not_stop_later_expo
     table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.enableDeletionVectors": "true"})
     table.append(rows(*range(100_000)))
     table.export_iceberg()
-    table.delete("id % 3 = 0", mode="merge-on-read")
+    table.delete("id % 3 = 0", row_mode="merge-on-read")
     assert list((tmp_path / "t").glob("**/*.bin")), "the vector is a file of its own"
     table.purge()
     table.vacuum(0, force=True)

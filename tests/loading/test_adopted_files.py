@@ -137,7 +137,7 @@ def test_null_counts_of_a_file_whose_rows_were_dead_already_stay_true_through_la
             AddFile("day=a/many.parquet", {"day": "a"}, path.stat().st_size, 1, True, stats, deletion_vector=INLINE)
         )
     for condition in (delete, "id = 1 and n is null", "id = 2"):
-        table.delete(f"day = 'a' and n is null and {condition}", mode="merge-on-read")
+        table.delete(f"day = 'a' and n is null and {condition}", row_mode="merge-on-read")
         expected = [] if not_null is None else [not_null]
         assert table.to_arrow(where="n is not null")["id"].to_pylist() == expected
         named = [path for path in table.snapshot().files("n is not null")["path"].to_pylist() if "many" in path]

@@ -19,7 +19,7 @@ CALLS: list[Any] = [txlog.spark.delete, txlog.spark.update, txlog.spark.upsert, 
 def test_each_call_lists_the_options_that_all_have(call: Any) -> None:
     names = list(inspect.signature(call).parameters)
     assert names[:2] == ["spark", "uri"]
-    assert {"mode", "on_conflict", "app_id", "checkpoint_id", "storage_options", "retry", "hooks"} <= set(names)
+    assert {"row_mode", "on_conflict", "app_id", "checkpoint_id", "storage_options", "retry", "hooks"} <= set(names)
 
 
 def test_a_name_of_another_library_is_answered_with_ours() -> None:
@@ -32,7 +32,7 @@ def test_a_name_of_another_library_is_answered_with_ours() -> None:
     ):
         txlog.spark.upsert(None, "t", None)  # type: ignore[call-arg, arg-type]
     with pytest.raises(txlog.InvalidInputError, match=r"Invalid mode .*: expected 'merge-on-read'"):
-        txlog.spark.delete(None, "t", mode="fast")  # type: ignore[arg-type]
+        txlog.spark.delete(None, "t", row_mode="fast")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("call", [txlog.spark.read, txlog.spark.delete], ids=lambda call: str(call.__name__))

@@ -28,7 +28,7 @@ __all__ = ["Call", "of_operation"]
 _EMPTY = inspect.Parameter.empty
 _TYPES = {"text": str, "time": str, "whole": int, "number": float, "switch": bool, "size": int, "file": Path}
 _OF_MANY = {
-    *("mode", "parquet", "target_file_size", "on_conflict", "read_version"),
+    *("row_mode", "parquet", "target_file_size", "on_conflict", "read_version"),
     *("app_id", "checkpoint_id", "workers", "user_metadata"),
 }
 """Arguments that many operations have. Help lists them behind the others."""

@@ -26,7 +26,7 @@ OPTIONS: Final = {
         if argument.name not in ("name", "schema")  # most commands take these by their place
     },
     **{"catalog": "--catalog", "dialect": "--dialect", "time_zone": "--time-zone"},
-    **{"keys": "--key", "row_mode": "--mode", "storage_options": "--storage-option"},
+    **{"keys": "--key", "storage_options": "--storage-option"},
 }
 """Argument -> option of a command."""
 

@@ -238,7 +238,7 @@ class MicroBatch:
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         schema_mode: SchemaMode | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> WriteResult | None:
         """Upsert ``frame``, which was made from the batch, into an existing table, exactly once.
@@ -255,7 +255,7 @@ class MicroBatch:
             on_duplicate: See there.
             sequence_by: See there.
             schema_mode: See there.
-            mode: See there.
+            row_mode: See there.
             storage_options: See there.
 
         Returns:
@@ -267,7 +267,7 @@ class MicroBatch:
         """
         how = when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, missing_columns
         spec = upsert_spec(keys, *how, schema_mode)
-        return self._change(frame, path, spec, schema_mode, app_id, mode, storage_options)
+        return self._change(frame, path, spec, schema_mode, app_id, row_mode, storage_options)
 
     def merge(
         self,
@@ -280,7 +280,7 @@ class MicroBatch:
         source_alias: str = "source",
         target_alias: str = "target",
         schema_mode: SchemaMode | None = None,
-        mode: RowMode | None = None,
+        row_mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> MergeBuilder[WriteResult | None]:
         """Begin a merge of ``frame`` into an existing table. Add clauses, then call ``execute()`` once.
@@ -294,7 +294,7 @@ class MicroBatch:
             source_alias: The name of ``frame`` in conditions.
             target_alias: The name of the table in conditions.
             schema_mode: As for `txlog.spark.merge`.
-            mode: As for `txlog.spark.merge`.
+            row_mode: As for `txlog.spark.merge`.
             storage_options: As for `txlog.spark.merge`.
 
         Returns:
@@ -308,7 +308,7 @@ class MicroBatch:
             on,
             source_alias,
             target_alias,
-            lambda spec: self._change(frame, path, spec, schema_mode, app_id, mode, storage_options),
+            lambda spec: self._change(frame, path, spec, schema_mode, app_id, row_mode, storage_options),
             schema_mode,
             parameters,
         )
@@ -374,7 +374,7 @@ class MicroBatch:
         spec: UpsertSpec | MergeSpec,
         schema_mode: SchemaMode | None,
         app_id: str | None,
-        mode: RowMode | None,
+        row_mode: RowMode | None,
         storage_options: Mapping[str, str] | None,
     ) -> WriteResult | None:
         name = app_id if app_id is not None else self.app_id
@@ -385,7 +385,7 @@ class MicroBatch:
         options = parse_write_options({**of_session, **stored, **at})
         settings = SessionSettings.of(spark)
         row_options = in_session(
-            settings, "merge", RowOptions(mode, CommitOptions(name, self.batch_id, self._fingerprint))
+            settings, "merge", RowOptions(row_mode, CommitOptions(name, self.batch_id, self._fingerprint))
         )
         what = evolving(spec, settings, schema_mode)
 

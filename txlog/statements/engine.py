@@ -69,7 +69,7 @@ class Session(msgspec.Struct, frozen=True):
         """The arguments of `Table.delete` and `Table.update` that it gives."""
         app_id, checkpoint_id = self.transaction or (None, None)
         given = {"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": self.user_metadata}
-        return {**given, "mode": self.row_mode}
+        return {**given, "row_mode": self.row_mode}
 
 
 class Engine(Protocol):

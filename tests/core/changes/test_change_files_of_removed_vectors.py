@@ -18,7 +18,7 @@ def table(tmp_path: Path) -> txlog.Table:
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
     made = txlog.Table.create(str(tmp_path / "t"), "id bigint", properties=properties)
     made.append(pa.table({"id": list(range(10))}))
-    made.delete("id < 4", mode="merge-on-read")
+    made.delete("id < 4", row_mode="merge-on-read")
     return made
 
 

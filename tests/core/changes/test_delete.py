@@ -104,14 +104,14 @@ def test_a_file_of_which_no_row_is_left_is_removed_and_gets_no_vector(tmp_path: 
 def test_vectors_are_used_only_where_the_table_enables_them(tmp_path: Path) -> None:
     table = made(tmp_path)
     with pytest.raises(InvalidInputError, match="enableDeletionVectors"):
-        table.delete("id = 1", mode="merge-on-read")
+        table.delete("id = 1", row_mode="merge-on-read")
     assert table.snapshot().protocol.writer_features is None
     table.set_properties(VECTORS)
     protocol = table.snapshot().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
     assert "deletionVectors" in (protocol.reader_features or ())
     assert table.delete("id = 1").metrics.vectors == 1
-    assert table.delete("id = 2", mode="copy-on-write").metrics.rows_copied == 4
+    assert table.delete("id = 2", row_mode="copy-on-write").metrics.rows_copied == 4
     table.unset_properties(["delta.enableDeletionVectors"])
     result = table.delete("id = 3")
     assert (result.metrics.vectors, result.metrics.rows_copied) == (0, 3), "a copy leaves dead rows out as well"
@@ -269,7 +269,7 @@ def test_with_vectors_a_table_that_tracks_rows_keeps_their_ids(tmp_path: Path) -
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"mode": "vectors"},
+        {"row_mode": "vectors"},
         {"on_conflict": "retry"},
         {"app_id": "a"},
         {"read_version": -1},

@@ -51,21 +51,21 @@ def found(table: txlog.Table) -> pa.Table:
 
 @MODES
 def test_rows_that_stay_keep_their_values(table: txlog.Table, rows: pa.Table, mode: Any) -> None:
-    table.delete("id % 7 = 3", mode=mode)
+    table.delete("id % 7 = 3", row_mode=mode)
     left = rows.filter(pa.array(np.arange(ROWS) % 7 != 3))
     assert found(table).equals(left.combine_chunks())
 
 
 @MODES
 def test_rows_that_are_updated_keep_their_other_values(table: txlog.Table, rows: pa.Table, mode: Any) -> None:
-    table.update({"many": txlog.expr("concat(few, '!')")}, "id % 1000 = 7", mode=mode)
+    table.update({"many": txlog.expr("concat(few, '!')")}, "id % 1000 = 7", row_mode=mode)
     is_changed = pa.array(np.arange(ROWS) % 1_000 == 7)
     changed = pc.if_else(is_changed, pc.binary_join_element_wise(rows["few"], "!", ""), rows["many"])
     assert found(table).equals(rows.set_column(3, "many", changed).combine_chunks())
 
 
 def test_a_copy_lacks_the_values_of_deleted_rows(table: txlog.Table, tmp_path: Path) -> None:
-    table.delete("few = 'word 0017'", mode="copy-on-write")
+    table.delete("few = 'word 0017'", row_mode="copy-on-write")
     (path,) = table.snapshot().files().column("path").to_pylist()
     assert pq.read_table(tmp_path / "t" / path).num_rows < ROWS
     values = pc.unique(pq.read_table(tmp_path / "t" / path, read_dictionary=["few"])["few"].chunk(0).dictionary)

@@ -35,4 +35,4 @@ def test_the_first_change_of_a_handle_that_mostly_copies_rows_says_what_vectors_
     ids=["vectors", "copies asked for", "many rows changed", "no row copied"],
 )
 def test_other_changes_say_nothing(tmp_path: Any, properties: Any, condition: str, mode: Any) -> None:
-    assert table_of_many_rows(tmp_path, properties).delete(condition, mode=mode).notes == ()
+    assert table_of_many_rows(tmp_path, properties).delete(condition, row_mode=mode).notes == ()

@@ -69,6 +69,6 @@ def test_a_restored_row_is_treated_like_any_other(
         return proposal
 
     monkeypatch.setattr(RowChange, "execute", loses_at_first)
-    table.delete(condition, mode=mode)
+    table.delete(condition, row_mode=mode)
     assert versions == [4, 5]
     assert sorted(table.snapshot().to_arrow().column("v").to_pylist()) == left

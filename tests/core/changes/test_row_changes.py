@@ -83,7 +83,7 @@ def delete(condition: str, mode: str | None) -> Operation:
     matches = CONDITIONS[condition]
     return Operation(
         f"delete {condition} {mode}",
-        lambda table: table.delete(condition, mode=mode),
+        lambda table: table.delete(condition, row_mode=mode),
         lambda old: [row for row in old if not matches(row)],
     )
 
@@ -99,7 +99,7 @@ def upsert(rows: list[Row], matched: str, other: str, mode: str | None) -> Opera
         return kept + [row for row in rows if (matched == "update" if row[0] in there else other == "insert")]
 
     def act(table: Table) -> Any:
-        return table.upsert(table_of(rows), ["k"], when_matched=matched, when_not_matched=other, mode=mode)
+        return table.upsert(table_of(rows), ["k"], when_matched=matched, when_not_matched=other, row_mode=mode)
 
     return Operation(f"upsert {rows} {matched} {other} {mode}", act, on)
 
@@ -114,7 +114,7 @@ def upsert_value(rows: list[Row], mode: str | None) -> Operation:
         return changed + [row for row in rows if row[0] not in there]
 
     def act(table: Table) -> Any:
-        return table.upsert(table_of(rows), ["k"], update_columns=["v"], mode=mode)
+        return table.upsert(table_of(rows), ["k"], update_columns=["v"], row_mode=mode)
 
     return Operation(f"upsert v of {rows} {mode}", act, on)
 
@@ -129,7 +129,7 @@ def update(condition: str, mode: str | None) -> Operation:
     return Operation(
         f"update {condition} {mode}",
         lambda table: table.update(
-            {"v": txlog.expr("v + 1"), "day": txlog.expr("if(day = 'a', 'b', 'a')")}, condition, mode=mode
+            {"v": txlog.expr("v + 1"), "day": txlog.expr("if(day = 'a', 'b', 'a')")}, condition, row_mode=mode
         ),
         lambda old: [changed(row) if matches(row) else row for row in old],
     )
@@ -151,7 +151,7 @@ def merge(rows: list[Row], mode: str | None) -> Operation:
         return result + [row for row in rows if row[0] not in there]
 
     def act(table: Table) -> Any:
-        begun = table.merge(table_of(rows), ["k"], mode=mode).when_matched_delete("target.v < 10")
+        begun = table.merge(table_of(rows), ["k"], row_mode=mode).when_matched_delete("target.v < 10")
         begun.when_matched_update({"v": txlog.expr("target.v + source.v"), "day": txlog.expr("source.day")})
         return begun.when_not_matched_insert_all().execute()
 

@@ -190,7 +190,7 @@ def test_rows_that_a_vector_marks_are_left_out_of_a_copy(tmp_path: Path) -> None
     table = made(tmp_path, properties={"delta.enableDeletionVectors": "true"})
     table.delete("id IN (7, 8)")
     before = data_file(table)
-    table.update({"s": txlog.expr("'new'")}, "id = 150", mode="copy-on-write")
+    table.update({"s": txlog.expr("'new'")}, "id = 150", row_mode="copy-on-write")
     after = data_file(table)
     assert [chunk(before, "x", group) == chunk(after, "x", group) for group in range(4)] == [False, True, True, True]
     expected = rows().filter(pc.invert(pc.is_in(rows()["id"], pa.array([7, 8]))))

@@ -142,7 +142,7 @@ def test_rows_at_the_ends_of_row_groups_are_updated(tmp_path: Path, mode: Any) -
     data = tmp_path / "t" / "written-elsewhere.parquet"
     pq.write_table(pa.table({"k": range(8), "v": range(8)}), data, row_group_size=2)
     table.add_files([data.name])
-    table.update({"v": txlog.expr("v + 100")}, "k IN (2, 5, 6)", mode=mode)
+    table.update({"v": txlog.expr("v + 100")}, "k IN (2, 5, 6)", row_mode=mode)
     updated = sorted(zip(*table.snapshot().to_arrow().to_pydict().values(), strict=True))
     assert updated == [(k, k + 100 if k in (2, 5, 6) else k) for k in range(8)]
 

@@ -239,7 +239,7 @@ def test_a_feature_that_the_table_uses_stays_and_the_error_says_why(
 def test_a_vector_that_another_writer_makes_in_between_is_purged_too(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     table.delete("k = 1")
-    losing_to(table, lambda other: other.delete("k = 3", mode="merge-on-read")).drop_feature("deletionVectors")
+    losing_to(table, lambda other: other.delete("k = 3", row_mode="merge-on-read")).drop_feature("deletionVectors")
     assert keys(table) == [2, 4]
     assert "deletionVectors" not in features(table)
     assert Table.open(table.uri).snapshot().files().column("deletionVector").null_count == 2

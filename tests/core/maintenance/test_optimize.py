@@ -394,8 +394,8 @@ def test_after_a_lost_race_only_what_the_winners_changed_is_read_not_the_list_of
     rivals: Iterator[Callable[[], object]] = iter(
         [
             lambda: other.append(pa.table({"id": [99], "day": ["a"]})),
-            lambda: other.delete("id = 0", mode="merge-on-read"),
-            lambda: other.update({"id": txlog.expr("id + 100")}, "id = 12", mode="copy-on-write"),
+            lambda: other.delete("id = 0", row_mode="merge-on-read"),
+            lambda: other.update({"id": txlog.expr("id + 100")}, "id = 12", row_mode="copy-on-write"),
         ]
     )
     execute, lists, is_executing, listed = Compaction.execute, DeltaLog.files, [False], []

@@ -65,7 +65,7 @@ def test_an_upsert_that_knew_the_keys_of_later_files_changes_the_right_rows_afte
 def test_after_a_lost_race_only_files_that_are_new_are_looked_into(tmp_path: Path, properties: dict[str, str]) -> None:
     def rival(table: txlog.Table) -> None:
         table.append(pa.table({"id": [5]}))
-        table.delete("id = 6", mode=None if properties else "copy-on-write")
+        table.delete("id = 6", row_mode=None if properties else "copy-on-write")
 
     seen: list[tuple[int, int]] = []
     ours = losing_to(made(tmp_path, properties), rival)

@@ -240,7 +240,7 @@ def test_a_change_in_a_transaction_takes_a_mode_and_reports_its_progress(
     table = made(tmp_path, [], VECTORS)
     reported: list[tuple[int, int]] = []
     with table.transaction() as txn:
-        CHANGES[change](txn, {"mode": mode, "on_progress": lambda step, done, of: reported.append((done, of))})
+        CHANGES[change](txn, {"row_mode": mode, "on_progress": lambda step, done, of: reported.append((done, of))})
     assert len([*Path(table.uri).glob("*.bin")]) == (mode == "merge-on-read")
     assert reported == [(1, 1)]
     assert found(table) == sorted([*START[1:], *([] if change == "delete" else [(1, "x")])])
@@ -259,7 +259,7 @@ def test_an_option_that_the_table_lacks_or_that_is_unknown_is_refused_before_a_r
     overwrite, data = OVERWRITES[region], pa.RecordBatchReader.from_batches(SCHEMA, unread())
     if region == "where":
         with pytest.raises(txlog.InvalidInputError, match="enable them with"):
-            overwrite(table, data, mode="merge-on-read")
+            overwrite(table, data, row_mode="merge-on-read")
         with pytest.raises(
             txlog.InvalidInputError, match="Invalid mode 'fast': expected 'merge-on-read' or 'copy-on-write'"
         ):

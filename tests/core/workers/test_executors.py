@@ -293,7 +293,7 @@ def test_tasks_that_run_twice_change_no_row_and_their_files_are_vacuumed(
     clustered = table.optimize(cluster_by="id", workers=Speculating())
     assert clustered.files_added == 1
     assert not list((tmp_path / "t").rglob("*.npy")), "orders of rows"
-    deleted = table.delete("id < 5", mode="copy-on-write", workers=Speculating())
+    deleted = table.delete("id < 5", row_mode="copy-on-write", workers=Speculating())
     assert deleted.metrics.rows_deleted == 5
     assert sorted(table.to_arrow()["id"].to_pylist()) == rows[5:]
     table.vacuum(0, force=True)

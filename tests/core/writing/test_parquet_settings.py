@@ -116,7 +116,7 @@ def test_files_of_appends_have_the_settings_of_the_table(tmp_path: Path) -> None
 def test_deletes_change_files_optimize_and_sinks_obey_the_same_properties(tmp_path: Path) -> None:
     table = made(tmp_path, parquet_compression="gzip", delta_enableChangeDataFeed="true")
     table.append(rows())
-    table.delete("id < 10", mode="copy-on-write")
+    table.delete("id < 10", row_mode="copy-on-write")
     assert {column(each, "id").compression for each in footers(table)} == {"GZIP"}
     assert {column(each, "id").compression for each in footers(table, "_change_data")} == {"GZIP"}
     sink = txlog.Sink(table, app_id="a")

@@ -95,7 +95,7 @@ CLUSTER_BY: Final = Argument(
     "cluster_by", "clustering columns, up to four: 'day,place.city'", Kind("text", "COLUMNS", "each"), write="clusterBy"
 )
 ROW_MODE: Final = Argument(
-    "mode",
+    "row_mode",
     "how to remove rows from files that keep other rows",
     one_of("merge-on-read", "copy-on-write"),
     write="rowMode",

@@ -29,7 +29,6 @@ from txlog.core.sink._staging import Manifest, StagedCheckpoint
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.core.util.logs import logger
-from txlog.core.util.wording import in_write, spelled
 from txlog.core.writing.commit_options import check_app_id, check_identity
 from txlog.core.writing.committable import Committable, require_committables
 from txlog.core.writing.row_changes import changelog_of
@@ -123,9 +122,7 @@ class Sink:
         check_mode(mode, get_args(SinkMode))
         self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
         if row_mode not in (None, *get_args(RowMode)):
-            error = invalid("row_mode", row_mode, one_of(get_args(RowMode)))
-            error.template = spelled(error.template, in_write)
-            raise error
+            raise invalid("row_mode", row_mode, one_of(get_args(RowMode)))
         if row_mode is not None and self._changelog is None:
             raise InvalidInputError(
                 f'row_mode is for changes of single rows, but mode="{mode}" makes none: leave it out'

@@ -20,7 +20,6 @@ __all__ = [
     "batch",
     "call",
     "in_python",
-    "in_write",
     "is_worded",
     "setting",
     "spelled",
@@ -116,21 +115,13 @@ def words_in(text: str) -> Iterator[Word]:
 
 def in_python(word: Word) -> str:
     """How Python spells a word."""
-    name = _PYTHON_NAMES.get(word.name, word.name)
     if word.kind == "argument":
-        return name
+        return word.name
     if word.kind == "setting":
-        return f"{name}={_source_of(word.value)}"
+        return f"{word.name}={_source_of(word.value)}"
     if word.kind == "call":
-        return f"table.{name}({_source_of(word.value)})"
+        return f"table.{word.name}({_source_of(word.value)})"
     return f"checkpoint {word.value} of {word.name!r}" if word.kind == "batch" else spelled(word.value, in_python)
-
-
-def in_write(word: Word) -> str:
-    """`txlog.write` and sinks have another ``mode``, and call the row mode ``row_mode``. All other words stay."""
-    if word.name != "row_mode":
-        return word.token()
-    return "row_mode" if word.kind == "argument" else f"row_mode={_source_of(word.value)}"
 
 
 def _source_of(value: Any) -> str:
@@ -140,10 +131,6 @@ def _source_of(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_source_of(key)}: {_source_of(each)}" for key, each in value.items()) + "}"
     return "[" + ", ".join(map(_source_of, value)) + "]" if isinstance(value, list) else repr(value)
-
-
-_PYTHON_NAMES = {"row_mode": "mode"}
-"""Arguments whose names differ from the field that holds them."""
 
 
 def _pieces(text: str) -> Iterator[str | Word]:

@@ -103,7 +103,7 @@ class ChangeOptions(TypedDict, total=False):
     notified of the commit, lost races and conflicts.
     """
 
-    mode: RowMode | None
+    row_mode: RowMode | None
     parquet: Mapping[str, object] | None
     on_conflict: OnConflict
     read_version: int | None
@@ -359,8 +359,8 @@ def merge_builder(
 def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOptions) -> tuple[Site, RowOptions]:
     given: dict[str, Any] = dict(options)
     site = [given.pop(name, None) for name in ("storage_options", "retry", "hooks")]
-    mode, on_progress, parquet = (given.pop(name, None) for name in ("mode", "on_progress", "parquet"))
-    row_options = RowOptions(mode, CommitOptions(**given), on_progress, parquet)
+    row_mode, on_progress, parquet = (given.pop(name, None) for name in ("row_mode", "on_progress", "parquet"))
+    row_options = RowOptions(row_mode, CommitOptions(**given), on_progress, parquet)
     return _open(spark, uri, *site), row_options
 
 
