@@ -136,7 +136,7 @@ def test_a_mode_that_the_table_lacks_is_refused_with_the_command_that_enables_it
     assert done.exit_code == 1
     said = " ".join(done.stderr.split())
     assert "--row-mode merge-on-read needs a table with deletion vectors" in said
-    assert "txlog set URI delta.enableDeletionVectors=true, or leave --mode out" in said
+    assert "txlog set URI delta.enableDeletionVectors=true, or leave --row-mode out" in said
 
 
 def test_a_change_since_the_rows_version_is_a_conflict_unless_the_overwrite_may_rerun(table: Path, rows: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_name_of_another_library_is_answered_with_ours() -> None:
         txlog.InvalidInputError, match=r"missing a required argument: 'keys'; it takes spark, uri, data"
     ):
         txlog.spark.upsert(None, "t", None)  # type: ignore[call-arg, arg-type]
-    with pytest.raises(txlog.InvalidInputError, match=r"Invalid mode .*: expected 'merge-on-read'"):
+    with pytest.raises(txlog.InvalidInputError, match=r"Invalid row_mode .*: expected 'merge-on-read'"):
         txlog.spark.delete(None, "t", row_mode="fast")  # type: ignore[arg-type]
 
 

@@ -261,9 +261,9 @@ def test_an_option_that_the_table_lacks_or_that_is_unknown_is_refused_before_a_r
         with pytest.raises(txlog.InvalidInputError, match="enable them with"):
             overwrite(table, data, row_mode="merge-on-read")
         with pytest.raises(
-            txlog.InvalidInputError, match="Invalid mode 'fast': expected 'merge-on-read' or 'copy-on-write'"
+            txlog.InvalidInputError, match="Invalid row_mode 'fast': expected 'merge-on-read' or 'copy-on-write'"
         ):
-            overwrite(table, data, mode="fast")
+            overwrite(table, data, row_mode="fast")
     with pytest.raises(txlog.InvalidInputError, match="Invalid on_conflict 'retry': expected 'rerun' or 'fail'"):
         overwrite(table, data, on_conflict="retry")
 
@@ -313,8 +313,8 @@ def test_every_change_of_a_table_takes_the_same_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge"])
-def test_every_change_in_a_transaction_takes_mode_and_on_progress(name: str) -> None:
-    assert inspect.signature(getattr(Transaction, name)).parameters.keys() >= {"mode", "on_progress"}
+def test_every_change_in_a_transaction_takes_row_mode_and_on_progress(name: str) -> None:
+    assert inspect.signature(getattr(Transaction, name)).parameters.keys() >= {"row_mode", "on_progress"}
 
 
 RULED = "id int not null comment 'key', g int generated always as (id + 1), d string default 'x', s struct<a: int>"
