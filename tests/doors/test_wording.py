@@ -26,7 +26,9 @@ from txlog.spark.wording import in_spark
 from txlog.statements.wording import in_sql
 
 MARKS = re.compile("[\ufdd0\ufdd1]")
-IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be given
+IN_PYTHON_ONLY = {
+    "dtype_backend",
+    "types_mapper",  # what neither Spark's writes nor the command line can be given
     *(
         "attempt",
         "column",

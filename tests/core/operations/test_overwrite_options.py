@@ -215,10 +215,10 @@ def test_the_mode_decides_how_the_rows_of_a_predicate_are_removed(
     table = made(tmp_path, [], VECTORS)
     if in_transaction:
         with table.transaction() as txn:
-            txn.overwrite(rows_of(NEW), "day = 'mon'", mode=mode)
+            txn.overwrite(rows_of(NEW), "day = 'mon'", row_mode=mode)
         result = txn.result
     else:
-        result = table.overwrite(rows_of(NEW), "day = 'mon'", mode=mode)
+        result = table.overwrite(rows_of(NEW), "day = 'mon'", row_mode=mode)
     vector_files = [*Path(table.uri).glob("*.bin")]
     assert (len(vector_files), result.metrics.rows_copied, result.metrics.rows_deleted) == (vectors, copied, 2)
     assert found(table) == [(3, "tue"), (4, "wed"), NEW]
@@ -309,7 +309,7 @@ COMMON = {*CommitOptions.__struct_fields__, "on_progress"} - {"isolation", "read
 @pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge", "overwrite", "overwrite_partitions"])
 def test_every_change_of_a_table_takes_the_same_options(name: str) -> None:
     by_file = name == "overwrite_partitions"  # no row stays in a file whose other rows go
-    assert inspect.signature(getattr(Table, name)).parameters.keys() >= COMMON | (set() if by_file else {"mode"})
+    assert inspect.signature(getattr(Table, name)).parameters.keys() >= COMMON | (set() if by_file else {"row_mode"})
 
 
 @pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge"])
