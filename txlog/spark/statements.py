@@ -26,6 +26,7 @@ from txlog.result import WriteResult
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import begin_merge
+from txlog.spark.rows.source import reads_table
 from txlog.spark.scan import read
 from txlog.spark.schema import frame_schema, struct_type
 from txlog.spark.settings import SessionSettings, zone_of_session
@@ -33,6 +34,7 @@ from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.store_assignment import store_assignment
 from txlog.statements.cursor import quoted
 from txlog.statements.engine import Session, Source
+from txlog.statements.names import TableName
 from txlog.statements.query import Query, Reading
 from txlog.statements.sql import results_of
 from txlog.statements.store_assignment import as_literal
@@ -126,6 +128,15 @@ class SparkEngine:
     def check(self, query: Query) -> None:
         """Spark runs all queries."""
 
+    def check_own(self, name: TableName, target: Table) -> None:
+        if reads_table(self._spark.table(".".join(map(backquoted, name.parts))), target.uri):
+            raise InvalidInputError(
+                f"{name.text}, which is named at {name.at}, reads the table that the statement changes, and nobody"
+                " knows at which version: rows that others write meanwhile could be lost. Name the table itself in the"
+                " query, with VERSION AS OF for an older version",
+                table=target.uri,
+            )
+
     def query(self, query: Query, sources: Sequence[Source | None]) -> DataFrame:
         frames = {f"txlog_{number}": self._frame(source) for number, source in enumerate(sources) if source is not None}
         if query.whole is not None and frames:
@@ -194,7 +205,7 @@ class SparkEngine:
             (merge.source_alias, merge.target_alias),
             "merge" if merge.schema_mode == "merge" else None,
             {"read_version": commit.read_version, "reads_table": commit.reads_table, "storage_options": storage},
-            is_pinned=True,  # `_frame` reads one version of each table; without read_version, an older one of this
+            is_pinned=True,  # `_frame` reads one version of each table, and no view of Spark's reads this one
         )
 
     def _frame(self, source: Source) -> DataFrame:

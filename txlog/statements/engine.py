@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from txlog.core.writing.write_intent import RowMode
     from txlog.result import WriteResult
     from txlog.statements.duckdb_query import Duckdb
+    from txlog.statements.names import TableName
 
 __all__ = ["Engine", "LocalEngine", "Session", "Source"]
 
@@ -101,6 +102,10 @@ class Engine(Protocol):
     def check(self, query: Query) -> None:
         """Raise if nothing here can run such a query."""
 
+    def check_own(self, name: TableName, target: Table) -> None:
+        """Raise if a table or view of the engine's own, whose rows change a table, reads this table itself: at which
+        version, nobody knows."""
+
     def query(self, query: Query, sources: Sequence[Source | None]) -> Any:
         """The rows of a query. None for a table that the engine has."""
 
@@ -146,6 +151,9 @@ class LocalEngine:
     def check(self, query: Query) -> None:
         if query.whole is None:
             self._started_duckdb()
+
+    def check_own(self, name: TableName, target: Table) -> None:
+        """There are none."""
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
         given = [_rows(source) for source in sources if source is not None]

@@ -244,6 +244,9 @@ class Runner:
         """The rows of a query, and how to commit what they do to a table. They depend on it if the query reads the
         version that was the newest: the rows of an older one stay what they are."""
         sources = self._sources(query)
+        for reading, source in zip(query.readings, sources, strict=True):
+            if source is None:
+                self._engine.check_own(reading.table, target)
         read = [
             source.snapshot.version
             for reading, source in zip(query.readings, sources, strict=True)

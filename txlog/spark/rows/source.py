@@ -28,6 +28,7 @@ from txlog.core.writing.keys import compared_as
 from txlog.core.writing.unavailable_values import refuse_unavailable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing, typed_errors
+from txlog.spark.options import table_path
 from txlog.spark.python_frames import name_in_plans, without_scheme
 from txlog.spark.schema import frame_schema, spark_type
 
@@ -50,16 +51,34 @@ _LOST = re.compile(r"Checkpoint block rdd_\d+_\d+ not found")
 
 
 def reads_table(frame: DataFrame, uri: str) -> bool:
-    """Whether `txlog.spark.read`, or Spark's own readers as Delta or Parquet, read the table for this DataFrame.
+    """Whether this DataFrame reads the table: by txlog, or by Spark's own readers as Delta or Parquet.
 
-    A DataFrame of ``format("txlog")`` names no files, so this does not recognize it. Nor does it recognize what
-    `txlog.spark.read` reads in Python workers through Spark Connect, which does not show the plan.
+    Spark Connect shows no plan, so of what reads the table there in Python workers, nothing is recognized.
     """
     folder = f"{without_scheme(uri)}/"
     if any(without_scheme(file).startswith(folder) for file in frame.inputFiles()):
         return True
     of_jvm = getattr(frame, "_jdf", None)
-    return of_jvm is not None and name_in_plans(uri) in of_jvm.queryExecution().analyzed().toString()
+    if of_jvm is None:
+        return False
+    plan = of_jvm.queryExecution().analyzed()
+    names = (f"{without_scheme(path)}/" for path in _paths_in(plan))
+    return name_in_plans(uri) in plan.toString() or folder in names
+
+
+def _paths_in(plan: Any) -> Iterator[str]:
+    """The paths of the data sources that a plan reads, those in its subqueries included."""
+    whole = [plan, *_each(plan.subqueriesAll())]
+    for leaf in (leaf for part in whole for leaf in _each(part.collectLeaves())):
+        if leaf.getClass().getSimpleName() == "DataSourceV2Relation":
+            path = leaf.options().get("path")
+            if path is not None:
+                yield table_path(path)
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    """The members of a sequence of Scala's."""
+    return (sequence.apply(at) for at in range(sequence.size()))
 
 
 def lost_rows(error: Exception) -> bool:
