@@ -186,7 +186,7 @@ def test_a_change_by_a_condition_with_queries_changes_the_rows_that_sparks_query
         catalog.table(name).restore(1)
         run[engine](f"delete from {name} where {text}")
         assert {*catalog.table(name).to_arrow()["v"].to_pylist()} == {1, 2, 3, 4, 5, 6} - theirs.keys(), condition
-    with pytest.raises(Exception, match="[sS]ubquer"):  # Spark's Delta takes none
+    with pytest.raises(Exception, match=r"[sS]ubquer"):  # Spark's Delta takes none
         spark.sql(f"delete from delta.`{catalog.location('t')}` where v in (select w from u)")
 
 

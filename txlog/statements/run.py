@@ -59,12 +59,14 @@ from txlog.statements.show import (
     DescribeHistory,
     DescribeQuery,
     ShowColumns,
+    ShowCreate,
     ShowPartitions,
     ShowProperties,
     ShowSchemas,
     ShowTables,
     ShowViews,
 )
+from txlog.statements.show_create import create_text
 from txlog.statements.store_assignment import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, CreateView, DropTable, DropView, Use
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
@@ -572,6 +574,11 @@ class Runner:
     @_run.register
     def _(self, statement: ShowColumns) -> Any:
         return self._engine.told(told.columns(self._open(statement.table).snapshot().delta_schema))
+
+    @_run.register
+    def _(self, statement: ShowCreate) -> Any:
+        text = create_text(self._open(statement.table).snapshot(), statement.table.parts)
+        return self._engine.told(pa.table({"createtab_stmt": [text]}))
 
     @_run.register
     def _(self, statement: ShowSchemas) -> Any:
