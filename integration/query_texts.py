@@ -205,6 +205,12 @@ array_append(a, 1)|array_repeat(n, 2)|flatten(array(a, a))|slice(a, 1, 2)|sequen
 filter(a, q -> q > 1)|exists(a, q -> q > 1)|aggregate(a, 0, (u, v) -> u + v)|get_json_object(js, '$.a')|get_json_object(js, '$.b[0]')
 get_json_object(js, '$.c.d')|from_json(js, 'a int')|from_json(js, 'a int').a|from_json(js, 'a string').a|to_json(st)|js:a
 concat(s, )|s IN ('a', )|size(as)|concat_ws(',', as)
+forall(a, q -> q > 0)|reduce(a, 0, (u, v) -> u + coalesce(v, 1))|transform(a, (q, r) -> q + r)|filter(a, (q, r) -> r > 0)
+transform(`as`, q -> concat(q, s))|transform(a, q -> q * n)|exists(`as`, q -> q IS NULL)|aggregate(a, 0, (u, v) -> u + v * n)
+transform(array(st), q -> q.x)|filter(a, q -> exists(a, r -> r > q))|array_prepend(a, 1)|array_intersect(a, array(1, 2, NULL))
+array_except(a, array(1, NULL))|array_union(a, a)|sequence(p, 1)|sequence(1, 9, p)|sequence(n, p)|sequence(1L, 3L)|get(a, n)
+array_append(a, NULL)|array_append(`as`, s)|array_repeat(s, n)|flatten(array(a, NULL))|size(array())|coalesce(a, array())
+try_add(1, p)|n << p|l << 1|bit_count(l)|~l|endswith(s, s)|replace(s, s, t2)|left(s, p)|right(t2, p)|initcap(t2)|typeof(mp)|typeof(m)
 """
 GROUP = """
 count(*)|count(1)|count(i)|count(DISTINCT i)|count(DISTINCT i, t2)|count(DISTINCT d)|count(i, s)|sum(n)|sum(i)|sum(l)|sum(d)|sum(f)
@@ -274,7 +280,9 @@ SELECT * FROM (SELECT 1 AS q, 2 AS r) x FULL JOIN (SELECT 5 AS q, 3 AS s) y USIN
 SELECT count(*) FROM t WHERE n <> 0 AND 10 div n > 2|SELECT sum(q) FROM (SELECT 10 div n AS q FROM t WHERE n <> 0) WHERE q > 1|SELECT n FROM t WHERE id < 4 ORDER BY n + p, id|SELECT a AS b, b AS a FROM (SELECT 1 AS a, 2 AS b) ORDER BY a
 SELECT g, rank() OVER (ORDER BY sum(n) DESC, g) AS r FROM t GROUP BY g ORDER BY r|SELECT sum(n) OVER w AS q FROM t WINDOW w AS (PARTITION BY g) ORDER BY id|SELECT id FROM t WHERE (g, n) IN (SELECT g, p FROM t) ORDER BY id
 SELECT n, n FROM t WHERE id = 1|SELECT g, sum(n) AS n FROM t GROUP BY g HAVING sum(n) > 0 ORDER BY n, g|SELECT id FROM t ORDER BY sum(n) OVER (PARTITION BY g), id|SELECT count(*) FROM (SELECT id FROM t LIMIT 7)|SELECT 1 AS q WHERE 1 = 0
-FROM t SELECT id WHERE id < 3 ORDER BY id|SELECT st.x, st.* FROM t WHERE id = 1|SELECT t.id AS q FROM t t ORDER BY q LIMIT 1|SELECT id FROM t WHERE id IN (SELECT max(id) FROM t GROUP BY g HAVING count(*) > 1) ORDER BY id|SELECT nope FROM t|SELECT id, count(*) FROM t|SELECT a, FROM t
+FROM t SELECT id WHERE id < 3 ORDER BY id|SELECT st.x, st.* FROM t WHERE id = 1|SELECT t.id AS q FROM t t ORDER BY q LIMIT 1|SELECT id FROM t WHERE id IN (SELECT max(id) FROM t GROUP BY g HAVING count(*) > 1) ORDER BY id|SELECT g, id FROM t QUALIFY rank() OVER (PARTITION BY g ORDER BY n) = 1 ORDER BY g, id|SELECT g, sum(n) AS c FROM t GROUP BY g QUALIFY rank() OVER (ORDER BY sum(n)) < 3 ORDER BY g
+SELECT id, row_number() OVER (ORDER BY id) AS r FROM t QUALIFY r = 2|SELECT g FROM t GROUP BY g HAVING row_number() OVER (ORDER BY g) = 1|SELECT id FROM t WHERE row_number() OVER (ORDER BY id) = 1
+SELECT nope FROM t|SELECT id, count(*) FROM t|SELECT a, FROM t
 """
 
 

@@ -111,7 +111,7 @@ def test_a_statement_that_reads_its_own_table_conflicts_with_a_change_of_what_it
     assert not catalog.table("t").history(1)[0]["isBlindAppend"]
 
 
-VIEWS = {
+OWN_VIEWS = {
     "txlog.spark.read": lambda spark, uri: txlog.spark.read(spark, uri),
     "the source": lambda spark, uri: spark.read.format("txlog").load(uri),
     "a subquery": lambda spark, uri: spark.sql(
@@ -122,13 +122,13 @@ VIEWS = {
 """Views of a table that Spark keeps. At which version each reads it, nobody is told."""
 
 
-@pytest.mark.parametrize("how", VIEWS)
+@pytest.mark.parametrize("how", OWN_VIEWS)
 def test_a_statement_is_refused_whose_rows_come_from_a_view_of_the_table_that_it_changes(
     spark: SparkSession, tmp_path: Path, how: str
 ) -> None:
     catalog = txlog.Catalog(tmp_path)
     txlog.sql("create table t (id bigint, day string); insert into t values (1, 'a'); create table u clone t", catalog)
-    VIEWS[how](spark, catalog.location("t")).createOrReplaceTempView("own")
+    OWN_VIEWS[how](spark, catalog.location("t")).createOrReplaceTempView("own")
     for text in (
         "merge into t using own s on t.id = s.id when matched then update set *",
         "insert overwrite t select * from own",

@@ -120,12 +120,18 @@ def bind_query(
     binder = Binder(tables, zone, now, prefix, shown)
     try:
         with read_in(zone):
-            rows = binder.query(tree, None, {})
+            rows = binder.query(tree.transform(_any_as_call), None, {})
     except Unsupported as error:
         raise InvalidInputError(f"{error} (in {shown}){_WAYS_OUT}") from None
     common = f"WITH {', '.join(binder.common)} " if binder.common else ""
     columns = tuple(Field(name, data_type) for name, data_type in rows.columns)
     return BoundQuery(common + rows.text, columns, tuple(binder.functions))
+
+
+def _any_as_call(node: Any) -> Any:
+    """``any(condition)``, which sqlglot takes for a part of ``x = ANY (...)``, as the call of an aggregate."""
+    is_call = isinstance(node, exp.Any) and not isinstance(node.this, (exp.Select, exp.Subquery))
+    return exp.Anonymous(this="any", expressions=[without_parentheses(node.this)]) if is_call else node
 
 
 class _Reader(SqlReader):
@@ -422,13 +428,13 @@ class Binder:
             *("expressions", "from_", "from", "joins", "laterals", "where", "group", "having", "distinct", "windows"),
             *("hint", "qualify", *_MODIFIERS),
         )
-        if node.args.get("qualify") is not None:
-            raise Unsupported("QUALIFY is no part of Spark's SQL: put the window function into a query of FROM")
         text, scope = self.from_items(node, outer, common)
         scope.common = common
         scope.windows = {fold_name(str(each.this.this)): each for each in node.args.get("windows") or ()}
         made, items = self.with_generator(node.expressions, scope)
         where = node.args.get("where")
+        if where is not None and where.find(exp.Window) is not None:
+            raise wrong_query("WHERE is about rows, before window functions are computed: write QUALIFY")
         filtered = "" if where is None else f" WHERE {self.condition(where.this, scope)}"
         return SelectList(self, node).finished(text + made + filtered, scope, items)
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from txlog.core.format.schema import fold_name
+from txlog.core.format.schema import Struct, fold_name
+from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
 from txlog.statements.result_names import result_name
@@ -41,9 +42,11 @@ class SelectList:
     def finished(self, text: str, scope: QueryScope, nodes: Sequence[Any]) -> Rows:
         items = list(self.items(nodes, scope))
         group = self.node.args.get("group")
-        having, order = self.node.args.get("having"), self.node.args.get("order")
+        having, order, qualify = (self.node.args.get(each) for each in ("having", "order", "qualify"))
+        if qualify is not None and qualify.find(exp.Window) is None and not any(_has_window(node) for _, node in items):
+            raise wrong_query("QUALIFY is about window functions, and the query has none: write WHERE or HAVING")
         nodes = [each for _, each in items if not isinstance(each, Column)]
-        is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order))]))
+        is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order, qualify))]))
         grouped = ""
         if is_grouped:
             grouped, groups = self.groups(group, items, scope)
@@ -52,7 +55,11 @@ class SelectList:
         columns = self.columns(items, scope)
         text += grouped
         if having is not None:
+            if having.find(exp.Window) is not None:
+                raise wrong_query("HAVING is about groups, before window functions are computed: write QUALIFY")
             text += f" HAVING {self.binder.condition(having.this, scope.naming(columns, first=False))}"
+        if qualify is not None:
+            text += f" QUALIFY {self.binder.condition(qualify.this, scope.naming(columns, first=False))}"
         distinct = self.node.args.get("distinct")
         if distinct is not None:
             takes(distinct)
@@ -76,9 +83,7 @@ class SelectList:
                 case exp.Column() if isinstance(node.this, exp.Star):
                     name = str(node.parts[-2].this)
                     found = [each for each in scope.relations if fold_name(each.alias) == fold_name(name)]
-                    if not found:
-                        raise wrong_query(f"{name}.* names no table of FROM")
-                    yield from self.stars(node.this, found[0].columns)
+                    yield from self.stars(node.this, found[0].columns if found else self.members(node, scope))
                 case exp.Alias():
                     takes(node, "this", "alias")
                     yield node.alias, node.this
@@ -86,6 +91,20 @@ class SelectList:
                     raise Unsupported("several names for one column are for explode() and posexplode() only")
                 case _:
                     yield result_name(node), node
+
+    def members(self, node: exp.Column, scope: QueryScope) -> list[Column]:
+        """The fields of a column, as in ``place.*``."""
+        path = [str(part.this) for part in node.parts[:-1]]
+        try:
+            kind = scope.find(tuple(path)).type
+        except InvalidInputError:
+            kind = None
+        if not isinstance(kind, Struct):
+            raise wrong_query(f"{'.'.join(path)}.* names no table of FROM, and no column that is a struct")
+        names = [[*path, field.name] for field in kind.fields]
+        texts = [exp.Dot.build([exp.to_identifier(each, quoted=True) for each in name]) for name in names]
+        found = [self.binder.value(text, scope) for text in texts]
+        return [Column(name[-1], each.type, each.text) for name, each in zip(names, found, strict=True)]
 
     def stars(self, star: Any, columns: Any) -> Iterator[tuple[str, Column]]:
         takes(star, "except_", "except")
@@ -159,3 +178,7 @@ class SelectList:
         if canonical:
             known[canonical] = Column(name, made.type, text)
         return text
+
+
+def _has_window(node: Any) -> bool:
+    return not isinstance(node, Column) and node.find(exp.Window) is not None

@@ -64,7 +64,6 @@ _INSTEAD = {
     "pow": "engines differ in the last digit: multiply",
     "power": "engines differ in the last digit: multiply",
     "log10": "engines differ in the last digit: compute it first",
-    "initcap": "engines differ in what a word is: compute it first",
     **dict.fromkeys(
         ("count", "sum", "avg", "min", "max", "first", "last", "any_value", "collect_list", "collect_set"),
         "it is a value of several rows: compute it first",
@@ -191,6 +190,19 @@ def _sqrt(value: Expression) -> Expression:
     return call("sqrt", (convert(value, DOUBLE),), DOUBLE)
 
 
+def _bit_count(value: Expression) -> Expression:
+    if not is_integer(value.type):
+        raise ValueError(f"bit_count() takes a whole number, not {type_name(value.type)}")
+    return call("bit_count", (convert(value, LONG),), INTEGER)
+
+
+def _shifted(value: Expression, count: Expression) -> Expression:
+    if not is_integer(value.type):
+        raise ValueError(f"shiftleft() takes a whole number, not {type_name(value.type)}")
+    kind = LONG if value.type == LONG else INTEGER
+    return call("shiftleft", (convert(value, kind), typed(count, INTEGER, "shiftleft")), kind)
+
+
 def _isnan(value: Expression) -> Expression:
     if not is_floating(value.type):
         raise ValueError(f"isnan() takes a float or a double, not {type_name(value.type)}")
@@ -271,6 +283,8 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "bround": (1, 2, _rounded("bround")),
     "sqrt": (1, 1, _sqrt),
     "isnan": (1, 1, _isnan),
+    "bit_count": (1, 1, _bit_count),
+    "shiftleft": (2, 2, _shifted),
     "mod": (2, 2, lambda left, right: arithmetic("%", left, right)),
     "pmod": (2, 2, _pmod),
     "try_divide": (2, 2, _try_divide),

@@ -20,6 +20,7 @@ from txlog.core.format.schema import Decimal, Map, type_to_arrow
 from txlog.core.predicates.casts import to_decimal
 from txlog.core.predicates.hash_kernels import HASH_KERNELS
 from txlog.core.predicates.json_kernels import JSON_KERNELS
+from txlog.core.predicates.lambda_kernels import LAMBDA_KERNELS
 from txlog.core.predicates.patterns import like_pattern
 from txlog.core.predicates.row_filter import ARROW_COMPARISONS
 from txlog.core.predicates.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
@@ -441,6 +442,13 @@ def _struct(call: Call, *values: Any) -> Any:
     return _as_given(values, pa.StructArray.from_arrays(_columns(values), fields=list(kind)))
 
 
+def _compared_with(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Arrow's kernel for a literal; a text of another column for each row."""
+    return lambda call, *given: (
+        kernel(given[0], call.options[0]) if len(given) == 1 else ROW_KERNELS[name](call, *given)
+    )
+
+
 def _as_given(values: tuple[Any, ...], found: pa.Array) -> Any:
     return found[0] if all(isinstance(each, pa.Scalar) for each in values) else found
 
@@ -459,6 +467,7 @@ def _columns(values: tuple[Any, ...]) -> list[pa.Array]:
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
+    **ROW_KERNELS,
     "+": _add,
     "-": _subtract,
     "*": _multiply,
@@ -468,6 +477,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "&": lambda call, left, right: pc.bit_wise_and(left, right),
     "|": lambda call, left, right: pc.bit_wise_or(left, right),
     "^": lambda call, left, right: pc.bit_wise_xor(left, right),
+    "~": lambda call, values: pc.bit_wise_not(values),
     "negate": lambda call, values: pc.negate_checked(values),
     "abs": lambda call, values: pc.abs_checked(values),
     "ceil": _ceil,
@@ -499,14 +509,14 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "reverse": lambda call, values: pc.utf8_reverse(values),
     "concat": _concat,
     "substring": _substring,
-    "replace": _replace,
-    "startswith": lambda call, values: pc.starts_with(values, call.options[0]),
-    "endswith": lambda call, values: pc.ends_with(values, call.options[0]),
-    "contains": lambda call, values: pc.match_substring(values, call.options[0]),
-    **ROW_KERNELS,
+    "replace": lambda call, *given: (_replace if len(given) == 1 else ROW_KERNELS["replace"])(call, *given),
+    "startswith": _compared_with("startswith", pc.starts_with),
+    "endswith": _compared_with("endswith", pc.ends_with),
+    "contains": _compared_with("contains", pc.match_substring),
     "round": _rounded,
     **HASH_KERNELS,
     **JSON_KERNELS,
+    **LAMBDA_KERNELS,
     "size": _size,
     "array": _array,
     "struct": _struct,
@@ -545,6 +555,12 @@ def _overflows(call: Call) -> bool:
     return is_integer(call.type) or exact
 
 
+def _body_can_fail(call: Call) -> bool:
+    from txlog.core.predicates.evaluate import can_fail  # which asks these
+
+    return can_fail(call.options[0])
+
+
 def _is_integer_valued(call: Call) -> bool:
     return is_integer(call.type)
 
@@ -570,6 +586,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "from_epoch": lambda call: True,
     **dict.fromkeys((*ROW_FALLIBLE, *JSON_KERNELS), lambda call: True),
     **dict.fromkeys(("map", "from_utc_timestamp", "to_utc_timestamp"), lambda call: True),
+    **dict.fromkeys(LAMBDA_KERNELS, _body_can_fail),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,
     "datediff": lambda call: True,

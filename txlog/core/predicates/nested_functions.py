@@ -23,7 +23,7 @@ from txlog.core.format.schema import (
     fold_name,
     type_name,
 )
-from txlog.core.predicates.build import call, convert, struct_of
+from txlog.core.predicates.build import call, convert, literal, struct_of
 from txlog.core.predicates.operands import Make, constant, typed
 from txlog.core.predicates.tree import Call, Expression, Reference, Value, Written
 from txlog.core.predicates.types import common_type, is_floating, is_integer, is_ordered
@@ -33,6 +33,8 @@ __all__ = ["NESTED_FUNCTIONS", "item"]
 
 
 def _array(*values: Expression) -> Expression:
+    if not values:
+        return Value([], Array(VOID))  # type: ignore[arg-type]  # which has no order
     given = _alike(values, "array")
     may_be_null = not all(isinstance(value, Value) and value.value is not None for value in values)
     return Call("array", tuple(given), Array(given[0].type, may_be_null))
@@ -142,6 +144,57 @@ def _array_position(values: Expression, wanted: Expression) -> Expression:
     return _of_array("array_position", lambda kind: LONG)(values, convert(wanted, values.type.element))
 
 
+def _with_value(name: str) -> Make:
+    """An array and one more value of its type."""
+
+    def make(values: Expression, value: Expression) -> Expression:
+        kind = values.type
+        if not isinstance(kind, Array) or common_type(kind.element, value.type) != kind.element:
+            raise ValueError(f"{name}() takes an array and a value of its type, not {type_name(kind)}")
+        return call(name, (values, convert(value, kind.element)), Array(kind.element))
+
+    return make
+
+
+def _of_arrays(name: str) -> Make:
+    def make(one: Expression, other: Expression) -> Expression:
+        if not isinstance(one.type, Array) or not isinstance(other.type, Array):
+            raise ValueError(f"{name}() takes two arrays, not {type_name(one.type)} and {type_name(other.type)}")
+        if one.type.element != other.type.element:
+            raise ValueError(f"{name}() takes arrays of one type: CAST their values")
+        return _of_array(name, lambda kind: Array(kind.element))(one, other)
+
+    return make
+
+
+def _repeated(value: Expression, count: Expression) -> Expression:
+    return call("array_repeat", (value, typed(count, INTEGER, "array_repeat")), Array(value.type))
+
+
+def _flattened(values: Expression) -> Expression:
+    if not isinstance(values.type, Array) or not isinstance(values.type.element, Array):
+        raise ValueError(f"flatten() takes an array of arrays, not {type_name(values.type)}")
+    return call("flatten", (values,), Array(values.type.element.element))
+
+
+def _sequence(*bounds: Expression) -> Expression:
+    kinds = {each.type for each in bounds}
+    if not all(map(is_integer, kinds)) or len(kinds) > 1:
+        shown = ", ".join(sorted(map(type_name, kinds)))
+        raise ValueError(f"sequence() takes whole numbers of one type, not {shown}: CAST them")
+    return call("sequence", bounds, Array(bounds[0].type, contains_null=False))
+
+
+def _got(values: Expression, index: Expression) -> Expression:
+    if not isinstance(values.type, Array):
+        raise ValueError(f"get() takes an array, not {type_name(values.type)}")
+    return call("get", (values, typed(index, INTEGER, "get")), values.type.element)
+
+
+def _type_of(value: Expression) -> Expression:
+    return literal(type_name(value.type))
+
+
 def _slice(values: Expression, start: Expression, length: Expression) -> Expression:
     bounds = [typed(each, INTEGER, "slice") for each in (start, length)]
     return _of_array("slice", lambda kind: kind)(values, *bounds)
@@ -200,7 +253,17 @@ def _has_map(kind: DataType) -> bool:
 
 
 NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
-    "array": (1, None, _array),
+    "array": (0, None, _array),
+    "array_append": (2, 2, _with_value("array_append")),
+    "array_prepend": (2, 2, _with_value("array_prepend")),
+    "array_union": (2, 2, _of_arrays("array_union")),
+    "array_intersect": (2, 2, _of_arrays("array_intersect")),
+    "array_except": (2, 2, _of_arrays("array_except")),
+    "array_repeat": (2, 2, _repeated),
+    "flatten": (1, 1, _flattened),
+    "sequence": (2, 3, _sequence),
+    "get": (2, 2, _got),
+    "typeof": (1, 1, _type_of),
     "struct": (1, None, _struct),
     "named_struct": (2, None, _named_struct),
     "map": (2, None, _map),

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.schema import FLOAT, type_to_arrow
+from txlog.core.format.schema import FLOAT, LONG, type_to_arrow
 from txlog.core.predicates.time_patterns import pattern_parts
 from txlog.core.predicates.tree import Call
 
@@ -255,6 +255,53 @@ def _sliced(call: Call, values: list[Any], start: int, length: int) -> list[Any]
     return values[first : first + length] if first >= 0 else []
 
 
+def _with_last(call: Call, values: list[Any] | None, value: Any) -> list[Any] | None:
+    return None if values is None else [*values, value]
+
+
+def _with_first(call: Call, values: list[Any] | None, value: Any) -> list[Any] | None:
+    return None if values is None else [value, *values]
+
+
+def _united(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
+    return list(dict.fromkeys([*one, *other]))
+
+
+def _common(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(value for value in one if value in other))
+
+
+def _without(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(value for value in one if value not in other))
+
+
+def _times(call: Call, value: Any, count: int | None) -> list[Any] | None:
+    _require_room(call, count or 0)
+    return None if count is None else [value] * count
+
+
+def _flat(call: Call, values: list[list[Any] | None]) -> list[Any] | None:
+    return None if None in values else [value for each in values for value in each or ()]
+
+
+def _numbers(call: Call, start: int, stop: int, step: int | None = None) -> list[int]:
+    """Up or down to ``stop``, which is in it."""
+    by = step if step is not None else 1 if stop >= start else -1
+    if (by == 0 and start != stop) or (stop - start) * by < 0:
+        raise pa.ArrowInvalid(f"sequence() from {start} to {stop} by {by} has no end")
+    _require_room(call, (stop - start) // by if by else 0)
+    return [start] if start == stop else list(range(start, stop + (1 if by > 0 else -1), by))
+
+
+def _require_room(call: Call, count: int) -> None:
+    if count > _TEXT_MAX:
+        raise pa.ArrowInvalid(f"{call.name}() makes more than {_TEXT_MAX} values")
+
+
+def _got(call: Call, values: list[Any], index: int) -> Any:
+    return values[index] if 0 <= index < len(values) else None
+
+
 def _joined_array(call: Call, values: list[Any], separator: str) -> str:
     return separator.join(value for value in values if value is not None)
 
@@ -265,6 +312,24 @@ def _split_part(call: Call, text: str, separator: str, place: int) -> str:
     parts = text.split(separator) if separator else [text]
     at = place - 1 if place > 0 else len(parts) + place
     return parts[at] if 0 <= at < len(parts) else ""
+
+
+def _capitalized(call: Call, text: str) -> str:
+    """The first letter of each word, which ends with a space, and the others small."""
+    words = text.lower().split(" ")
+    return " ".join(word[:1].title() + word[1:] for word in words)
+
+
+def _place_in_set(call: Call, text: str, words: str) -> int:
+    found = words.split(",")
+    return found.index(text) + 1 if text in found else 0
+
+
+def _shifted(call: Call, number: int, count: int) -> int:
+    """In as many bits as the type has, whose first is the sign."""
+    bits = 64 if call.type == LONG else 32
+    found: int = (number << (count % bits)) & (2**bits - 1)
+    return found - 2**bits if found >> (bits - 1) else found
 
 
 def _distance(call: Call, one: str, other: str) -> int:
@@ -311,6 +376,26 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "slice": by_row(_sliced),
     "array_join": by_row(_joined_array),
     "split_part": by_row(_split_part),
+    "startswith": by_row(lambda call, text, other: text.startswith(other)),
+    "endswith": by_row(lambda call, text, other: text.endswith(other)),
+    "contains": by_row(lambda call, text, other: other in text),
+    "left": by_row(lambda call, text, count: text[: max(count, 0)]),
+    "right": by_row(lambda call, text, count: text[-count:] if count > 0 else ""),
+    "replace": by_row(lambda call, text, old, new: text.replace(old, new) if old else text),
+    "initcap": by_row(_capitalized),
+    "ascii": by_row(lambda call, text: ord(text[0]) if text else 0),
+    "find_in_set": by_row(_place_in_set),
+    "bit_count": by_row(lambda call, number: (number & (2**64 - 1)).bit_count()),
+    "shiftleft": by_row(_shifted),
+    "array_append": by_row(_with_last, takes_null=True),
+    "array_prepend": by_row(_with_first, takes_null=True),
+    "array_union": by_row(_united),
+    "array_intersect": by_row(_common),
+    "array_except": by_row(_without),
+    "array_repeat": by_row(_times, takes_null=True),
+    "flatten": by_row(_flat),
+    "sequence": by_row(_numbers),
+    "get": by_row(_got),
     "levenshtein": by_row(_distance),
 }
 
@@ -318,7 +403,7 @@ ROW_FALLIBLE = frozenset(
     {
         *("lpad", "rpad", "repeat", "unhex", "base64", "round", "bround"),
         *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
-        *("slice", "split_part"),
+        *("slice", "split_part", "array_repeat", "sequence"),
     }
 )
 """Those that can raise for some row."""

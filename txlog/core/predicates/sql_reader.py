@@ -49,13 +49,14 @@ from txlog.core.predicates.build import (
 )
 from txlog.core.predicates.functions import function
 from txlog.core.predicates.grammar import NullSafeEQ
+from txlog.core.predicates.lambdas import LAMBDA_FUNCTIONS, LambdaScope
 from txlog.core.predicates.nested_functions import item
 from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate
 from txlog.core.predicates.scope import Scope
 from txlog.core.predicates.string_functions import concat
 from txlog.core.predicates.time_functions import extracted_second, shifted_by
-from txlog.core.predicates.tree import Call, Expression, Path, Value
-from txlog.core.predicates.types import is_numeric
+from txlog.core.predicates.tree import Call, Expression, Path, Value, Written
+from txlog.core.predicates.types import is_integer, is_numeric
 from txlog.core.predicates.values import fit, parse_date, parse_timestamp
 from txlog.errors import InvalidInputError
 
@@ -105,11 +106,11 @@ _INSTEAD = {
     "Select": "Compute it first, and write its values",
     "Subquery": "Compute it first, and write its values",
     "Exists": "Compute it first, and write its values",
-    "Transform": "Compute it first, or name the elements: values[0]",
-    "BitwiseLeftShift": "Write a multiplication",
     "BitwiseRightShift": "Write a division: n div 2",
 }
 """The nearest to write for constructs that cannot be evaluated."""
+
+_FOLDS = ("aggregate", "reduce")
 
 _CAST_TYPES: dict[str, DataType] = {
     "TINYINT": BYTE,
@@ -259,7 +260,7 @@ class SqlReader:
             case exp.Paren():
                 self._takes(node, "this")
                 return self.value(node.this)
-            case exp.Column() | exp.Dot():
+            case exp.Column() | exp.Dot() | exp.Identifier():
                 return self._column(node)
             case exp.Placeholder():
                 return self._parameter(node)
@@ -267,6 +268,15 @@ class SqlReader:
                 return literal(self._literal(node))
             case exp.Neg():
                 return self._negated(node)
+            case exp.BitwiseNot():
+                self._takes(node, "this")
+                operand = self.value(node.this)
+                if not is_integer(operand.type):
+                    raise ValueError(f"~ takes a whole number, not {type_name(operand.type)}")
+                return call("~", (operand,), operand.type, (Written("~{}"),))
+            case exp.BitwiseLeftShift():
+                self._takes(node, "this", "expression")
+                return function("shiftleft", [self.value(node.this), self.value(node.expression)])
             case exp.Cast() if type(node) is exp.Cast:
                 return self._cast(node)
             case exp.TryCast():
@@ -296,6 +306,9 @@ class SqlReader:
                 return item(self.value(node.this), self.value(node.expressions[0]))
             case exp.Anonymous():
                 return self._function(node)
+            case exp.Transform():
+                self._takes(node, "this", "expression")
+                return self._with_lambda(node, "transform", [node.this, node.expression])
         raise self._refused(node)
 
     def _function(self, node: exp.Expression) -> Expression:
@@ -307,9 +320,28 @@ class SqlReader:
         if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
             self._takes(arguments[0], "this", "field")
             arguments = [arguments[0].this, arguments[0].args["field"]]
+        if arguments and isinstance(arguments[-1], exp.Lambda):
+            return self._with_lambda(node, name, arguments)
         if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
             return self._struct(arguments)
         return function(name, [self.value(argument) for argument in arguments])
+
+    def _with_lambda(self, node: exp.Expression, name: str, arguments: Sequence[Any]) -> Expression:
+        """``name(values, ..., x -> body)``."""
+        *operands, last = arguments
+        counts, make = LAMBDA_FUNCTIONS.get(name, ((), None))
+        if make is None or not isinstance(last, exp.Lambda) or len(operands) != (2 if name in _FOLDS else 1):
+            raise self._refused(node, f"a lambda in {name}()")
+        self._takes(last, "this", "expressions")
+        names = [str(each.name) for each in last.expressions]
+        if len(names) not in counts or len(set(map(fold_name, names))) < len(names):
+            raise ValueError(f"the lambda of {name}() has {' or '.join(map(str, counts))} variables of different names")
+
+        def body(types: Sequence[DataType]) -> tuple[Expression, LambdaScope]:
+            scope = LambdaScope(self.scope, names, types)
+            return type(self)(self.sql_text, scope).value(last.this), scope  # type: ignore[arg-type]
+
+        return make(*map(self.value, operands), body)
 
     def _struct(self, nodes: Sequence[exp.Expression]) -> Expression:
         """``struct(a AS x, b)``."""
@@ -364,6 +396,8 @@ class SqlReader:
     def _path(self, node: exp.Expression) -> Path:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
             return (*self._path(node.this), str(node.expression.this))
+        if isinstance(node, exp.Identifier):  # a variable of a lambda
+            return (str(node.this),)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return tuple(str(part.this) for part in node.parts)
         raise self._refused(node, "a field of something that is not a column")

@@ -12,7 +12,7 @@ from txlog.core.format.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOI
 from txlog.core.predicates.build import call, cast_to, convert, like, literal
 from txlog.core.predicates.operands import Make, constant, of_types, typed
 from txlog.core.predicates.patterns import java_pattern, java_replacement, matches_empty
-from txlog.core.predicates.tree import Call, Expression, Written
+from txlog.core.predicates.tree import Call, Expression, Value, Written
 from txlog.core.predicates.types import can_cast, is_integer
 
 __all__ = ["STRING_FUNCTIONS", "concat"]
@@ -24,6 +24,8 @@ def _of_string(name: str, result: DataType = STRING) -> Make:
 
 def _with_pattern(name: str) -> Make:
     def make(text: Expression, pattern: Expression) -> Expression:
+        if not isinstance(pattern, Value):
+            return of_types(name, (STRING, STRING), BOOLEAN)(text, pattern)
         return call(name, (typed(text, STRING, name),), BOOLEAN, (constant(pattern, str, name),))
 
     return make
@@ -31,6 +33,8 @@ def _with_pattern(name: str) -> Make:
 
 def _starts_with(text: Expression, prefix: Expression) -> Expression:
     """As LIKE, which skips files, if that has the same prefix."""
+    if not isinstance(prefix, Value):
+        return of_types("startswith", (STRING, STRING), BOOLEAN)(text, prefix)
     found = constant(prefix, str, "startswith")
     if any(special in found for special in "%_\\"):
         return call("startswith", (typed(text, STRING, "startswith"),), BOOLEAN, (found,))
@@ -65,17 +69,23 @@ def _substring(text: Expression, position: Expression, length: Expression | None
 
 
 def _left(text: Expression, count: Expression) -> Expression:
+    if not isinstance(count, Value):
+        return of_types("left", (STRING, INTEGER))(text, count)
     length = max(0, constant(count, int, "left"))
     return call("substring", (typed(text, STRING, "left"),), STRING, (0, length))
 
 
 def _right(text: Expression, count: Expression) -> Expression:
+    if not isinstance(count, Value):
+        return of_types("right", (STRING, INTEGER))(text, count)
     length = max(0, constant(count, int, "right"))
     span = (-length, None) if length else (0, 0)
     return call("substring", (typed(text, STRING, "right"),), STRING, span)
 
 
 def _replace(text: Expression, search: Expression, replacement: Expression | None = None) -> Expression:
+    if not isinstance(search, Value) or not isinstance(replacement, Value | None):
+        return of_types("replace", (STRING, STRING, STRING))(text, search, replacement or literal(""))
     words = (constant(search, str, "replace"), "" if replacement is None else constant(replacement, str, "replace"))
     return call("replace", (typed(text, STRING, "replace"),), STRING, words)
 
@@ -226,6 +236,10 @@ STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "regexp_replace": (3, 3, _regexp_replace),
     "regexp_extract": (2, 3, _regexp_extract),
     "split": (2, 2, _split),
+    "initcap": (1, 1, _of_string("initcap")),
+    "ascii": (1, 1, _of_string("ascii", INTEGER)),
+    "space": (1, 1, lambda count: of_types("repeat", (STRING, INTEGER))(literal(" "), count)),
+    "find_in_set": (2, 2, of_types("find_in_set", (STRING, STRING), INTEGER)),
     "split_part": (3, 3, of_types("split_part", (STRING, STRING, INTEGER))),
     "levenshtein": (2, 2, of_types("levenshtein", (STRING, STRING), INTEGER)),
     "btrim": (1, 1, _of_string("trim")),

@@ -31,7 +31,9 @@ __all__ = [
     "Side",
     "Value",
     "Written",
+    "captured_name",
     "columns_of",
+    "variable_name",
     "walk",
 ]
 
@@ -86,13 +88,15 @@ class Value(Expression, frozen=True):
         return isinstance(other, Value) and (self.value, self.type) == (other.value, other.type)
 
     def __hash__(self) -> int:
-        return hash((self.value, self.type))
+        return hash((tuple(self.value) if isinstance(self.value, list) else self.value, self.type))
 
     def __str__(self) -> str:
         name = type_name(self.type)
         if self.value is None:
             has_a_cast = isinstance(self.type, (Primitive, Decimal)) and self.type != VOID
             return f"CAST(NULL AS {name.upper()})" if has_a_cast else "NULL"
+        if isinstance(self.value, list):
+            return "array()"
         text = value_text(self.value, self.type)
         if name in ("date", "timestamp", "timestamp_ntz"):
             return f"{name.upper()} {text}"
@@ -158,6 +162,16 @@ class Call(Expression, frozen=True):
             return f"right({self.arguments[0]}, {-start})"
         length = "" if stop is None else f", {stop - start}"
         return f"substring({self.arguments[0]}, {start + 1}{length})"
+
+
+def variable_name(at: int) -> str:
+    """What a lambda's variable is called among the columns of its rows."""
+    return f"lambda{at}"
+
+
+def captured_name(at: int) -> str:
+    """What a column outside of the lambda is called there."""
+    return f"column{at}"
 
 
 def columns_of(expression: Expression) -> frozenset[tuple[Side, Path]]:
