@@ -152,6 +152,11 @@ class SparkEngine:
         except Exception as error:
             raise self._typed(error, f"Spark cannot run the query at {query.at}") from None
 
+    def conditions(self, query: Query, sources: Sequence[Source | None]) -> list[str | None]:
+        raise InvalidInputError(
+            "Spark plans queries itself: run the query by txlog.spark.sql, and call explain() on it"
+        )
+
     def told(self, rows: pa.Table) -> DataFrame:
         return self._frame_of(rows)
 

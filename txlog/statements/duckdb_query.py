@@ -29,7 +29,7 @@ from txlog.statements.native import duckdb_type, identifier
 from txlog.statements.query import FAULTS, Query
 from txlog.statements.query_binder import Function, bind_query
 
-__all__ = ["Duckdb"]
+__all__ = ["Duckdb", "conditions_of"]
 
 Out = TypeVar("Out")
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false")
@@ -68,6 +68,15 @@ class Duckdb:
                 running.close()
 
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def conditions_of(query: Query, schemas: Sequence[pa.Schema], time_zone: str) -> list[str | None]:
+    """By which conditions files of each table are skipped. Raises InvalidInputError."""
+    names = [f"txlog_{number}" for number in range(len(schemas))]
+    tables = {name: from_arrow(schema) for name, schema in zip(names, schemas, strict=True)}
+    tree = sqlglot.parse_one(query.text(*names), read=QueryDialect)
+    bound = bind_query(tree, tables, time_zone, ambient.now(), "", f"the query at {query.at}")
+    return [" AND ".join(bound.conditions.get(name, ())) or None for name in names]
 
 
 class _Running:

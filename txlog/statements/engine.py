@@ -109,6 +109,9 @@ class Engine(Protocol):
     def query(self, query: Query, sources: Sequence[Source | None]) -> Any:
         """The rows of a query. None for a table that the engine has."""
 
+    def conditions(self, query: Query, sources: Sequence[Source | None]) -> list[str | None]:
+        """By which conditions on each table the query skips files. Raises InvalidInputError if nobody tells."""
+
     def told(self, rows: pa.Table) -> Any:
         """Rows about a table."""
 
@@ -172,6 +175,15 @@ class LocalEngine:
                 raise InvalidInputError(message) from None
             self._duckdb = Duckdb(self.time_zone)
         return self._duckdb
+
+    def conditions(self, query: Query, sources: Sequence[Source | None]) -> list[str | None]:
+        if query.whole is not None or query.dialect == "duckdb":
+            return [None] * len(sources)
+        self._started_duckdb()  # or an error that says how to install it
+        from txlog.statements.duckdb_query import conditions_of
+
+        given = [_rows(source) for source in sources if source is not None]
+        return conditions_of(query, [rows.schema for rows in given], self.time_zone)
 
     def told(self, rows: pa.Table) -> pa.Table:
         return rows

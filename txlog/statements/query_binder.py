@@ -10,6 +10,7 @@ has no reader is refused. No name of the query is one in duckdb's text: relation
 from __future__ import annotations
 
 import datetime
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates.build import as_condition, balanced, compare, convert
 from txlog.core.predicates.evaluate import can_fail, evaluate
-from txlog.core.predicates.predicate import And, Predicate
+from txlog.core.predicates.predicate import And, Comparison, In, Predicate
 from txlog.core.predicates.sql_reader import SqlReader
 from txlog.core.predicates.tree import Expression, Value, columns_of
 from txlog.core.predicates.types import common_type, is_floating, is_ordered
@@ -91,11 +92,15 @@ class Function(msgspec.Struct, frozen=True):
 
 
 class BoundQuery(msgspec.Struct, frozen=True):
-    """duckdb's text, in which the columns are ``c0``, ``c1``, ...; their names and types; and functions to register."""
+    """duckdb's text, in which the columns are ``c0``, ``c1``, ...; their names and types; and functions to register.
+
+    ``conditions`` are those by which duckdb skips files, for each placeholder of a table.
+    """
 
     text: str
     columns: tuple[Field, ...]
     functions: tuple[Function, ...]
+    conditions: Mapping[str, Sequence[str]]
 
 
 _Common = Mapping[str, tuple[str, "Rows"]]
@@ -125,7 +130,7 @@ def bind_query(
         raise InvalidInputError(f"{error} (in {shown}){_WAYS_OUT}") from None
     common = f"WITH {', '.join(binder.common)} " if binder.common else ""
     columns = tuple(Field(name, data_type) for name, data_type in rows.columns)
-    return BoundQuery(common + rows.text, columns, tuple(binder.functions))
+    return BoundQuery(common + rows.text, columns, tuple(binder.functions), binder.conditions)
 
 
 def _any_as_call(node: Any) -> Any:
@@ -150,6 +155,11 @@ class Binder:
         self.tables, self.zone, self.now, self.prefix, self.shown = tables, zone, now, prefix, shown
         self.functions: list[Function] = []
         self.common: list[str] = []
+        self.conditions: defaultdict[str, list[str]] = defaultdict(list)
+        self._tables_of: dict[str, str] = {}
+        """The table's placeholder of each alias."""
+        self._optional: set[str] = set()
+        """The aliases of which a join may have no row, so that WHERE is not about the rows of the table."""
         self._calls: dict[str, str] = {}
         self._aliases = 0
 
@@ -277,6 +287,7 @@ class Binder:
                 takes(node, "this", "alias", "joins")
                 table = str(node.this.this)
                 if table in self.tables:
+                    self._tables_of[alias] = table
                     columns = [
                         Column(
                             names[at] if at < len(names) else field.name,
@@ -341,6 +352,7 @@ class Binder:
             raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported")
         is_lateral = isinstance(node.this, exp.Lateral)
         text, relation = self.relation(node.this, scope if is_lateral else scope.outer, common)
+        self._note_optional(side, scope.relations, relation)
         left = list(scope.visible())
         names = [str(name.this) for name in node.args.get("using") or ()]
         if method:
@@ -365,6 +377,10 @@ class Binder:
             word = "JOIN"
         on = "" if word == "CROSS JOIN" else f" ON {' AND '.join(conditions or ['true'])}"
         return f" {word} {text}{on}"
+
+    def _note_optional(self, side: str, left: Sequence[Relation], right: Relation) -> None:
+        without_row = [*(left if side in ("RIGHT", "FULL") else ()), *([right] if side in ("LEFT", "FULL") else ())]
+        self._optional |= {_alias_of(column) for each in without_row for column in each.columns[:1]}
 
     def pair(self, name: str, left: Sequence[Column], relation: Relation, scope: QueryScope) -> str:
         """The condition that a column of USING is equal on both sides."""
@@ -435,7 +451,7 @@ class Binder:
         where = node.args.get("where")
         if where is not None and where.find(exp.Window) is not None:
             raise wrong_query("WHERE is about rows, before window functions are computed: write QUALIFY")
-        filtered = "" if where is None else f" WHERE {self.condition(where.this, scope)}"
+        filtered = "" if where is None else f" WHERE {self.condition(where.this, scope, skips=True)}"
         return SelectList(self, node).finished(text + made + filtered, scope, items)
 
     def with_generator(self, nodes: Sequence[Any], scope: QueryScope) -> tuple[str, list[Any]]:
@@ -548,9 +564,10 @@ class Binder:
                 self._calls[what] = name
         return f"{name}({', '.join(texts) or 'true'})"
 
-    def condition(self, node: Any, scope: QueryScope) -> str:
+    def condition(self, node: Any, scope: QueryScope, *, skips: bool = False) -> str:
         """A condition. Each term of AND that duckdb knows, and that cannot fail, is one there, so that files are
-        skipped; a term that may fail is computed only for rows that the terms before it leave."""
+        skipped, if it is one of WHERE; a term that may fail is computed only for rows that the terms before it
+        leave."""
         terms = [self.bound(term, scope) for term in terms_of(node)]
         conditions = [self.as_condition(term) for term in terms]
         fails = [can_fail(term) for term in conditions]
@@ -561,10 +578,22 @@ class Binder:
                 others.append(term)
             else:
                 texts.append(text)
+                if skips:
+                    self._note_condition(term, scope)
         if others:
             whole = conditions if any(fails) else others
             texts.append(self.text(balanced(whole, And), scope))
         return " AND ".join(texts)
+
+    def _note_condition(self, term: Expression, scope: QueryScope) -> None:
+        """Keep a comparison of one table's columns with literals, as SQL."""
+        keys = {path[0] for _, path in columns_of(term)}
+        aliases = {scope.texts[key].partition(".")[0] for key in keys}
+        are_columns = all(scope.texts[key].endswith(f".{identifier(key)}") for key in keys)
+        if len(aliases) == 1 and are_columns and isinstance(term, Comparison | In):  # of which Arrow gets a filter
+            (alias,) = aliases - self._optional or {""}
+            if alias in self._tables_of:
+                self.conditions[self._tables_of[alias]].append(str(term))
 
     def as_condition(self, term: Expression) -> Predicate:
         try:
@@ -746,6 +775,10 @@ class Binder:
             if len(keys) != 1 or type_name(keys[0].type) not in ("byte", "short", "integer", "long"):
                 raise Unsupported("a RANGE of numbers needs one whole number in ORDER BY")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+
+
+def _alias_of(column: Column) -> str:
+    return column.text.partition(".")[0]
 
 
 class _Shape(msgspec.Struct, frozen=True):

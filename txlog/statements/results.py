@@ -23,6 +23,7 @@ __all__ = [
     "columns",
     "description",
     "detail",
+    "files_read",
     "history",
     "partitions",
     "properties",
@@ -175,6 +176,19 @@ def views(names: Iterable[str], pattern: str | None) -> pa.Table:
     return _rows(("namespace", "viewName"), [("", name) for name in found]).append_column(
         "isTemporary", pa.array([True] * len(found), pa.bool_())
     )
+
+
+def files_read(tables: Iterable[tuple[str, Snapshot, str | None]]) -> pa.Table:
+    """EXPLAIN: how many files of each table are read, and how many are skipped by which condition."""
+    rows = []
+    for name, snapshot, where in tables:
+        read = snapshot.files(where)
+        count, size = read.num_rows, sum(read["size"].to_pylist())
+        rows.append((name, snapshot.version, snapshot.num_files, count, snapshot.num_files - count, size, where))
+    names = ("table", "version", "files", "files_read", "files_skipped", "bytes_read", "condition")
+    kinds = [pa.string(), *[pa.int64()] * 5, pa.string()]
+    columns = [*zip(*rows, strict=True)] or [()] * len(names)
+    return pa.table([pa.array(each, kind) for each, kind in zip(columns, kinds, strict=True)], names=list(names))
 
 
 def _matching(pattern: str | None) -> re.Pattern[str]:

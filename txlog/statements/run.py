@@ -58,6 +58,7 @@ from txlog.statements.show import (
     DescribeDetail,
     DescribeHistory,
     DescribeQuery,
+    Explain,
     ShowColumns,
     ShowCreate,
     ShowPartitions,
@@ -552,6 +553,28 @@ class Runner:
         return self._engine.told(told.columns(schema) if statement.names_only else told.query_columns(schema))
 
     @_run.register
+    def _(self, statement: Explain) -> Any:
+        inner = statement.statement
+        given: list[tuple[TableName, Snapshot, str | None]] = []
+        if isinstance(inner, Merge):  # whose files its source decides
+            given.append((inner.table, self._open(inner.table).snapshot(), None))
+        if isinstance(inner, Delete | Update | Optimize | Purge):
+            given.append((inner.table, self._open(inner.table).snapshot(), inner.where))
+        elif (query := self._explained_query(inner)) is not None:
+            sources = self._sources(query)
+            conditions = self._engine.conditions(query, sources)
+            found = zip(query.readings, sources, conditions, strict=True)
+            given += [(reading.table, source.snapshot, where) for reading, source, where in found if source is not None]
+        else:
+            raise InvalidInputError("EXPLAIN says which files a statement reads: this one reads no rows")
+        return self._engine.told(told.files_read((name.text, snapshot, where) for name, snapshot, where in given))
+
+    def _explained_query(self, statement: Any) -> Query | None:
+        if isinstance(statement, ChangeByQuery):
+            return statement.selecting(_columns_named(statement, self._open(statement.table).snapshot().delta_schema))
+        return None if isinstance(statement, Insert) and statement.with_defaults else _query(statement)
+
+    @_run.register
     def _(self, statement: Describe) -> Any:
         table = self._open(statement.table)
         name, extended = _shown_name(statement.table), statement.is_extended
@@ -613,11 +636,15 @@ def _changes_names(statement: Any) -> bool:
 
 def _query(statement: Any) -> Query | None:
     """The query that a statement is, or has."""
+    if isinstance(statement, Explain):
+        return _query(statement.statement)
     return statement if isinstance(statement, Query) else getattr(statement, "query", None)
 
 
 def _needed(statement: Any) -> list[TableName]:
     """The tables that must exist before a statement runs."""
+    if isinstance(statement, Explain):
+        return _needed(statement.statement)
     found: list[TableName] = []
     query = _query(statement)
     if query is not None:

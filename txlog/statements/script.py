@@ -15,7 +15,7 @@ from txlog.statements.changes import read_alter, read_comment
 from txlog.statements.cursor import Cursor, Dialect, read_script
 from txlog.statements.query import BEGINNINGS, Query, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
-from txlog.statements.show import read_describe, read_show
+from txlog.statements.show import Explain, read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace, read_use
 from txlog.statements.upkeep import (
     read_analyze,
@@ -54,7 +54,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 }
 
 
-STATEMENTS = ("SELECT", *sorted(_READERS.keys() - {"ANALYZE"}))
+STATEMENTS = ("SELECT", *sorted({*_READERS, "EXPLAIN"} - {"ANALYZE"}))
 """The words that begin a statement."""
 
 _CLOSERS = ("'", '"', "`", "*/")
@@ -101,13 +101,22 @@ def _statement(cursor: Cursor) -> Any:
     if cursor.word() in BEGINNINGS:
         statement: Any = read_query(cursor)
     else:
-        reader = _READERS.get(cursor.word())
+        reader = _explain if cursor.word() == "EXPLAIN" else _READERS.get(cursor.word())
         if reader is None:
             raise cursor.refused(f"no statement begins like this: there are {', '.join(STATEMENTS)}")
         cursor.take(cursor.word())
         statement = reader(cursor)
     cursor.expect_end()
     return statement
+
+
+def _explain(cursor: Cursor) -> Explain:
+    cursor.take_one("EXTENDED", "FORMATTED", "COST", "CODEGEN")
+    rest = cursor.part("a statement")
+    statement = _statement(rest)
+    if isinstance(statement, Explain):
+        raise rest.refused("EXPLAIN takes a statement")
+    return Explain(statement)
 
 
 def _behind_common_queries(cursor: Cursor) -> Cursor:

@@ -16,7 +16,7 @@ from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import Query, Reading
-from txlog.statements.show import Describe, DescribeQuery, ShowColumns, ShowTables
+from txlog.statements.show import Describe, DescribeQuery, Explain, ShowColumns, ShowTables
 from txlog.statements.tables import Clone, CreateTable, CreateView, DropView, Use
 
 __all__ = ["SessionNames", "keeps_names"]
@@ -65,6 +65,8 @@ class SessionNames(msgspec.Struct, frozen=True):
                     " front of its name; nothing was run"
                 )
             return msgspec.structs.replace(statement, query=self._query(source), source=source)
+        if isinstance(statement, Explain):
+            return Explain(self.placed(statement.statement))
         if isinstance(statement, DropView):
             return statement
         if isinstance(statement, ColumnComment):

@@ -6,7 +6,7 @@ commands"; Spark's SQL reference, "Auxiliary statements".
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,7 @@ __all__ = [
     "DescribeDetail",
     "DescribeHistory",
     "DescribeQuery",
+    "Explain",
     "ShowColumns",
     "ShowCreate",
     "ShowPartitions",
@@ -42,6 +43,12 @@ class DescribeQuery(msgspec.Struct, frozen=True):
 
     query: Query
     names_only: bool = False
+
+
+class Explain(msgspec.Struct, frozen=True):
+    """Which files a statement would read."""
+
+    statement: Any
 
 
 class DescribeDetail(msgspec.Struct, frozen=True):

@@ -28,6 +28,9 @@ class LambdaScope:
         self.types = types
         self.captured: list[Reference] = []
 
+    def parameter(self, name: str) -> Any:
+        return self.outer.parameter(name)
+
     def find(self, path: Path) -> Reference:
         at = self.variables.get(fold_name(path[0]))
         if at is not None:

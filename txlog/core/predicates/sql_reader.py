@@ -334,7 +334,7 @@ class SqlReader:
             raise self._refused(node, f"a lambda in {name}()")
         self._takes(last, "this", "expressions")
         names = [str(each.name) for each in last.expressions]
-        if len(names) not in counts or len(set(map(fold_name, names))) < len(names):
+        if len(names) not in counts or len({name.lower() for name in names}) < len(names):
             raise ValueError(f"the lambda of {name}() has {' or '.join(map(str, counts))} variables of different names")
 
         def body(types: Sequence[DataType]) -> tuple[Expression, LambdaScope]:
