@@ -45,8 +45,10 @@ class SelectList:
         having, order, qualify = (self.node.args.get(each) for each in ("having", "order", "qualify"))
         if qualify is not None and qualify.find(exp.Window) is None and not any(_has_window(node) for _, node in items):
             raise wrong_query("QUALIFY is about window functions, and the query has none: write WHERE or HAVING")
+        if qualify is not None and has_aggregate(qualify.this):
+            raise wrong_query("QUALIFY has an aggregate: name it in SELECT, and write the name")
         nodes = [each for _, each in items if not isinstance(each, Column)]
-        is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order, qualify))]))
+        is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order))]))
         grouped = ""
         if is_grouped:
             grouped, groups = self.groups(group, items, scope)
