@@ -5,6 +5,7 @@ A text has Spark's value, type and names, or is refused; or its rows raise. Noth
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +16,15 @@ from query_texts import ROWS, query, table, texts
 from values_compared import Answer, answer_of, difference, read_recorded
 
 import txlog
+from txlog.core.predicates.functions import ALIASES as FUNCTION_ALIASES
+from txlog.core.predicates.functions import FUNCTIONS
+from txlog.core.predicates.lambdas import LAMBDA_FUNCTIONS
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import AGGREGATES, ALIASES, RANKS, WINDOW_VALUES
 from txlog.statements.duckdb_query import Duckdb
 from txlog.statements.query import Query
 from txlog.statements.query_binder import GENERATORS
-from txlog.statements.script import read_statements
+from txlog.statements.script import STATEMENTS, read_statements
 
 SILENT = ("value", "type", "accepted")
 
@@ -102,6 +106,15 @@ def test_all_texts_have_sparks_values_types_and_names_or_are_refused(engine: Eng
     found = counts(engine, recorded)
     assert len(recorded) >= 1500
     assert found[""] + found["raises"] >= 1000
+
+
+def test_the_pages_list_every_function_and_every_statement() -> None:
+    docs = Path(txlog.__file__).parent.parent / "docs"
+    names = set(re.findall(r"`([a-z_0-9]+)(?:\(|`)", (docs / "expressions.md").read_text()))
+    assert not {*FUNCTIONS, *LAMBDA_FUNCTIONS, *FUNCTION_ALIASES} - names, "docs/expressions.md"
+    page = (docs / "sql.md").read_text()
+    statements = {word for word in STATEMENTS if word != "DESC"}  # which is DESCRIBE
+    assert all(re.search(rf"^\|.*`+[^`]*\b{word}\b", page, re.MULTILINE) for word in statements), "docs/sql.md"
 
 
 def test_the_page_lists_what_queries_may_have() -> None:
