@@ -268,15 +268,8 @@ class SqlReader:
                 return literal(self._literal(node))
             case exp.Neg():
                 return self._negated(node)
-            case exp.BitwiseNot():
-                self._takes(node, "this")
-                operand = self.value(node.this)
-                if not is_integer(operand.type):
-                    raise ValueError(f"~ takes a whole number, not {type_name(operand.type)}")
-                return call("~", (operand,), operand.type, (Written("~{}"),))
-            case exp.BitwiseLeftShift():
-                self._takes(node, "this", "expression")
-                return function("shiftleft", [self.value(node.this), self.value(node.expression)])
+            case exp.BitwiseNot() | exp.BitwiseLeftShift():
+                return self._bits(node)
             case exp.Cast() if type(node) is exp.Cast:
                 return self._cast(node)
             case exp.TryCast():
@@ -325,6 +318,16 @@ class SqlReader:
         if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
             return self._struct(arguments)
         return function(name, [self.value(argument) for argument in arguments])
+
+    def _bits(self, node: exp.Expression) -> Expression:
+        """``~n``, ``n << 2``."""
+        self._takes(node, "this", "expression")
+        operand = self.value(node.this)
+        if isinstance(node, exp.BitwiseLeftShift):
+            return function("shiftleft", [operand, self.value(node.expression)])
+        if not is_integer(operand.type):
+            raise ValueError(f"~ takes a whole number, not {type_name(operand.type)}")
+        return call("~", (operand,), operand.type, (Written("~{}"),))
 
     def _with_lambda(self, node: exp.Expression, name: str, arguments: Sequence[Any]) -> Expression:
         """``name(values, ..., x -> body)``."""

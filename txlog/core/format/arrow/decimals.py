@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 __all__ = ["divided", "rounded", "truncated"]
 
 _PRECISION = 76
+_NARROW_PRECISION = 38
 _DIGITS_AT_ONCE = 9
 _DIVISOR_MAX = 2**32
 
@@ -31,9 +32,13 @@ def truncated(values: Any, scale: int) -> Any:
 
 
 def rounded(values: Any, scale: int) -> Any:
-    """Decimals rounded half away from zero to ``scale`` digits after the point. The type may keep one more digit."""
-    if values.type.scale <= scale:
+    """Decimals rounded half away from zero to ``scale`` digits after the point. The type may keep more digits."""
+    kind = values.type
+    if kind.scale <= scale:
         return values
+    if pa.types.is_decimal128(kind) and kind.precision < _NARROW_PRECISION and kind.scale - scale <= _DIGITS_AT_ONCE:
+        with_room = pc.cast(values, pa.decimal128(kind.precision + 1, kind.scale))
+        return pc.round(with_room, scale, round_mode="half_towards_infinity")
     # The next digit alone decides, so all others can be cut.
     values = truncated(pc.cast(values, pa.decimal256(_PRECISION, values.type.scale)), scale + 1)
     return pc.round(values, scale, round_mode="half_towards_infinity")
