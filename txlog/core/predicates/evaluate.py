@@ -18,6 +18,7 @@ from txlog.core.format.arrow.arrays import absent
 from txlog.core.format.schema import DataType, type_to_arrow
 from txlog.core.predicates.casts import cast, cast_can_fail, try_cast
 from txlog.core.predicates.kernels import FALLIBLE, KERNELS
+from txlog.core.predicates.lambda_kernels import LAMBDA_KERNELS
 from txlog.core.predicates.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
 from txlog.core.predicates.row_filter import comparison, membership
 from txlog.core.predicates.tree import Call, Expression, Path, Reference, Side, Value, walk
@@ -71,6 +72,8 @@ def can_fail(expression: Expression) -> bool:
 
 
 def _fails(node: Call) -> bool:
+    if node.name in LAMBDA_KERNELS:
+        return can_fail(node.options[0])
     test = FALLIBLE.get(node.name)
     return test is not None and test(node)
 
@@ -149,6 +152,8 @@ def _call(node: Call, arguments: list[Any]) -> Any:
         if node.name == "in":
             values, has_null = node.options
             return membership(arguments[0], values, has_null, node.arguments[0].type)
+        if node.name in LAMBDA_KERNELS:
+            return LAMBDA_KERNELS[node.name](evaluate, node, *arguments)
         return KERNELS[node.name](node, *arguments)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidInputError(f"cannot compute {node}: {error}") from None

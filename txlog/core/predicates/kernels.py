@@ -20,7 +20,6 @@ from txlog.core.format.schema import Decimal, Map, type_to_arrow
 from txlog.core.predicates.casts import to_decimal
 from txlog.core.predicates.hash_kernels import HASH_KERNELS
 from txlog.core.predicates.json_kernels import JSON_KERNELS
-from txlog.core.predicates.lambda_kernels import LAMBDA_KERNELS
 from txlog.core.predicates.patterns import like_pattern
 from txlog.core.predicates.row_filter import ARROW_COMPARISONS
 from txlog.core.predicates.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
@@ -516,7 +515,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "round": _rounded,
     **HASH_KERNELS,
     **JSON_KERNELS,
-    **LAMBDA_KERNELS,
     "size": _size,
     "array": _array,
     "struct": _struct,
@@ -555,12 +553,6 @@ def _overflows(call: Call) -> bool:
     return is_integer(call.type) or exact
 
 
-def _body_can_fail(call: Call) -> bool:
-    from txlog.core.predicates.evaluate import can_fail  # which asks these
-
-    return can_fail(call.options[0])
-
-
 def _is_integer_valued(call: Call) -> bool:
     return is_integer(call.type)
 
@@ -586,7 +578,6 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "from_epoch": lambda call: True,
     **dict.fromkeys((*ROW_FALLIBLE, *JSON_KERNELS), lambda call: True),
     **dict.fromkeys(("map", "from_utc_timestamp", "to_utc_timestamp"), lambda call: True),
-    **dict.fromkeys(LAMBDA_KERNELS, _body_can_fail),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,
     "datediff": lambda call: True,
