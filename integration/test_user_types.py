@@ -149,7 +149,8 @@ def tend(table: Table) -> list[str]:
     table.untag("name")
     print(table.vacuum(dry_run=True).dry_run, table.maintain(dry_run=True).dry_run, table.export_iceberg().version)
     print(table.compact_log(), table.clean_up_log(), table.resolve("x", 1), table.snapshot(tag="name").version)
-    print([batch.num_rows for batch in table.diff_rows(0, keys="id")], table.partitions("id > 1").num_rows, table.description)
+    print([batch.num_rows for batch in table.diff_rows(0, keys="id")])
+    print(table.partitions("id > 1").num_rows, table.description)
     print(table.diff(0).rows_after, table.report(limit=5).facts.advice, table.repair(remove=True).version)
     print(table.generate("symlink_format_manifest"))
     return [finding.rule for finding in table.verify().findings]
