@@ -78,7 +78,7 @@ PARTICULARS = [
     ("txn-8", "txn-7", "T"),  # a twin is behind: committing ours would leave it a checkpoint that went backwards
     ("txn-7", "txn-other", "."),
     ("domain", "domain-other", "."),
-    ("append", "allow-deletion-vectors", "PM"),
+    ("append", "allow-deletion-vectors", "M"),
     (
         "delete-day",
         "append-undeclared",
