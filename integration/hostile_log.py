@@ -363,7 +363,7 @@ def _calls(path: str) -> dict[str, Callable[[], Any]]:
 
 
 def _facts(snapshot: txlog.Snapshot) -> None:
-    for name in ("timestamp_ms", "schema", "partition_columns", "properties", "protocol", "num_files", "size_bytes"):
+    for name in ("timestamp", "schema", "partition_columns", "properties", "protocol", "num_files", "size_bytes"):
         getattr(snapshot, name)
 
 

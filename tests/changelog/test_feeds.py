@@ -317,7 +317,7 @@ def test_a_plain_upsert_takes_a_sequence_that_the_table_lacks_too(tmp_path: Path
 @pytest.mark.parametrize("word", ["t", "TRUNCATE", "truncate"])
 def test_a_truncate_is_refused_and_the_error_names_the_way(tmp_path: Path, mode: str | None, word: str) -> None:
     table = two_rows(tmp_path)
-    with pytest.raises(InvalidInputError, match=r"row 1 .* truncates the table .*Table\.delete\(\)"):
+    with pytest.raises(InvalidInputError, match=r"row 1 .* truncates the table .*Table\.delete\(all=True\)"):
         write(table, mode, changes(("+U", 1, "uno"), (word, None, None)))
     write(table, mode, changes(("+U", 1, "uno")))
     table.delete(all=True, app_id="truncates", checkpoint_id=17)

@@ -305,7 +305,11 @@ def test_properties_of_merging_are_checked_when_they_are_set(tmp_path: Path) -> 
     for properties, match in (
         ({"txlog.merge-engine": "sum"}, "Invalid table property txlog.merge-engine 'sum': expected"),
         ({"txlog.merge-engine": "aggregation", "txlog.fields.t.aggregate-function": "sum"}, "t is a string"),
-        ({"txlog.fields.x.aggregate-function": "sum"}, "'x', which is not a column"),
+        ({"txlog.fields.n.aggregate-function": "sum"}, "deduplicate takes whole rows, and has no aggregate functions"),
+        (
+            {"txlog.merge-engine": "aggregation", "txlog.fields.x.aggregate-function": "sum"},
+            "'x', which is not a column",
+        ),
         ({"txlog.fields.n.agregate-function": "sum"}, "unknown table property"),
         ({"txlog.ignore-delete": "yes"}, "expected true or false"),
         ({"txlog.changelog-producer": "full-compaction"}, "expected 'none', 'input' or 'lookup'"),

@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[txlog.Table, Path], Any]] = {
     "convert": lambda _, there: txlog.Table.convert(there / "files"),
     "copy_into": lambda table, there: table.copy_into(str(there / "files")),
     "diff": lambda table, _: table.diff(0, 1),
+    "diff_rows": lambda table, _: table.diff_rows(0, 1).read_all(),
     "export_iceberg": lambda table, _: table.export_iceberg(),
     "report": lambda table, _: table.report(),
     "take_over": lambda table, there: added(table, there),

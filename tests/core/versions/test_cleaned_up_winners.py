@@ -82,7 +82,8 @@ def test_an_overwrite_conflicts_with_winners_that_were_cleaned_up(
     ("properties", "error"),
     [
         ({"owner": "else"}, MetadataChangedError),
-        ({"delta.enableDeletionVectors": "true"}, ProtocolChangedError),
+        ({"delta.enableDeletionVectors": "true"}, MetadataChangedError),  # whose feature is harmless
+        ({"delta.enableInCommitTimestamps": "true"}, ProtocolChangedError),
     ],
 )
 def test_a_change_of_metadata_or_protocol_in_a_cleaned_up_commit_is_a_conflict(

@@ -744,7 +744,7 @@ def test_commit_info_is_complete(table: OpenTable, scripted_log: Any) -> None:
     }
     assert reported["engineInfo"].startswith("txlog/")
     assert reported["userMetadata"] == "nightly"
-    assert reported["timestamp"] == ambient.now()
+    assert reported["timestamp"] == ambient.now_ms()
     assert txn["txn"] == {"appId": "ingest", "version": 3, "lastUpdated": ambient.now_ms()}
 
 

@@ -22,6 +22,7 @@ __all__ = ["LAST_VACUUM", "list_at_next_vacuum", "read_last_vacuum", "vacuumed_u
 LAST_VACUUM = "_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
 _LIST_NEXT = "txlog.listNext"  # other engines ignore it, since they have no named versions
+_UNTIL = "txlog.until"  # ms since the epoch; the time of a version is the clock of the store
 
 
 def read_last_vacuum(log: LogStore) -> int | None:
@@ -36,7 +37,10 @@ def vacuumed_until_ms(log: DeltaLog, retention_ms: int) -> int | None:
     After a vacuum that noted no version, a time that it surely reached with the table's retention. None if no vacuum
     is known. Files that a named version keeps are there all the same. Raises StorageError.
     """
-    version = _version_in(_noted(log.store.log))
+    noted = _noted(log.store.log)
+    version, until_ms = _version_in(noted), noted.get(_UNTIL)
+    if type(until_ms) is int:
+        return until_ms
     with contextlib.suppress(NotFoundError):
         if version is None:
             return log.store.log.stat(LAST_VACUUM).modified_ms - retention_ms
@@ -57,13 +61,12 @@ def _version_in(found: dict[str, Any]) -> int | None:
     return version if type(version) is int and version >= 0 else None
 
 
-def write_last_vacuum(log: LogStore, version: int) -> None:
-    """Record that the files removed up to ``version`` are deleted. Raises StorageError."""
-    log.put(LAST_VACUUM, orjson.dumps({_VERSION: version}) + b"\n")
+def write_last_vacuum(log: LogStore, version: int, until_ms: int) -> None:
+    """Record that the files removed up to ``version``, and until this time, are deleted. Raises StorageError."""
+    log.put(LAST_VACUUM, orjson.dumps({_VERSION: version, _UNTIL: until_ms}) + b"\n")
 
 
 def list_at_next_vacuum(log: LogStore) -> None:
     """Make the next vacuum list the files, even if the log has all removed files. Raises StorageError."""
-    version = read_last_vacuum(log)
-    if version is not None:
-        log.put(LAST_VACUUM, orjson.dumps({_VERSION: version, _LIST_NEXT: True}) + b"\n")
+    if read_last_vacuum(log) is not None:
+        log.put(LAST_VACUUM, orjson.dumps({**_noted(log), _LIST_NEXT: True}) + b"\n")

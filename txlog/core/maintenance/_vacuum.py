@@ -190,7 +190,7 @@ class _Vacuum:
         """Record where the next vacuum by the log begins; not after an inventory, which may lack newer files."""
         if version is not None and self._options.inventory is None:
             check_clock()
-            write_last_vacuum(self._log.store.log, max(version, last() or 0))
+            write_last_vacuum(self._log.store.log, max(version, last() or 0), self._cutoff_ms - 1)
 
     # --- which files ----------------------------------------------------------------------------------------------
 
