@@ -247,7 +247,7 @@ def deleted_keys(path: Path, properties: dict[str, str], row_mode: RowMode | Non
     table = begun(path, first.drop(["op"]), partition_by=["day"], properties=properties | VECTORS | kept)
 
     def upsert(*rows: tuple[str, int, int, str]) -> None:
-        table.upsert(changes(*rows), keys=["id"], row_kind="op", mode=row_mode)
+        table.upsert(changes(*rows), keys=["id"], row_kind="op", row_mode=row_mode)
 
     upsert(("-D", 0, 20, "tue"), ("-D", 1, 20, "mon"))
     upsert(("-D", 70, 20, "mon"))

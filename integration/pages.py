@@ -209,7 +209,7 @@ pq.write_table(rows, folder / "in/1.parquet")
 """,
     },
     "docs/expressions.md": {
-        0: "table = txlog.Table.create(uri, 'day date, country string, amount double, limit double')"
+        0: "table = txlog.Table.create(uri, 'id bigint, day date, country string, amount double, limit double')"
     },
     "docs/follow-changes.md": {
         1: "while table.version < 45: table.append(rows)",

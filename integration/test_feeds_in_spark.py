@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.mark.parametrize("mode", ["upsert", pytest.param("retract", marks=pytest.mark.hunt(part="spark"))])
+@pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("mode", ["upsert", "retract"])
 def test_a_stream_of_a_feed_keeps_a_copy_equal_to_the_table(
     spark: SparkSession, read_delta: Callable[..., DataFrame], tmp_path: Path, mode: str
 ) -> None:

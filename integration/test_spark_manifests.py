@@ -21,13 +21,8 @@ def manifests(root: Path) -> dict[str, list[str]]:
     return {str(Path(each).relative_to(root)): sorted(Path(each).read_text().splitlines()) for each in found}
 
 
-@pytest.mark.parametrize(
-    "partitions",
-    [
-        pytest.param("", id="flat", marks=pytest.mark.hunt(part="spark")),
-        pytest.param("PARTITIONED BY (p, q)", id="partitioned"),
-    ],
-)
+@pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("partitions", ["", "PARTITIONED BY (p, q)"], ids=["flat", "partitioned"])
 def test_both_write_the_same_manifests_in_turns(delta: SparkSession, tmp_path: Path, partitions: str) -> None:
     root = tmp_path / "a table%20é"
     table_sql = f"delta.`{root}`"

@@ -160,6 +160,9 @@ class SparkEngine:
     def told(self, rows: pa.Table) -> DataFrame:
         return self._frame_of(rows)
 
+    def columns_of(self, rows: DataFrame) -> list[str]:
+        return list(rows.columns)
+
     def schema_of(self, rows: DataFrame) -> Struct:
         return frame_schema(rows.schema)
 

@@ -115,8 +115,11 @@ class Engine(Protocol):
     def told(self, rows: pa.Table) -> Any:
         """Rows about a table."""
 
+    def columns_of(self, rows: Any) -> list[str]:
+        """The names of the columns, whatever their types."""
+
     def schema_of(self, rows: Any) -> Struct:
-        """The columns."""
+        """The columns. Raises UnsupportedFeatureError for types that no table can have."""
 
     def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, pa.Scalar], *, by_name: bool) -> Any:
         """The rows cast to ``fields``, of which there are as many as columns, and columns with one value for all rows.
@@ -187,6 +190,9 @@ class LocalEngine:
 
     def told(self, rows: pa.Table) -> pa.Table:
         return rows
+
+    def columns_of(self, rows: pa.RecordBatchReader) -> list[str]:
+        return list(rows.schema.names)
 
     def schema_of(self, rows: pa.RecordBatchReader) -> Struct:
         return from_arrow(rows.schema)

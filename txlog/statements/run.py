@@ -318,11 +318,11 @@ class Runner:
     def _has_more(self, statement: Insert, fields: Sequence[Field], rows: Any) -> bool:
         """Whether the rows of INSERT BY NAME have columns that the table lacks."""
         known = {fold_name(field.name) for field in fields}
-        return statement.by_name and any(fold_name(name) not in known for name in self._engine.schema_of(rows).names)
+        return statement.by_name and any(fold_name(name) not in known for name in self._engine.columns_of(rows))
 
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
         """The field that each column of the rows goes to. Raises InvalidInputError if one has none, or two have one."""
-        names = self._engine.schema_of(rows).names
+        names = self._engine.columns_of(rows)
         try:
             found = _filled(fields, names if statement.by_name else statement.columns)
         except InvalidInputError as error:
