@@ -77,7 +77,8 @@ def test_a_further_statement_on_an_object_store_waits_for_a_look_an_append_and_a
     def trips(statements: int) -> int:
         return bucket.trips_of(lambda: txlog.sql("insert into delta.`s3://bucket/t` values (1);" * statements))
 
-    assert trips(8) - trips(4) <= 4 * 4
+    # What follows one commit, on a thread of its own, may come between two requests of the next statement.
+    assert trips(8) - trips(4) <= 4 * 4 + 1
 
 
 def test_a_statement_sees_what_others_committed_since_the_one_before(bucket: Bucket) -> None:
