@@ -9,8 +9,7 @@ Names load on first use, so an extension that is asked for one thing imports onl
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.catalogs import (
@@ -30,29 +29,26 @@ if TYPE_CHECKING:
     from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable, open_table_of
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
+else:
+    from txlog.core.util.lazy import face
 
-_HOME = {
-    "Background": "txlog.core.util.background",
-    "CatalogScheme": "txlog.core.catalogs._table_catalog",
-    "ChangeWriter": "txlog.core.writing.row_changes",
-    "Changelog": "txlog.core.writing.row_changes",
-    "ChecksItself": "txlog.core.catalogs._table_catalog",
-    "Engine": "txlog.core.definition._row_changes",
-    "FindsTable": "txlog.core.catalogs._table_catalog",
-    "FollowsCommits": "txlog.core.versions.upkeep._post_commit",
-    "MakesFollower": "txlog.core.versions.upkeep._post_commit",
-    **dict.fromkeys(("OpenTable", "open_table_of"), "txlog.core.versions._open_table"),
-    "OpensCatalog": "txlog.core.catalogs._table_catalog",
-    "Point": "txlog.core.util.points",
-    "PropertyRule": "txlog.core.format.properties",
-    "RowChanges": "txlog.core.definition._row_changes",
-    "SinkModeOf": "txlog.core.writing.row_changes",
-    "TableCatalog": "txlog.core.catalogs._table_catalog",
-    "TablePlace": "txlog.core.catalogs._table_catalog",
-    "TableState": "txlog.core.versions.decisions.state",
-    "TombstoneUpkeep": "txlog.core.maintenance._tombstone_files",
-    "require_no_token": "txlog.core.catalogs._open",
-}
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        catalogs._open: require_no_token
+        catalogs._table_catalog: CatalogScheme ChecksItself FindsTable OpensCatalog TableCatalog TablePlace
+        definition._row_changes: Engine RowChanges
+        format.properties: PropertyRule
+        maintenance._tombstone_files: TombstoneUpkeep
+        util.background: Background
+        util.points: Point
+        versions._open_table: OpenTable open_table_of
+        versions.decisions.state: TableState
+        versions.upkeep._post_commit: FollowsCommits MakesFollower
+        writing.row_changes: ChangeWriter Changelog SinkModeOf
+        """,
+        of="txlog.core",
+    )
 
 __all__ = [
     "Background",
@@ -77,15 +73,3 @@ __all__ = [
     "open_table_of",
     "require_no_token",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'txlog.extend' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -6,8 +6,7 @@ In: nothing. Out: names of the core. A `TableCatalog` turns names into places; o
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.catalogs import (
@@ -46,51 +45,25 @@ if TYPE_CHECKING:
     from txlog.core.util.logs import logger
     from txlog.core.util.parallel import new_lock
     from txlog.core.util.wording import argument, setting
+else:
+    from txlog.core.util.lazy import face
 
-_HOME = {
-    **dict.fromkeys(
-        (
-            "CatalogScheme",
-            "TableCatalog",
-            "TablePlace",
-            "Token",
-            "delete_table_files",
-            "name_parts",
-            "name_text",
-            "open_catalog",
-            "require_no_token",
-        ),
-        "txlog.core.catalogs",
-    ),
-    **dict.fromkeys(
-        (
-            "Attempt",
-            "FolderVersions",
-            "Fork",
-            "LogCapabilities",
-            "LogStore",
-            "Mended",
-            "ObjectMeta",
-            "PutOutcome",
-            "RetryPolicy",
-            "RoundTrip",
-            "TableStore",
-            "VersionFile",
-            "environment_secrets",
-            "last_answer",
-            "open_store",
-            "redact",
-            "unanswered",
-        ),
-        "txlog.core.store",
-    ),
-    **dict.fromkeys(("ambient",), "txlog.core.util"),
-    **dict.fromkeys(("invalid",), "txlog.core.util.arguments"),
-    **dict.fromkeys(("how_to_install",), "txlog.core.util.extras"),
-    **dict.fromkeys(("logger",), "txlog.core.util.logs"),
-    **dict.fromkeys(("new_lock",), "txlog.core.util.parallel"),
-    **dict.fromkeys(("argument", "setting"), "txlog.core.util.wording"),
-}
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        catalogs: CatalogScheme TableCatalog TablePlace Token delete_table_files name_parts name_text open_catalog
+            require_no_token
+        store: Attempt FolderVersions Fork LogCapabilities LogStore Mended ObjectMeta PutOutcome RetryPolicy
+            RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact unanswered
+        util: ambient
+        util.arguments: invalid
+        util.extras: how_to_install
+        util.logs: logger
+        util.parallel: new_lock
+        util.wording: argument setting
+        """,
+        of="txlog.core",
+    )
 
 __all__ = [
     "Attempt",
@@ -127,13 +100,3 @@ __all__ = [
     "setting",
     "unanswered",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'txlog.extend.catalogs' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -6,8 +6,7 @@ table with `opened`, and prints by the `Output` that it yields. Names load on fi
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.cli.console import FAILED, Output
@@ -26,21 +25,22 @@ if TYPE_CHECKING:
     from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
     from txlog.cli.tables import first_rows, grid, rows_table, show_rows, table_of
     from txlog.cli.values import plain
+else:
+    from txlog.core.util.lazy import face
 
-_HOME = {
-    **dict.fromkeys(("FAILED", "Output"), "console"),
-    **dict.fromkeys(
-        ("Delimiter", "FileRows", "Format", "MergeSchema", "NoHeader", "NullValues", "OpensFiles", "separator_of"),
-        "file_rows",
-    ),
-    **dict.fromkeys(("open_table", "opened", "processes"), "opened"),
-    **dict.fromkeys(
-        ("Json", "Storage", "Uri", "UserMetadata", "Workers", "names", "pairs", "size", "time_zone"), "options"
-    ),
-    **dict.fromkeys(("first_rows", "grid", "rows_table", "show_rows", "table_of"), "tables"),
-    "plain": "values",
-    **dict.fromkeys(("Call", "of_operation"), "declared"),
-}
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        console: FAILED Output
+        declared: Call of_operation
+        file_rows: Delimiter FileRows Format MergeSchema NoHeader NullValues OpensFiles separator_of
+        opened: open_table opened processes
+        options: Json Storage Uri UserMetadata Workers names pairs size time_zone
+        tables: first_rows grid rows_table show_rows table_of
+        values: plain
+        """,
+        of="txlog.cli",
+    )
 
 __all__ = [
     "FAILED",
@@ -74,15 +74,3 @@ __all__ = [
     "table_of",
     "time_zone",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'txlog.extend.cli' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"txlog.cli.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

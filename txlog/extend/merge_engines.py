@@ -7,8 +7,7 @@ column. Names load on first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.changelog.merge_engines.engine import Merged, MergeEngine, RowOrder
@@ -17,15 +16,21 @@ if TYPE_CHECKING:
     from txlog.changelog.merge_engines.options import EngineOptions
     from txlog.changelog.merge_engines.runs import Runs, ranks
     from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+else:
+    from txlog.core.util.lazy import face
 
-_HOME = {
-    **dict.fromkeys(("MergeEngine", "Merged", "RowOrder"), "merge_engines.engine"),
-    "KeyedRows": "merge_engines.keyed_rows",
-    "KeyRuns": "merge_engines.merged_keys",
-    "EngineOptions": "merge_engines.options",
-    **dict.fromkeys(("Runs", "ranks"), "merge_engines.runs"),
-    **dict.fromkeys(("DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE"), "row_kinds"),
-}
+    __getattr__, __dir__ = face(
+        __name__,
+        """
+        merge_engines.engine: MergeEngine Merged RowOrder
+        merge_engines.keyed_rows: KeyedRows
+        merge_engines.merged_keys: KeyRuns
+        merge_engines.options: EngineOptions
+        merge_engines.runs: Runs ranks
+        row_kinds: DELETE INSERT UPDATE_AFTER UPDATE_BEFORE
+        """,
+        of="txlog.changelog",
+    )
 
 __all__ = [
     "DELETE",
@@ -41,15 +46,3 @@ __all__ = [
     "Runs",
     "ranks",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'txlog.extend.merge_engines' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"txlog.changelog.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -64,7 +64,7 @@ else:
             return instance.__dict__.setdefault(self._name, self.func(instance))
 
 
-def face(room: str, modules: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def face(room: str, modules: str, *, of: str | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a room: a name's module is imported when somebody first asks for the name.
 
     The room's ``__init__`` imports the same names under ``if TYPE_CHECKING``, for type checkers and the checks of
@@ -74,12 +74,13 @@ def face(room: str, modules: str) -> tuple[Callable[[str], Any], Callable[[], li
         room: The package's name.
         modules: The names that each module of the room gives to the face: "_base: FileStore LogStore", a module a line.
             A line without a module goes on with the names of the line before it.
+        of: The package that these modules belong to, if it is another one.
     """
     homes: dict[str, str] = {}
     module = room
     for word in modules.split():
         if word.endswith(":"):
-            module = f"{room}.{word[:-1]}"
+            module = f"{of or room}.{word[:-1]}"
         else:
             homes[word] = module
 
