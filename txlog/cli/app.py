@@ -23,7 +23,7 @@ from txlog.cli import (
 )
 from txlog.cli.console import FAILED, Output
 from txlog.cli.files_summary import summary_facts, summary_shown
-from txlog.cli.opened import at_version
+from txlog.cli.opened import opened_at
 from txlog.cli.options import (
     Json,
     Parameters,
@@ -121,10 +121,7 @@ def show_table(
     as_json: Json = False,
 ) -> None:
     """Show schema, partitioning, size, protocol, properties."""
-    table_at = at_version(version, timestamp, storage_options)
-    out = Output(as_json)
-    with out.reporting():
-        table, snapshot = table_at(uri)
+    with opened_at(uri, version, timestamp, storage_options, as_json) as (table, snapshot, out):
         if files_summary:
             with out.waiting("counting files"):
                 summary = operation("files_summary")(open_table_of(table), version=snapshot.version)
@@ -151,11 +148,8 @@ def files(
     as_json: Json = False,
 ) -> None:
     """List the data files of a version."""
-    table_at = at_version(version, timestamp, storage_options)
-    out = Output(as_json)
-    with out.reporting():
+    with opened_at(uri, version, timestamp, storage_options, as_json) as (table, snapshot, out):
         with out.waiting("listing files"):
-            table, snapshot = table_at(uri)
             found = snapshot.files(where, parameters=pairs(parameters, "--param") or None)
         facts = show.file_facts(table.uri, found.slice(0, limit))
         out.result(facts, *show.files_shown(facts, found.num_rows), is_folded=False)

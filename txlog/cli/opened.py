@@ -6,7 +6,7 @@ In: the arguments that all these commands share. Out: an open table, and the out
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,7 +18,7 @@ from txlog.cli.options import pairs, time_zone
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-__all__ = ["at_version", "open_table", "opened", "processes"]
+__all__ = ["open_table", "opened", "opened_at", "processes"]
 
 
 @contextlib.contextmanager
@@ -61,17 +61,13 @@ def open_table(uri: str, storage_options: dict[str, str], workers: Executor | No
     return txlog.Table.open(uri, storage_options=storage_options, workers=workers, time_zone=time_zone.get())
 
 
-def at_version(
-    version: int | None, timestamp: str | None, storage_options: list[str] | None
-) -> Callable[[str], tuple[txlog.Table, txlog.Snapshot]]:
-    """Check the arguments of a command that reads a version now; the returned function opens the table."""
+@contextlib.contextmanager
+def opened_at(
+    uri: str, version: int | None, timestamp: str | None, storage_options: list[str] | None, as_json: bool
+) -> Iterator[tuple[txlog.Table, txlog.Snapshot, Output]]:
+    """`opened`, for a command that reads one version of the table."""
     if version is not None and timestamp is not None:
         raise typer.BadParameter("use --version or --timestamp, not both")
-    options = pairs(storage_options, "--storage-option")
-
-    def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:
-        table = open_table(uri, options)
+    with opened(uri, storage_options, as_json) as (table, out):
         is_number = timestamp is not None and timestamp.isdecimal() and len(timestamp) > len("20261120")
-        return table, table.snapshot(version, int(timestamp or 0) if is_number else timestamp)
-
-    return table_at
+        yield table, table.snapshot(version, int(timestamp or 0) if is_number else timestamp), out

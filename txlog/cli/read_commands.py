@@ -8,9 +8,8 @@ import typer
 from rich.text import Text
 
 from txlog.cli import show
-from txlog.cli.console import Output
 from txlog.cli.declared import Call, of_operation
-from txlog.cli.opened import at_version
+from txlog.cli.opened import opened_at
 from txlog.cli.options import Columns, Json, Parameters, Storage, Timestamp, Uri, Version, names, pairs
 from txlog.cli.tables import first_rows, show_rows
 
@@ -59,11 +58,8 @@ def head(
     as_json: Json = False,
 ) -> None:
     """Show the first rows of a table. Reads only the files that have them."""
-    table_at = at_version(version, timestamp, storage_options)
-    out = Output(as_json)
-    with out.reporting():
+    with opened_at(uri, version, timestamp, storage_options, as_json) as (_, snapshot, out):
         with out.waiting("reading rows"):
-            _, snapshot = table_at(uri)
             wanted = names(columns) if columns else None
             found = snapshot.head(limit, wanted, where, parameters=pairs(parameters, "--param") or None)
         show_rows(out, first_rows(found.to_reader(), None))
@@ -83,10 +79,7 @@ def count(
     Without --where, the number comes from the log. With it, reads a file only if the log
     does not say which of its rows match.
     """
-    table_at = at_version(version, timestamp, storage_options)
-    out = Output(as_json)
-    with out.reporting():
+    with opened_at(uri, version, timestamp, storage_options, as_json) as (table, snapshot, out):
         with out.waiting("counting rows"):
-            table, snapshot = table_at(uri)
             rows = snapshot.count(where, parameters=pairs(parameters, "--param") or None)
         out.result({"table": table.uri, "version": snapshot.version, "rows": rows}, Text(str(rows)))
