@@ -144,7 +144,7 @@ NUMBERS = ("y", "h", "i", "l", "n", "p", "f", "d", "m", "o", "w")
 ROW = """
 1|1L|1S|1Y|1.5|1.5D|1.5F|1e3|9223372036854775807|99999999999999999999|2147483648|-2147483648|'it''s'|'it\\'s'|'a\\nb'
 r'a\\nb'|"x"|X'0AFF'|TRUE|NULL|DATE '2026-11-20'|DATE '0001-01-01'|TIMESTAMP '2026-11-20 08:15:00.123456'|'a' 'b'
-TIMESTAMP '2026-11-20T08:15:00+02:00'|TIMESTAMP_NTZ '2026-11-20 08:15:00'|INTERVAL 3 DAYS|0.1 + 0.2|1.10|array()|map()
+TIMESTAMP '2026-11-20T08:15:00+02:00'|TIMESTAMP_NTZ '2026-11-20 08:15:00'|INTERVAL 3 DAYS|0.1 + 0.2|1.10|map()
 i BETWEEN -3 AND j|i IN (1, 2, NULL)|i NOT IN (1, 2)|i IS NULL|s IS NOT NULL|b IS TRUE|b IS NOT TRUE|b IS FALSE|NOT b
 d > 1e300|d = 0|d IN (0, 2.5)|l = 9007199254740993e0|m = '1.5'|s = t2|s < t2|number = 12|i = '1'|i = '1.5'|dt = '2024-01-31'
 day = dt|dt = ts|dt < tn|ts = tn|ts > '2024-01-01'|ts IN ('2024-01-31 10:20:30')|x = s|b = 1|b = 'true'|b < c|a = array(1)
