@@ -660,17 +660,18 @@ class Binder:
 
     def membership(self, node: exp.In, scope: QueryScope) -> Column:
         takes(node, "this", "query")
-        operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
-        given = [self.bound(each, scope) for each in operands]
+        if isinstance(node.this, exp.Tuple):  # duckdb has NULL for it where Spark has false, as (1, NULL) IN (2, 3)
+            raise Unsupported(
+                "several values IN a query are not supported: write EXISTS (SELECT 1 FROM ... WHERE x = a AND y = b),"
+                " or NOT EXISTS"
+            )
+        given = self.bound(node.this, scope)
         rows = self.query(node.args["query"], scope, scope.common)
-        if len(rows.columns) != len(given):
-            raise wrong_query(f"IN compares {len(given)} values with {len(rows.columns)} columns of a query")
-        types = [
-            self.common_type([value.type, kind], "IN") for value, (_, kind) in zip(given, rows.columns, strict=True)
-        ]
-        texts = [self.text(convert(value, kind), scope) for value, kind in zip(given, types, strict=True)]
-        left = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
-        return Column("in()", BOOLEAN, f"({left} IN ({self.converted(rows, types, is_distinct=False)}))")
+        if len(rows.columns) != 1:
+            raise wrong_query(f"IN compares a value with one column of a query, not {len(rows.columns)}")
+        kind = self.common_type([given.type, rows.columns[0][1]], "IN")
+        left = self.text(convert(given, kind), scope)
+        return Column("in()", BOOLEAN, f"({left} IN ({self.converted(rows, [kind], is_distinct=False)}))")
 
     # --- several rows -------------------------------------------------------------------------------------------
 
