@@ -152,6 +152,7 @@ CONDITIONS = (
     "v > (select avg(w) / 10 from u)",
     "d >= (select max(e) from u where u.k = t.k) or d is null",
     "(k, v) in (select k, w div 10 from u)",
+    "(k, v) not in (select nullif(k, 1), w div 10 from u)",
     "(select count(*) from u where u.k = t.k) = 0",
     "case when v > 2 then k in (select k from u) else s = 'a' end",
 )

@@ -660,18 +660,27 @@ class Binder:
 
     def membership(self, node: exp.In, scope: QueryScope) -> Column:
         takes(node, "this", "query")
-        if isinstance(node.this, exp.Tuple):  # duckdb has NULL for it where Spark has false, as (1, NULL) IN (2, 3)
-            raise Unsupported(
-                "several values IN a query are not supported: write EXISTS (SELECT 1 FROM ... WHERE x = a AND y = b),"
-                " or NOT EXISTS"
-            )
-        given = self.bound(node.this, scope)
+        operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        given = [self.bound(each, scope) for each in operands]
         rows = self.query(node.args["query"], scope, scope.common)
-        if len(rows.columns) != 1:
-            raise wrong_query(f"IN compares a value with one column of a query, not {len(rows.columns)}")
-        kind = self.common_type([given.type, rows.columns[0][1]], "IN")
-        left = self.text(convert(given, kind), scope)
-        return Column("in()", BOOLEAN, f"({left} IN ({self.converted(rows, [kind], is_distinct=False)}))")
+        if len(rows.columns) != len(given):
+            raise wrong_query(f"IN compares {len(given)} values with {len(rows.columns)} columns of a query")
+        types = [
+            self.common_type([value.type, kind], "IN") for value, (_, kind) in zip(given, rows.columns, strict=True)
+        ]
+        texts = [self.text(convert(value, kind), scope) for value, kind in zip(given, types, strict=True)]
+        found = self.converted(rows, types, is_distinct=False)
+        if len(texts) == 1:
+            return Column("in()", BOOLEAN, f"({texts[0]} IN ({found}))")
+        # duckdb's own IN has NULL where one part differs and another is NULL; Spark has false, as `=` and AND say.
+        if any(
+            map(_is_of_several_rows, node.this.walk(prune=lambda each: isinstance(each, exp.Query)))
+        ):  # inside the query it would be one of the query's rows
+            raise Unsupported("aggregates and window functions among several values IN a query are not supported")
+        alias, names = self.alias(), [f"{self.prefix}c{at}" for at in range(len(texts))]
+        equal = " AND ".join(f"{text} = {alias}.{name}" for text, name in zip(texts, names, strict=True))
+        value = f"CASE WHEN bool_or({equal}) THEN true WHEN bool_or(({equal}) IS NULL) THEN NULL ELSE false END"
+        return Column("in()", BOOLEAN, f"(SELECT {value} FROM ({found}) AS {alias}({', '.join(names)}))")
 
     # --- several rows -------------------------------------------------------------------------------------------
 
@@ -776,6 +785,10 @@ class Binder:
             if len(keys) != 1 or type_name(keys[0].type) not in ("byte", "short", "integer", "long"):
                 raise Unsupported("a RANGE of numbers needs one whole number in ORDER BY")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+
+
+def _is_of_several_rows(node: Any) -> bool:
+    return isinstance(node, exp.Window) or (isinstance(node, exp.Anonymous) and is_aggregate(str(node.this).lower()))
 
 
 def _alias_of(column: Column) -> str:
