@@ -23,7 +23,7 @@ print(table.optimize(dry_run=True))
 print(table.optimize())
 
 # Filters on a part of the map then read few files, whichever of the two columns they use.
-print(table.optimize(cluster_by=["lon", "lat"], target_file_size=100_000))
+print(table.optimize(zorder_by=["lon", "lat"], target_file_size=100_000))
 box = "lon between 0.2 and 0.3 and lat between 0.6 and 0.7"
 print(table.files(where=box).num_rows, "of", table.files().num_rows, "files for", box)
 

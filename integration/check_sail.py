@@ -159,7 +159,7 @@ def test_maintenance_runs_on_its_tasks(spark: SparkSession, path: str) -> None:
     for start in range(3):
         save(numbered(spark, start, 10 * start + 1), path)
     expected = ids(path)
-    assert txlog.spark.optimize(spark, path, cluster_by=["id"]).versions == (3,)
+    assert txlog.spark.optimize(spark, path, zorder_by=["id"]).versions == (3,)
     txlog.spark.vacuum(spark, path)
     assert txlog.spark.verify(spark, path).findings == ()
     assert ids(path) == expected

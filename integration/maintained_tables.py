@@ -47,7 +47,7 @@ def random_table(folder: Path, seed: int) -> Path:
 
 COMMANDS: dict[str, Command] = {
     "optimize": lambda table: table.optimize(),
-    "cluster": lambda table: table.optimize(cluster_by=["id"], target_file_size=400),
+    "cluster": lambda table: table.optimize(zorder_by=["id"], target_file_size=400),
     "purge": lambda table: table.purge(),
     "vacuum": lambda table: table.vacuum(0, force=True),
     "verify": lambda table: table.verify(["id"]),

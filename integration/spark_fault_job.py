@@ -52,7 +52,7 @@ def spread_upsert(spark: SparkSession, uri: str) -> None:
 
 WORKS: dict[str, Callable[[SparkSession, str], Any]] = {
     "optimize": lambda spark, uri: txlog.spark.optimize(spark, uri),
-    "cluster": lambda spark, uri: txlog.spark.optimize(spark, uri, cluster_by=["id"], target_file_size=400),
+    "cluster": lambda spark, uri: txlog.spark.optimize(spark, uri, zorder_by=["id"], target_file_size=400),
     "upsert": upsert,
     "spread upsert": spread_upsert,
 }

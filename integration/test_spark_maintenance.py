@@ -25,7 +25,7 @@ from txlog.spark.spark_workers import SparkWorkers
 
 DOORS: dict[str, Callable[[SparkSession, Path], Any]] = {
     "optimize": lambda spark, uri: txlog.spark.optimize(spark, uri),
-    "cluster": lambda spark, uri: txlog.spark.optimize(spark, uri, cluster_by=["id"], target_file_size=400),
+    "cluster": lambda spark, uri: txlog.spark.optimize(spark, uri, zorder_by=["id"], target_file_size=400),
     "purge": lambda spark, uri: txlog.spark.purge(spark, uri),
     "vacuum": lambda spark, uri: txlog.spark.vacuum(spark, uri, 0, force=True),
     "verify": lambda spark, uri: txlog.spark.verify(spark, uri, ["id"]),
@@ -145,7 +145,7 @@ def test_spark_clusters_a_table_on_one_curve_while_rows_are_deleted(
             return execute(self, state)
 
         monkeypatch.setattr(Compaction, "execute", beside_a_delete)
-        result = table.optimize(cluster_by=["x", "y"], target_file_size=target)
+        result = table.optimize(zorder_by=["x", "y"], target_file_size=target)
         assert result.vectors_moved > 1
         assert not list(folder.rglob("*.npy"))
         assert_sound(str(folder))

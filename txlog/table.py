@@ -1512,7 +1512,7 @@ class Table(Readable, metaclass=Hinted):
         target_file_size: int | None = None,
         parquet: Mapping[str, object] | None = None,
         max_bytes: int | None = None,
-        cluster_by: str | Sequence[str] | None = None,
+        zorder_by: str | Sequence[str] | None = None,
         dry_run: bool = False,
         user_metadata: str | None = None,
         on_progress: OnProgress | None = None,
@@ -1533,11 +1533,12 @@ class Table(Readable, metaclass=Hinted):
                 Rewrites smaller files, and files with more than 5 % dead rows.
             max_bytes: The maximum bytes to rewrite in this call; files with the most gain for their size come first.
                 Default: all.
-            cluster_by: Columns that readers filter by, such as ``["customer", "time"]`` or ``"customer,time"``. All
-                files of the partitions are rewritten so that rows near each other in these columns share files (along a
-                Hilbert curve), and filters on any of them skip files. Files already clustered by them stay as they are
-                if nothing was added. Data that does not fit into memory goes to a temporary folder. A table that Spark
-                defined as clustered (``CLUSTER BY``) is clustered by its own columns without this argument.
+            zorder_by: Columns that readers filter by, such as ``["customer", "time"]`` or ``"customer,time"``. This
+                call rewrites all files of the partitions so that rows near each other in these columns share files
+                (along a Hilbert curve), and filters on any of them skip files. Files that an earlier call ordered by
+                them stay as they are if nothing was added. Data that does not fit into memory goes to a temporary
+                folder. The table does not remember the columns; `cluster_by` defines them for every later call, and
+                a table defined that way takes no ``zorder_by``.
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
@@ -1563,7 +1564,7 @@ class Table(Readable, metaclass=Hinted):
             target_file_size_bytes=target_file_size,
             parquet=parquet,
             max_bytes=max_bytes,
-            cluster_by=cluster_by,
+            zorder_by=zorder_by,
             dry_run=dry_run,
             user_metadata=user_metadata,
             on_progress=on_progress,

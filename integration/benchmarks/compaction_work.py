@@ -22,7 +22,7 @@ def rewrite(work: str, contestant: str, table: str, target_bytes: int) -> None:
     if contestant == "txlog":
         import txlog
 
-        txlog.Table.open(table).optimize(cluster_by=columns, target_file_size=target_bytes)
+        txlog.Table.open(table).optimize(zorder_by=columns, target_file_size=target_bytes)
         return
     from deltalake import DeltaTable, WriterProperties
 

@@ -193,7 +193,7 @@ def _operation(name: str, path: str, inventory: str) -> Callable[[], object]:
         "checkpoint v2": lambda: Table.open(path).create_checkpoint(),
         "optimize": lambda: Table.open(path).optimize(dry_run=True),
         "optimize of a partition": lambda: Table.open(path).optimize("p = 'd0000'", dry_run=True),
-        "cluster": lambda: Table.open(path).optimize(cluster_by=["id", "user"], dry_run=True),
+        "cluster": lambda: Table.open(path).optimize(zorder_by=["id", "user"], dry_run=True),
         "purge": lambda: Table.open(path).purge(dry_run=True),
         "vacuum": lambda: Table.open(path).vacuum(dry_run=True, inventory=_streamed(inventory)),
         "verify": lambda: Table.open(path).verify(data_files=False),

@@ -30,7 +30,7 @@ _ALONE, _ON_SPARK, _DELTA = "txlog, one process", "txlog on Spark", "Spark's Del
 _BY = ["x", "y"]
 _WORKS = {
     "compact": "`OPTIMIZE`",
-    "order": "`OPTIMIZE ... ZORDER BY (x, y)`, `optimize(cluster_by=...)`",
+    "order": "`OPTIMIZE ... ZORDER BY (x, y)`, `optimize(zorder_by=...)`",
     "cluster": "`OPTIMIZE` of a table with `CLUSTER BY (x, y)`",
 }
 _STEP = 100_000
@@ -72,8 +72,8 @@ def _works(spark: SparkSession, work: str, target_bytes: int) -> Mapping[str, Ca
     by = _BY if work == "order" else None
     statement = " ZORDER BY (x, y)" if work == "order" else ""
     return {
-        _ALONE: lambda uri: txlog.Table.open(uri).optimize(cluster_by=by, target_file_size=target_bytes),
-        _ON_SPARK: lambda uri: txlog.spark.optimize(spark, uri, cluster_by=by, target_file_size=target_bytes),
+        _ALONE: lambda uri: txlog.Table.open(uri).optimize(zorder_by=by, target_file_size=target_bytes),
+        _ON_SPARK: lambda uri: txlog.spark.optimize(spark, uri, zorder_by=by, target_file_size=target_bytes),
         _DELTA: lambda uri: spark.sql(f"OPTIMIZE delta.`{uri}`{statement}").collect(),
     }
 

@@ -243,7 +243,7 @@ def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> Non
         ("gc", "use txlog vacuum"),
         ("rollback", "use txlog restore"),
         ("compact", "use txlog optimize"),
-        ("z-order", "use txlog optimize --cluster-by COLUMNS"),
+        ("z-order", "use txlog optimize --zorder-by COLUMNS"),
         ("shwo", "Did you mean 'show'?"),
         ("nonsense", "No such command 'nonsense'"),
     ],

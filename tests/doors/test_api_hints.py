@@ -177,16 +177,17 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: table.restore(datetime(2026, 11, 20)), "timestamp=...).version is the version at a time"),
         (lambda table: table.restore(target=1), "it is called 'version' here"),
         (lambda table: table.restore(tag="x"), "table.snapshot(tag=...).version is the version of a name"),
-        (lambda table: table.optimize(z_order=["id"]), "it is called 'cluster_by' here"),
+        (lambda table: table.optimize(z_order=["id"]), "it is called 'zorder_by' here"),
+        (lambda table: table.optimize(cluster_by=["id"]), "it is called 'zorder_by' here"),
         (lambda table: table.vacuum(full=True), "a vacuum lists all files unless lite=True"),
         (lambda table: table.vacuum(keep_versions=[1]), "table.tag(name, version) keeps a version readable"),
         (lambda table: txlog.spark.read(None, path=table.uri), "it is called 'uri' here"),
         (lambda table: txlog.spark.read(None, table.uri, versionAsOf=1), "it is called 'version' here"),
         (lambda table: table.optimize.compact(), "Table.optimize is a method and has no compact: use table.optimize()"),  # type: ignore[attr-defined]
-        (lambda table: table.optimize.z_order(["id"]), "use table.optimize(cluster_by=columns)"),  # type: ignore[attr-defined]
+        (lambda table: table.optimize.z_order(["id"]), "use table.optimize(zorder_by=columns)"),  # type: ignore[attr-defined]
         (
             lambda table: table.optimize().executeZOrderBy("id"),  # type: ignore[attr-defined]
-            "a RewriteResult has no executeZOrderBy: use table.optimize(where, cluster_by=columns)",
+            "a RewriteResult has no executeZOrderBy: use table.optimize(where, zorder_by=columns)",
         ),
         (lambda table: table.update(set={"day": "'c'"}), "it is called 'values' here"),
         (lambda table: table.delete(condition="id = 1"), "it is called 'where' here"),

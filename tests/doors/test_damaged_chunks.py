@@ -64,7 +64,7 @@ CHANGES: dict[str, Callable[[txlog.Table], Any]] = {
     "update of all rows with a condition": lambda table: table.update({"n": txlog.expr("n + 1")}, where="n >= 0"),
     "upsert": lambda table: table.upsert(ROWS.slice(6), keys=["x"]),
     "merge": lambda table: table.merge(ROWS.slice(6), on="target.x = source.x").when_matched_delete().execute(),
-    "optimize": lambda table: table.optimize(cluster_by=["n"]),
+    "optimize": lambda table: table.optimize(zorder_by=["n"]),
     "an overwrite of some rows": lambda table: table.overwrite(ROWS.slice(6), where="x >= 6"),
 }
 

@@ -151,7 +151,7 @@ CHANGES: dict[str, Callable[[Table], object]] = {
     "overwrite": lambda t: t.overwrite(rows_of(1)),
     "overwrite where": lambda t: t.overwrite(rows_of(1), where="p = 'a b/%'"),
     "optimize": lambda t: (t.append(rows_of(81)), t.append(rows_of(83)), t.optimize()),
-    "cluster": lambda t: t.optimize(cluster_by=["id"]),
+    "cluster": lambda t: t.optimize(zorder_by=["id"]),
     "purge": lambda t: t.purge(),
     "transaction": lambda t: _in_transaction(t),
     "restore": lambda t: (t.delete("id < 5"), t.restore(0)),

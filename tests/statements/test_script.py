@@ -317,6 +317,7 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("delete from t where", "line 1, column 20, the end"),
         ("merge into t using s on t.a = s.a", "line 1, column 34, the end"),
         ("optimize t bin packing", "line 1, column 12, bin"),
+        ("optimize t cluster by (a)", "line 1, column 12, cluster: ZORDER BY"),
         ("create table t (a int) using parquet", "line 1, column 30, parquet"),
         ("alter table t replace columns (a int)", "line 1, column 15, replace"),
         ("vacuum t retain many hours", "line 1, column 17, many"),

@@ -62,7 +62,7 @@ ADVICE = [
     "table.overwrite(rows, where=condition)",
     "table.tag(name, version)",
     "table.optimize()",
-    "table.optimize(cluster_by=columns)",
+    "table.optimize(zorder_by=columns)",
     "table.purge()",
     "table.restore(version)",
     "table.restore(timestamp=...)",

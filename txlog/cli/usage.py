@@ -50,8 +50,8 @@ _INSTEAD = {
     "stats": "show --files-summary",
     "unset": "set URI --unset KEY",
     "write": "append",
-    "z-order": "optimize --cluster-by COLUMNS",
-    "zorder": "optimize --cluster-by COLUMNS",
+    "z-order": "optimize --zorder-by COLUMNS",
+    "zorder": "optimize --zorder-by COLUMNS",
 }
 """Names that users try -> the txlog command that does it."""
 

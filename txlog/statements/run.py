@@ -514,9 +514,9 @@ class Runner:
 
     @_run.register
     def _(self, statement: Optimize) -> Any:
-        session, names = self._engine.session("optimize"), statement.cluster_by or None
+        session, names = self._engine.session("optimize"), statement.zorder_by or None
         given = {**session.optimizing, "user_metadata": session.user_metadata}
-        return self._open(statement.table).optimize(statement.where, cluster_by=names, **given)
+        return self._open(statement.table).optimize(statement.where, zorder_by=names, **given)
 
     @_run.register
     def _(self, statement: Purge) -> Any:

@@ -28,10 +28,15 @@ __all__ = [
 ]
 
 
+_ONCE = (
+    "ZORDER BY (a, b) orders the rows once; ALTER TABLE ... CLUSTER BY (a, b) makes every later OPTIMIZE order them"
+)
+
+
 class Optimize(msgspec.Struct, frozen=True):
     table: TableName
     where: str | None = None
-    cluster_by: tuple[str, ...] = ()
+    zorder_by: tuple[str, ...] = ()
 
 
 class Purge(msgspec.Struct, frozen=True):
@@ -60,7 +65,9 @@ def read_optimize(cursor: Cursor) -> Optimize:
     table = read_table_name(cursor)
     where = cursor.text("a condition", "ZORDER BY", "CLUSTER BY") if cursor.take("WHERE") else None
     columns: tuple[str, ...] = ()
-    if cursor.take("ZORDER", "BY") or cursor.take("CLUSTER", "BY"):
+    if cursor.looks_at("CLUSTER", "BY"):
+        raise cursor.refused(_ONCE)
+    if cursor.take("ZORDER", "BY"):
         inside = cursor.inside() if cursor.looks_at("(") else None
         columns = inside.whole_list(lambda each: each.column()) if inside else cursor.list(lambda each: each.column())
     return Optimize(table, where, columns)

@@ -23,6 +23,7 @@ _CLAUSES = {
     "timestamp": "TIMESTAMP AS OF",
     "version": "VERSION AS OF",
     "where": "WHERE",
+    "zorder_by": "ZORDER BY",
 }
 """Argument -> clause of a statement."""
 

@@ -181,7 +181,7 @@ def optimize() -> Operation:
 
 def cluster() -> Operation:
     """The same with rows that are put into another order, in several files."""
-    return Operation("cluster", lambda table: table.optimize(cluster_by="v,k", target_file_size=700), lambda old: old)
+    return Operation("cluster", lambda table: table.optimize(zorder_by="v,k", target_file_size=700), lambda old: old)
 
 
 def purge() -> Operation:

@@ -139,7 +139,7 @@ def do(story: Story, step: str, seed: int) -> None:
         case "optimize":
             table.optimize()
         case "cluster":
-            table.optimize(cluster_by=[["x", "id"], ["s.n"], ["x"], ["id", "s.t", "x"]][seed % 4])
+            table.optimize(zorder_by=[["x", "id"], ["s.n"], ["x"], ["id", "s.t", "x"]][seed % 4])
         case "purge":
             table.purge()
         case "restore":

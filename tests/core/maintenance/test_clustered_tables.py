@@ -137,7 +137,7 @@ def test_a_definition_without_statistics_of_the_columns_is_refused(tmp_path: Pat
         lambda: table.set_properties({"delta.dataSkippingNumIndexedCols": "2"}),
         lambda: table.overwrite(pa.table({"id": [1]}), schema_mode="overwrite"),
         lambda: table.overwrite(points(0), schema_mode="overwrite", partition_by=["x"]),
-        lambda: table.optimize(cluster_by=["x"]),
+        lambda: table.optimize(zorder_by=["x"]),
     ):
         with pytest.raises(InvalidInputError, match="the table is clustered"):
             change()

@@ -1,4 +1,4 @@
-"""`Table.optimize(cluster_by=...)`: rows that are near each other come into one file, and none is lost on the way."""
+"""`Table.optimize(zorder_by=...)`: rows that are near each other come into one file, and none is lost on the way."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_filters_on_either_column_then_skip_most_files_and_every_row_is_there(
     size = sum(table.snapshot().files().column("size").to_pylist())
     boxes = ["x between 100 and 199", "y between 5e-7 and 6e-7", "s between 'name-0500' and 'name-0590'"]
     assert [touched(table, where) for where in boxes] == [1.0, 1.0, 1.0]
-    result = table.optimize(cluster_by=["x", "y"], target_file_size=size // 16)
+    result = table.optimize(zorder_by=["x", "y"], target_file_size=size // 16)
     assert result.files_removed == 4
     assert 14 <= result.files_added <= 18
     assert by_id(table).equals(before)
@@ -66,16 +66,16 @@ def test_filters_on_either_column_then_skip_most_files_and_every_row_is_there(
 
 def test_a_second_clustering_by_the_same_columns_has_nothing_to_do_until_rows_are_added(make_table: MakeTable) -> None:
     table = filled(make_table, 2)
-    table.optimize(cluster_by="x,y")
-    assert table.optimize(cluster_by=["x", "y"]).versions == ()
-    assert table.optimize(cluster_by=["y"]).files_removed == 1
+    table.optimize(zorder_by="x,y")
+    assert table.optimize(zorder_by=["x", "y"]).versions == ()
+    assert table.optimize(zorder_by=["y"]).files_removed == 1
     table.append(points(2))
-    assert table.optimize(cluster_by=["y"]).files_removed == 2
+    assert table.optimize(zorder_by=["y"]).files_removed == 2
 
 
 def test_history_and_the_tags_of_files_name_the_columns(make_table: MakeTable) -> None:
     table = filled(make_table, 1)
-    table.optimize(cluster_by=["x", "s"])
+    table.optimize(zorder_by=["x", "s"])
     assert table.history(1)[0]["operationParameters"]["zOrderBy"] == '["x","s"]'
     (tags,) = table.snapshot().files().column("tags").to_pylist()
     assert json.loads(dict(tags)["txlog.clusteredBy"]) == ["x", "s"]
@@ -97,7 +97,7 @@ def test_rows_that_are_deleted_meanwhile_are_dead_in_the_new_files(
 
     monkeypatch.setattr(Compaction, "execute", beside_a_delete)
     kept = [row["id"] for row in by_id(table).to_pylist() if row["x"] >= 3 and row["id"] % 50 != 2]
-    result = table.optimize(cluster_by=["x", "y"], target_file_size=100_000)
+    result = table.optimize(zorder_by=["x", "y"], target_file_size=100_000)
     assert result.vectors_moved > 1
     assert result.bins_given_up == 0
     assert by_id(table)["id"].to_pylist() == kept
@@ -107,7 +107,7 @@ def test_rows_that_are_deleted_meanwhile_are_dead_in_the_new_files(
 def test_a_partitioned_table_is_clustered_by_a_struct_member_with_nulls(make_table: MakeTable) -> None:
     rows = pa.table({"day": ["a", "b"] * 50, "s": [None if n % 5 == 0 else {"n": n} for n in range(100)]})
     table = make_table(rows, partition_by=["day"])
-    assert table.optimize(cluster_by="s.n").files_added == 2
+    assert table.optimize(zorder_by="s.n").files_added == 2
     key = [("day", "ascending")]
     found = table.snapshot().to_arrow().sort_by(key)
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, rows.to_pylist()))
@@ -116,7 +116,7 @@ def test_a_partitioned_table_is_clustered_by_a_struct_member_with_nulls(make_tab
 def test_a_table_is_clustered_by_a_struct_member_whose_name_begins_with_a_dot(make_table: MakeTable) -> None:
     rows = pa.table({"s": [{".n": n} for n in range(100)]})
     table = make_table(rows)
-    table.optimize(cluster_by="s.`.n`")
+    table.optimize(zorder_by="s.`.n`")
     found = table.to_arrow()
     assert sorted(found.column("s").to_pylist(), key=repr) == sorted(rows.column("s").to_pylist(), key=repr)
 
@@ -136,7 +136,7 @@ def test_a_partition_without_a_live_row_leaves_no_file(make_table: MakeTable) ->
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compaction, "execute", beside_the_last_delete)
-        table.optimize(cluster_by="n", target_file_size=1)
+        table.optimize(zorder_by="n", target_file_size=1)
     assert sorted(table.to_arrow()["n"].to_pylist()) == list(range(1, 100, 2))
     assert of_a not in table.files()["path"].to_pylist()
     assert table.files("day = 'a'").num_rows == 0
@@ -145,7 +145,7 @@ def test_a_partition_without_a_live_row_leaves_no_file(make_table: MakeTable) ->
 
 def test_tracked_rows_keep_their_ids(make_table: MakeTable) -> None:
     table = filled(make_table, 2, properties={"delta.enableRowTracking": "true"})
-    table.optimize(cluster_by=["x", "y"])
+    table.optimize(zorder_by=["x", "y"])
     assert by_id(table).num_rows == 2 * ROWS
     assert verify_table(table._open_table.store).is_sound
 
@@ -167,7 +167,7 @@ def test_columns_that_nothing_can_be_clustered_by_are_refused(
 ) -> None:
     table = make_table(pa.table({"x": [1], "day": ["a"], "l": [[1]]}), partition_by=["day"])
     with pytest.raises(InvalidInputError, match=message):
-        table.optimize(cluster_by=columns)
+        table.optimize(zorder_by=columns)
     assert table.version == 0
 
 
@@ -176,14 +176,14 @@ def test_columns_whose_names_have_dots_and_commas_are_named_as_they_are_or_in_ba
     table = make_table(schema=rows.schema, properties={"delta.columnMapping.mode": "name"})
     table.append(rows)
     for given in (["a.b", "c,d", "e.f"], "`a.b`, `c,d`, e.f", ["`a.b`", "`c,d`", "e.f"]):
-        would = table.optimize(cluster_by=given, dry_run=True)
+        would = table.optimize(zorder_by=given, dry_run=True)
         assert would.files_removed == 1
-    table.optimize(cluster_by="a.b")
+    table.optimize(zorder_by="a.b")
     assert json.loads(table.history(1)[0]["operationParameters"]["zOrderBy"]) == ["`a.b`"]
     with pytest.raises(InvalidInputError, match=r"there is no column e\.g"):
-        table.optimize(cluster_by="e.g")
+        table.optimize(zorder_by="e.g")
     with pytest.raises(InvalidInputError, match="with backticks around a name"):
-        table.optimize(cluster_by="a b.,c")
+        table.optimize(zorder_by="a b.,c")
 
 
 def test_rows_that_seemed_small_by_the_first_file_go_through_the_temporary_folder(
@@ -204,7 +204,7 @@ def test_rows_that_seemed_small_by_the_first_file_go_through_the_temporary_folde
 
     monkeypatch.setattr(Curve, "of", watched)
     before = by_id(table)
-    assert table.optimize(cluster_by="id").files_added == 1
+    assert table.optimize(zorder_by="id").files_added == 1
     assert [curve.num_parts > 5 for curve in curves] == [True], "each is sorted by itself"
     assert by_id(table).equals(before)
 
@@ -215,7 +215,7 @@ def test_rows_of_one_place_on_the_curve_are_spread_over_files_of_equal_size(make
     countries = ["us" if id % 10 else f"c{id % 7}" for id in range(20_000)]
     table.append(pa.table({"id": range(20_000), "country": countries}))
     before = by_id(table)
-    table.optimize(cluster_by="country", target_file_size=table.size_bytes // 10)
+    table.optimize(zorder_by="country", target_file_size=table.size_bytes // 10)
     rows = [json.loads(stats)["numRecords"] for stats in table.files()["stats"].to_pylist()]
     assert len(rows) >= 9
     assert max(rows) <= 3_000

@@ -21,7 +21,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "update": lambda table, **how: table.update({"id": 7}, "id = 1", **how),
     "upsert": lambda table, **how: table.upsert(pa.table({"id": [1]}), "id", **how),
     "optimize": lambda table, **how: table.optimize(**how),
-    "clustering": lambda table, **how: table.optimize(cluster_by="id", **how),
+    "clustering": lambda table, **how: table.optimize(zorder_by="id", **how),
     "restore": lambda table, **how: (table.overwrite(pa.table({"id": [9]})), table.restore(1, **how)),
     "clone": lambda table, **how: table.clone(f"{table.uri}-clone", **how),
     "compact_log": lambda table, **how: table.compact_log(**how),
@@ -62,7 +62,7 @@ def test_what_cannot_be_called_is_refused_before_anything_is_done(name: str, tab
 
 def test_a_clustering_says_how_far_it_is_before_it_writes_a_file(table: Table) -> None:
     seen: list[str] = []
-    table.optimize(cluster_by="id", on_progress=lambda step, done, total: seen.append(step))
+    table.optimize(zorder_by="id", on_progress=lambda step, done, total: seen.append(step))
     assert list(dict.fromkeys(seen)) == ["sampling files", "distributing the rows of files", "rewriting bytes"]
 
 

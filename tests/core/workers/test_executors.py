@@ -290,7 +290,7 @@ def test_tasks_that_run_twice_change_no_row_and_their_files_are_vacuumed(
     table, rows, target = in_ten_bins(tmp_path / "t", monkeypatch)
     done = table.optimize(target_file_size=target, workers=Speculating())
     assert done.files_added == len(orphans(tmp_path / "t")) == 10
-    clustered = table.optimize(cluster_by="id", workers=Speculating())
+    clustered = table.optimize(zorder_by="id", workers=Speculating())
     assert clustered.files_added == 1
     assert not list((tmp_path / "t").rglob("*.npy")), "orders of rows"
     deleted = table.delete("id < 5", row_mode="copy-on-write", workers=Speculating())

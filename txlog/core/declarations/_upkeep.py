@@ -45,7 +45,7 @@ UPKEEP: Final = (
             PARQUET,
             Argument("max_bytes", "rewrite no more than this, such as 10gb", SIZE),
             Argument(
-                "cluster_by", "cluster the rows by these, such as a,b", Kind(shown="COLUMNS"), sql="ZORDER BY (a, b)"
+                "zorder_by", "order the rows by these, such as a,b", Kind(shown="COLUMNS"), sql="ZORDER BY (a, b)"
             ),
             dry_run("only show what would be rewritten"),
             USER_METADATA,

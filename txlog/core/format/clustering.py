@@ -51,12 +51,12 @@ _ORDERED = frozenset(
 """Types for which every writer stores bounds; so are decimals. Spark's Delta refuses all other types."""
 
 
-def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
-    """The named columns; a struct field is ``a.b``. A column whose own name has the dot takes precedence.
+def named_columns(argument_name: str, given: Any, schema: Struct) -> list[ColumnPath]:
+    """The columns that an argument names; a struct field is ``a.b``. A column whose own name has the dot comes first.
 
     Raises ``InvalidInputError`` if ``given`` is not a list of names.
     """
-    names = [given] if isinstance(given, str) else names_in("cluster_by", given)
+    names = [given] if isinstance(given, str) else names_in(argument_name, given)
     found: list[ColumnPath] = []
     for name in names:
         if schema.find(name) is not None:
@@ -69,7 +69,7 @@ def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
                 "column names, such as 'a, b.c', with backticks around a name with characters other than letters,"
                 " digits and '_'"
             )
-            raise invalid("cluster_by", given, expected) from None
+            raise invalid(argument_name, given, expected) from None
         found += [(joined,) if schema.find(joined := ".".join(path)) is not None else path for path in parsed]
     return found
 
@@ -80,7 +80,7 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
     Raises ``InvalidInputError`` for more columns than Spark's Delta accepts, for a column that the table lacks, and
     for one without bounds in the files.
     """
-    named = named_columns(given, schema)
+    named = named_columns("cluster_by", given, schema)
     if len(named) > _COLUMNS_MAX:
         raise InvalidInputError(f"a table is clustered by at most {_COLUMNS_MAX} columns, not {len(named)}")
     covered = {path for path, _ in StatisticsPolicy.of(schema, properties, ()).leaves}

@@ -50,7 +50,7 @@ from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger
 from txlog.core.util.progress import OnProgress, progress_of
-from txlog.core.util.wording import argument
+from txlog.core.util.wording import argument, call
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers
@@ -99,7 +99,7 @@ def optimize(
     *,
     target_file_size_bytes: int | None = None,
     max_bytes: int | None = None,
-    cluster_by: str | Sequence[str] | None = None,
+    zorder_by: str | Sequence[str] | None = None,
     files_min: int = 1,
     parquet: Mapping[str, object] | None = None,
     dry_run: bool = False,
@@ -127,9 +127,9 @@ def optimize(
 
     newest = open_table.log.newest_state()
     with TxlogError.located(open_table.uri, newest.version):
-        of_table = _clustered_by(newest, cluster_by)
+        of_table = _clustered_by(newest, zorder_by)
         check_columns(settings, newest.schema, newest.partition_columns)
-    wanted = cluster_by if of_table is None else of_table
+    wanted = zorder_by if of_table is None else of_table
 
     def columns_of(state: TableState) -> ClusterColumns:
         with TxlogError.located(open_table.uri, state.version):
@@ -174,14 +174,14 @@ def _with_clustering(description: Description, names: Sequence[str], is_own: boo
     return replace(description, tags={CLUSTERED_BY: _as_json(names)}) if names else description
 
 
-def _clustered_by(state: TableState, cluster_by: str | Sequence[str] | None) -> list[str] | None:
+def _clustered_by(state: TableState, zorder_by: str | Sequence[str] | None) -> list[str] | None:
     """The clustering columns in the table's own definition; None if it has none."""
     paths = clustering_columns(state.domains, state.schema)
     names = [path_text(path) for path in paths]
-    if names and cluster_by is not None:
+    if names and zorder_by is not None:
         raise InvalidInputError(
-            f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark) and cannot be clustered by other"
-            f" columns here: leave {argument('cluster_by')} out, or change the columns with table.cluster_by(columns)"
+            f"the table is clustered by {', '.join(names)}, and optimize orders its rows by these: leave"
+            f" {argument('zorder_by')} out, or change the table's columns with {call('cluster_by', ['a', 'b'])}"
         )
     return names or None
 

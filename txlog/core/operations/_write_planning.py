@@ -314,7 +314,7 @@ def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -
     from txlog.core.format.clustering import clustering_columns, clustering_text, named_columns
 
     found = clustering_columns(state.domains, state.schema)
-    asked = named_columns(cluster_by, state.schema)
+    asked = named_columns("cluster_by", cluster_by, state.schema)
     if [*map(_folded, asked)] != [*map(_folded, found)]:
         raise InvalidInputError(
             f"the table is {clustering_text(found)}, and {argument('cluster_by')} asks for one that is"

@@ -154,11 +154,11 @@ ELSEWHERE = {
         "update_schema": "table.add_columns(schema), table.alter_column(column), table.drop_columns(columns)",
         "update_incremental": "table.snapshot(), which is always the newest version",
         "write": "table.append(data), table.overwrite(data)",
-        "z_order": "table.optimize(cluster_by=columns)",
+        "z_order": "table.optimize(zorder_by=columns)",
     },
     "RewriteResult": {
         "execute_compaction": "table.optimize() alone: this is its result",
-        "execute_z_order_by": "table.optimize(where, cluster_by=columns); this is the result of a table.optimize()",
+        "execute_z_order_by": "table.optimize(where, zorder_by=columns); this is the result of a table.optimize()",
         "where": "table.optimize(where); this is the result of a table.optimize() of the whole table",
     },
     "MergeBuilder": {
@@ -209,11 +209,12 @@ ELSEWHERE = {
 
 
 ON_METHODS = {
-    "Table.optimize": {"compact": "table.optimize()", "z_order": "table.optimize(cluster_by=columns)"},
+    "Table.optimize": {"compact": "table.optimize()", "z_order": "table.optimize(zorder_by=columns)"},
 }
 """Other libraries' calls on what is a method here, ``table.optimize.compact()``, and what to use instead."""
 
 SAME_AS = {
+    "clusterby": "zorder_by",
     "condition": "where predicate on",
     "configuration": "properties",
     "custommetadata": "user_metadata",
@@ -252,8 +253,8 @@ SAME_AS = {
     "values": "updates",
     "versionasof": "version",
     "where": "predicate",
-    "zorder": "cluster_by",
-    "zorderby": "cluster_by",
+    "zorder": "zorder_by",
+    "zorderby": "zorder_by",
 }
 """Other libraries' arguments, in lower case and without underscores, and their names here, separated by spaces."""
 

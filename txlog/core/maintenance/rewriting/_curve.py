@@ -38,27 +38,27 @@ class ClusterColumns(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, given: Any, schema: Struct, partition_columns: tuple[str, ...]) -> ClusterColumns:
         """Raises ``InvalidInputError`` for a column that does not exist, is a partition column or has no order."""
-        asked = named_columns(given, schema)
+        asked = named_columns("zorder_by", given, schema)
         if not 0 < len(asked) <= _COLUMNS_MAX:
-            raise InvalidInputError(f"{argument('cluster_by')} takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
+            raise InvalidInputError(f"{argument('zorder_by')} takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
         paths = []
         for each in asked:
             path, data_type = resolve(each, schema)
             name = path_text(path)
             if path[0] in partition_columns:
                 raise InvalidInputError(
-                    f"{argument('cluster_by')} names {name}, a partition column, which has one value in each file:"
+                    f"{argument('zorder_by')} names {name}, a partition column, which has one value in each file:"
                     " leave it out"
                 )
             if not can_rank(type_to_arrow(data_type)):
                 raise InvalidInputError(
-                    f"{argument('cluster_by')} names {name}, whose type {type_name(data_type)} has no order: leave it"
+                    f"{argument('zorder_by')} names {name}, whose type {type_name(data_type)} has no order: leave it"
                     " out"
                 )
             paths.append(path)
         if len(set(paths)) < len(paths):
             raise InvalidInputError(
-                f"{argument('cluster_by')} names a column twice: {', '.join(map(path_text, asked))}"
+                f"{argument('zorder_by')} names a column twice: {', '.join(map(path_text, asked))}"
             )
         return cls(tuple(paths))
 
