@@ -28,9 +28,7 @@ __all__ = [
 ]
 
 
-_ONCE = (
-    "ZORDER BY (a, b) orders the rows once; ALTER TABLE ... CLUSTER BY (a, b) makes every later OPTIMIZE order them"
-)
+_ONCE = "ZORDER BY (a, b) orders the rows once; ALTER TABLE ... CLUSTER BY (a, b) makes every later OPTIMIZE order them"
 
 
 class Optimize(msgspec.Struct, frozen=True):

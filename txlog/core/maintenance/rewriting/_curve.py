@@ -57,9 +57,7 @@ class ClusterColumns(msgspec.Struct, frozen=True):
                 )
             paths.append(path)
         if len(set(paths)) < len(paths):
-            raise InvalidInputError(
-                f"{argument('zorder_by')} names a column twice: {', '.join(map(path_text, asked))}"
-            )
+            raise InvalidInputError(f"{argument('zorder_by')} names a column twice: {', '.join(map(path_text, asked))}")
         return cls(tuple(paths))
 
     @property
