@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import glob
+import itertools
 import mmap
 import os
 import shutil
@@ -18,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 import txlog
 from tests.losing_writer import losing_to
@@ -28,7 +30,8 @@ from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
 from txlog.core.maintenance._last_vacuum import read_last_vacuum
 from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._vacuum_candidates import in_inventory
-from txlog.core.store import open_store
+from txlog.core.store import TableStore, open_store
+from txlog.core.store._commit_queue import OPEN
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.result.maintenance import VacuumResult
@@ -972,6 +975,52 @@ def test_a_change_whose_files_a_forced_vacuum_deletes_is_refused(
     files = deltalake.DeltaTable(table.uri).file_uris()
     assert all(os.path.exists(each) for each in files)
     assert pa.concat_tables(map(pq.read_table, files)).num_rows == len(expected)
+
+
+def _calls_first(store: TableStore, number: int, first: Callable[[], Any]) -> list[str]:
+    """Has ``first`` run before the call of this number, of all calls to the log and to the data files; they are named
+    in the list that is returned."""
+    made: list[str] = []
+
+    def call(real: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        made.append(name)
+        if len(made) == number:
+            first()
+        return real(*args, **kwargs)
+
+    for part in (store.log, store.files):
+        for name in dir(part):
+            if not name.startswith("_") and callable(getattr(part, name)):
+                setattr(part, name, functools.partial(call, getattr(part, name), name))
+    return made
+
+
+@pytest.mark.parametrize("vectors", ["true", pytest.param("false", marks=pytest.mark.hunt(part="races"))])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_forced_vacuum_before_any_call_of_a_change_costs_an_acknowledged_change_nothing(
+    change: str, vectors: str, tmp_path: Path
+) -> None:
+    """Also where its files are older than the version that it then reads, in which the vacuum has begun."""
+    outcomes: set[str] = set()
+    for number in itertools.count(1):
+        table = _two_files(tmp_path / str(number), enableDeletionVectors=vectors)
+        ours = txlog.Table.open(table.uri)
+        force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the vacuum would wait until our turn is over
+        calls = _calls_first(ours._open_table.store, number, lambda uri=table.uri: vacuum_all(txlog.Table.open(uri)))
+        try:
+            CHANGES[change](ours)
+            outcome = "acknowledged"
+        except (txlog.ConcurrentDeleteReadError, txlog.NotFoundError) as error:
+            outcome = str(error)
+        said = [each for each in ("acknowledged", "so short a retention", "run the write again") if each in outcome]
+        assert len(said) == 1, outcome
+        outcomes.update(said)
+        if len(calls) < number:
+            break
+        files = deltalake.DeltaTable(table.uri).file_uris()
+        assert all(os.path.exists(each) for each in files), calls[number - 1]
+        assert txlog.Table.open(table.uri).to_arrow().num_rows >= 5, calls[number - 1]
+    assert outcomes >= {"acknowledged", "so short a retention"}
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -355,6 +355,7 @@ class OpenTable:
             with TxlogError.located(self.uri), self.timed("commit"):
                 if unsent is not None and state is not None:
                     unsent.require_kept(state.properties.deleted_file_retention_ms)
+                    self._require_no_vacuum_of(proposal, state, unsent.began_ms)
                 outcome = self._committer.submit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
             self.report_conflict(error)
@@ -377,6 +378,19 @@ class OpenTable:
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result
+
+    def _require_no_vacuum_of(self, proposal: Proposal, state: TableState, began_ms: int) -> None:
+        """Raise ``ConcurrentDeleteReadError`` if a vacuum may delete files that were written before the version that
+        the proposal was planned on was read: the commit loop looks at later versions only."""
+        vacuum = state.vacuum
+        if vacuum is None or began_ms > vacuum.cutoff_ms or not proposal.adds_are_new:
+            return
+        from txlog.core.versions._outcome import raise_conflict
+        from txlog.core.versions.decisions.conflicts import endangered
+
+        reason = endangered(proposal, vacuum)
+        if reason is not None:
+            raise_conflict((reason,), self.uri)
 
     def commit_plan(
         self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False

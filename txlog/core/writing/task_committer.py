@@ -18,7 +18,7 @@ from txlog.core.writing.committable import Committable, PendingFile
 from txlog.core.writing.partition_writer import ENCODERS
 from txlog.core.writing.task_writer import TaskWriter
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan
-from txlog.errors import StorageError
+from txlog.errors import NotFoundError, StorageError
 
 __all__ = ["TaskCommitter", "seal_written", "write_task"]
 
@@ -35,12 +35,20 @@ class TaskCommitter:
     def seal(self, task: TaskIdentity, pending: Sequence[PendingFile]) -> Committable:
         """Make the names of ``pending`` durable, read back their footers if the store needs it, and seal the files.
 
-        Raises StorageError (also if a footer is torn or has another row count); nothing is committed then.
+        Raises StorageError (also if a footer is torn or has another row count), NotFoundError if a file is gone;
+        nothing is committed then.
         """
         if pending:
-            self._files.make_durable([file.path for file in pending])
-            if self._files.needs_read_back:
-                self._check_footers(pending)
+            try:
+                self._files.make_durable([file.path for file in pending])
+                if self._files.needs_read_back:
+                    self._check_footers(pending)
+            except NotFoundError as error:
+                error.template += (
+                    ": this write made it, and another program has deleted it, as a vacuum with a short retention"
+                    " does with files that no commit names. Nothing was committed; run the write again"
+                )
+                raise
         return Committable(
             app_id=task.app_id,
             checkpoint_id=task.checkpoint_id,

@@ -30,6 +30,8 @@ class UnsentFiles:
     """Owns the data files of one write until its commit sends something. A context manager around both."""
 
     def __init__(self, files: FileStore) -> None:
+        self.began_ms = ambient.now_ms()
+        """No file of the write is older."""
         self._files = files
         self._paths: list[str] = []
         self._is_sent = False

@@ -38,6 +38,7 @@ from txlog.core.versions.decisions.exactly_once import AlreadyCommitted, Fingerp
 from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.joined_appends import holds, txn_ids
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.state import BegunVacuum, begun_vacuum
 from txlog.errors import ConflictReason
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ __all__ = [
     "Reexecute",
     "decide",
     "decide_unread",
+    "endangered",
 ]
 
 
@@ -280,10 +282,17 @@ def _vacuums(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
     if proposal.read_set.whole_table and not proposal.adds_are_new:
         detail = f"began a vacuum, which may delete files that this {proposal.operation} brings back"
         yield _reason(winner, "ConcurrentDeleteReadError", detail)
-    cutoff_ms = _cutoff_ms(winner) if proposal.adds_are_new else None
-    if cutoff_ms is not None and any(written_ms <= cutoff_ms for written_ms in _files_written_ms(proposal)):
-        detail = f"began a vacuum with so short a retention that it deletes files of this {proposal.operation}"
-        yield _reason(winner, "ConcurrentDeleteReadError", detail)
+    begun = begun_vacuum(winner)
+    if begun is not None and proposal.adds_are_new:
+        yield from filter(None, [endangered(proposal, begun)])
+
+
+def endangered(proposal: Proposal, vacuum: BegunVacuum) -> ConflictReason | None:
+    """The conflict with a vacuum that may delete new files of the proposal, since no commit names them yet."""
+    if all(written_ms > vacuum.cutoff_ms for written_ms in _files_written_ms(proposal)):
+        return None
+    detail = f"began a vacuum with so short a retention that it deletes files of this {proposal.operation}"
+    return ConflictReason("ConcurrentDeleteReadError", vacuum.version, "VACUUM START", detail)
 
 
 def _files_written_ms(proposal: Proposal) -> Iterator[int]:
@@ -294,17 +303,6 @@ def _files_written_ms(proposal: Proposal) -> Iterator[int]:
             yield add.modification_time
         elif add.deletion_vector is not None and add.deletion_vector.storage_type != "i":
             yield replaced[add.path] or add.modification_time
-
-
-def _cutoff_ms(vacuum: Commit) -> int | None:
-    """The time before which a file must have been written to be deleted, if no commit names it; None if unknown."""
-    info = vacuum.commit_info
-    parameters = info.fields.get("operationParameters") if info else None
-    if info is None or info.timestamp is None or not isinstance(parameters, dict):
-        return None
-    given = (parameters.get(name) for name in ("specifiedRetentionMillis", "defaultRetentionMillis"))
-    found = next((str(each) for each in given if each is not None), "")
-    return info.timestamp - int(found) if found.isdecimal() else None
 
 
 def _files_described_again(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from txlog.core.format.properties import TableProperties
     from txlog.core.format.schema import Struct
 
-__all__ = ["CommitMark", "StateBuilder", "TableState", "Totals", "advance", "commit_mark"]
+__all__ = [
+    "BegunVacuum",
+    "CommitMark",
+    "StateBuilder",
+    "TableState",
+    "Totals",
+    "advance",
+    "begun_vacuum",
+    "commit_mark",
+]
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -31,6 +40,14 @@ class Totals(msgspec.Struct, frozen=True):
 
     num_files: int
     size_bytes: int
+
+
+class BegunVacuum(msgspec.Struct, frozen=True):
+    """The vacuum that began in ``version`` deletes files that were written before ``cutoff_ms`` and that no commit
+    names."""
+
+    version: int
+    cutoff_ms: int
 
 
 CommitMark: TypeAlias = "tuple[int, str | int | None]"
@@ -76,7 +93,8 @@ class TableState(msgspec.Struct, frozen=True):
     was not read. ``segment`` names the log files that list the files. ``totals`` is None unless a checksum file, and
     every commit after it, provides them: never an estimate. ``newest_foreign`` is the newest version that another
     engine committed, or may have committed because it was not read; -1 if there is none. ``time_zone`` is that of the
-    handle that loaded the version.
+    handle that loaded the version. ``vacuum`` is, of the vacuums in the commits that were read, the one that deletes
+    the youngest files.
     """
 
     version: int
@@ -91,6 +109,7 @@ class TableState(msgspec.Struct, frozen=True):
     mark: CommitMark | None
     _parsed: _Parsed
     time_zone: str = UTC
+    vacuum: BegunVacuum | None = None
 
     @property
     def schema(self) -> Struct:
@@ -162,6 +181,7 @@ class StateBuilder:
         self._has_added = False
         self._newest_foreign = base.newest_foreign if base else None
         self.mark = base.mark if base else None
+        self._vacuum = base.vacuum if base else None
 
     def apply(self, actions: Iterable[Action | None]) -> None:
         for action in actions:
@@ -185,6 +205,9 @@ class StateBuilder:
         before = self._totals if commit.version else Totals(0, 0)
         net = commit.commit_info.net_files if commit.commit_info else None
         self._totals = Totals(before.num_files + net[0], before.size_bytes + net[1]) if before and net else None
+        begun = begun_vacuum(commit)
+        if begun is not None and (self._vacuum is None or begun.cutoff_ms >= self._vacuum.cutoff_ms):
+            self._vacuum = begun
         if commit.is_foreign:
             self._newest_foreign = commit.version
         elif self._newest_foreign is None:
@@ -243,7 +266,21 @@ class StateBuilder:
             self.mark,
             parsed,
             time_zone,
+            self._vacuum,
         )
+
+
+def begun_vacuum(commit: Commit) -> BegunVacuum | None:
+    """The vacuum that a commit begins; None if it begins none, or does not say what is deleted."""
+    info = commit.commit_info
+    if info is None or info.operation != "VACUUM START" or info.timestamp is None:
+        return None
+    parameters = info.fields.get("operationParameters")
+    if not isinstance(parameters, dict):
+        return None
+    given = (parameters.get(name) for name in ("specifiedRetentionMillis", "defaultRetentionMillis"))
+    found = next((str(each) for each in given if each is not None), "")
+    return BegunVacuum(commit.version, info.timestamp - int(found)) if found.isdecimal() else None
 
 
 def commit_mark(commit: Commit) -> CommitMark:
