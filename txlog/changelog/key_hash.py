@@ -90,10 +90,10 @@ def _hashed(key: KeyColumn, column: pa.Array, seeds: NDArray[np.uint64], *, is_s
         return _hash_bytes(column, seeds)
     if key.type.name == "boolean":
         return _hash_4(flags_of(column).astype(np.uint64), seeds)
-    if key.type.name in ("long", "timestamp", "timestamp_ntz"):
+    stored = key.type.facts.stored
+    if stored == "i8":
         return _hash_8(_numbers(column, "<u8"), seeds)
-    width = "<i4" if key.type.name in ("integer", "date") else "<i2" if key.type.name == "short" else "i1"
-    return _hash_4(_numbers(column, width).astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
+    return _hash_4(_numbers(column, f"<{stored}").astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
 
 
 def _numbers(column: pa.Array, dtype: str) -> NDArray[Any]:

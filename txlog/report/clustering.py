@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import large_type, numbers_of
 from txlog.core.format.arrow.wide_years import date_text, timestamp_text
-from txlog.core.format.schema import Struct, leaf_paths
+from txlog.core.format.schema import TIMESTAMPS, Struct, leaf_paths
 from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, ColumnLeaf, bounds_of_text, leaves_of
 from txlog.report.commits import shortened
 
@@ -153,7 +153,7 @@ def _text(value: Any, leaf: ColumnLeaf) -> str:
     """A bound, in the form for comparisons, for people."""
     if leaf.kind == "date":
         return date_text(value)
-    if leaf.kind in ("timestamp", "timestamp_ntz"):
+    if leaf.type in TIMESTAMPS:
         return timestamp_text(value // _SECOND_US * _SECOND_US).replace("T", " ").removesuffix(" 00:00:00")
     if isinstance(value, float) and not value.is_integer():
         return f"{value:.4g}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.core.format.schema import DataType, Primitive, backquoted, type_to_arrow
+from txlog.core.format.schema import DATE, TIMES, DataType, Primitive, backquoted, type_to_arrow
 from txlog.core.predicates.predicate import (
     And,
     Comparison,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["carrier_type", "condition_column", "is_translatable", "typed_column", "value_column"]
 
-_CARRIERS = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.int32()}
 _DAY_US = 86_400_000_000
 _COMPARED = {
     "=": operator.eq,
@@ -48,7 +47,9 @@ _COMPARED = {
 
 def carrier_type(data_type: DataType) -> pa.DataType:
     """The Arrow type that holds the ordered form of a type's values."""
-    return _CARRIERS.get(data_type.name if isinstance(data_type, Primitive) else "", type_to_arrow(data_type))
+    if data_type in TIMES:
+        return pa.int32() if data_type == DATE else pa.int64()
+    return type_to_arrow(data_type)
 
 
 def typed_column(carrier: Column, data_type: DataType, spark_type: Any) -> Column:

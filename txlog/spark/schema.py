@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.schema import VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
+from txlog.core.format.schema import PRIMITIVES, VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
 from txlog.core.format.schema_input import from_any
 from txlog.errors import UnsupportedFeatureError
 
@@ -84,12 +84,7 @@ _ADVICE = {
     VARIANT.name: "cast it to string, as to_json does",
     "udt": "write its parts as columns",
 }
-_KNOWN = frozenset(("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date")) | {
-    "timestamp",
-    "timestamp_ntz",
-    "void",
-    "null",
-}
+_KNOWN = {*PRIMITIVES, "null"} - {VARIANT.name}
 
 
 def _refused(column: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.duckdb import DuckDB
 
-from txlog.core.format.schema import backquoted
+from txlog.core.format.schema import TIMES, backquoted, timestamp_of
 from txlog.core.predicates.grammar import QueryDialect, is_parameter
 from txlog.core.util.arguments import described, invalid
 from txlog.core.util.lazy import cached_property, pattern
@@ -34,6 +34,7 @@ Dialect: TypeAlias = Literal["spark", "duckdb"]
 """Whose SQL a text is."""
 _OPENS, _CLOSES = "([{", ")]}"
 _WITH_ANGLES = ("ARRAY", "MAP", "STRUCT")
+_TIME_NAMES = tuple(each.name for each in TIMES)
 _NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
 _UNIT = pattern(r"(?:MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?")
 
@@ -371,7 +372,7 @@ class Cursor:
         elif self.is_at_string():
             self._at += 1
         elif self.word():
-            is_typed = self.word() in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ") and not self.word(1)
+            is_typed = self.word().lower() in _TIME_NAMES and not self.word(1)
             self._at += 2 if is_typed else 1
             if self.looks_at("("):
                 self.inside()
@@ -531,8 +532,8 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, datetime.datetime):
-        kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
-        return f"{kind} '{value.isoformat(' ')}'"
+        kind = timestamp_of(has_zone=value.tzinfo is not None)
+        return f"{kind.name.upper()} '{value.isoformat(' ')}'"
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")

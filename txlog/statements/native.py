@@ -20,8 +20,9 @@ from txlog.core.format.schema import (
     INTEGER,
     LONG,
     STRING,
+    TIMES,
     TIMESTAMP,
-    TIMESTAMP_NTZ,
+    TIMESTAMPS,
     Array,
     DataType,
     Decimal,
@@ -37,25 +38,19 @@ from txlog.core.predicates.zones import UTC
 
 __all__ = ["duckdb_type", "identifier", "literal", "native", "text_literal"]
 
-_TYPES = {
-    **{"byte": "TINYINT", "short": "SMALLINT", "integer": "INTEGER", "long": "BIGINT", "float": "FLOAT"},
-    **{"double": "DOUBLE", "string": "VARCHAR", "binary": "BLOB", "boolean": "BOOLEAN", "date": "DATE"},
-    **{"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "void": "INTEGER"},
-}
 _DAYS = (-719_162, 2_932_896)  # the years 1 to 9999
 _MICROSECONDS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _OF_ASCII = ("upper", "lower")
 """duckdb has the other case of some letters beyond ASCII as other letters."""
-_COMPARABLE = (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _WIDEST = 38
 
 
 def duckdb_type(data_type: DataType) -> str:
     """duckdb's name of a type."""
     match data_type:
-        case Primitive(name) if name in _TYPES:
-            return _TYPES[name]
+        case Primitive() if data_type.facts.duckdb:
+            return data_type.facts.duckdb
         case Decimal(precision, scale):
             return f"DECIMAL({precision}, {scale})"
         case Array(element):
@@ -97,7 +92,7 @@ def literal(value: Any, data_type: DataType) -> str | None:
             return f"(DATE '1970-01-01' + CAST({value} AS INTEGER))"
         case _ if data_type == TIMESTAMP and _MICROSECONDS[0] <= value <= _MICROSECONDS[1]:
             return f"make_timestamptz(CAST({value} AS BIGINT))"
-        case _ if data_type == TIMESTAMP_NTZ and _MICROSECONDS[0] <= value <= _MICROSECONDS[1]:
+        case _ if data_type in TIMESTAMPS and _MICROSECONDS[0] <= value <= _MICROSECONDS[1]:
             return f"make_timestamp(CAST({value} AS BIGINT))"
     return None
 
@@ -168,7 +163,7 @@ class _Writer:
         column = self.column(node.path)
         data_type = node.column_type
         assert data_type is not None
-        if data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        if data_type in TIMES:
             column = f"CASE WHEN {column} IS NULL THEN NULL ELSE {column} END"
         values = [self.literal(value, data_type) for value in node.values]
         if not values:
@@ -201,7 +196,7 @@ Write = Callable[[Call, list[DataType], list[str]], "str | None"]
 
 def _compared(node: Call, types: list[DataType], texts: list[str]) -> str | None:
     left, right = types
-    is_known = left == right and (left in _COMPARABLE or is_integer(left) or is_floating(left))
+    is_known = left == right and isinstance(left, Primitive) and left.facts.is_ordered
     if not is_known and not (isinstance(left, Decimal) and isinstance(right, Decimal) and left.scale == right.scale):
         return None
     operator = "IS NOT DISTINCT FROM" if node.name == "<=>" else node.name
@@ -257,7 +252,7 @@ def _case(node: Call, types: list[DataType], texts: list[str]) -> str:
 
 def _cast(node: Call, types: list[DataType], texts: list[str]) -> str | None:
     (source,), target = types, node.type
-    if (node.options or (UTC,))[0] == UTC and {source, target} <= {DATE, TIMESTAMP, TIMESTAMP_NTZ}:
+    if (node.options or (UTC,))[0] == UTC and source in TIMES and target in TIMES:
         if target == TIMESTAMP:
             return f"make_timestamptz(epoch_us({texts[0]}))"
         return f"CAST({_clock(texts[0], source)} AS {duckdb_type(target)})"

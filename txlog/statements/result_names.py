@@ -9,14 +9,15 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from txlog.core.format.schema import PARSED_TYPES, TIMES, type_name
+
 __all__ = ["result_name"]
 
 _OPERATORS: dict[str, str] = {
     **{"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div", "EQ": "=", "LT": "<", "LTE": "<="},
     **{"GT": ">", "GTE": ">=", "NullSafeEQ": "<=>", "And": "AND", "Or": "OR"},
 }
-_TYPES = {"TEXT": "STRING", "VARCHAR": "STRING", "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP"}
-_TYPES |= {"TIMESTAMPNTZ": "TIMESTAMP_NTZ"}
+_TYPES = {parsed: type_name(data_type).upper() for parsed, data_type in PARSED_TYPES.items()}
 
 
 def result_name(node: exp.Expression) -> str:
@@ -47,7 +48,7 @@ def _literal(node: exp.Expression) -> str:
 def _cast(node: exp.Expression) -> str:
     kind = node.args["to"]
     is_text = isinstance(node.this, exp.Literal) and node.this.is_string and not isinstance(node, exp.TryCast)
-    if is_text and kind.this.name in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ"):
+    if is_text and PARSED_TYPES.get(kind.this.name) in TIMES:
         return f"{_type(kind)} '{node.this.this}'"
     word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
     return f"{word}({result_name(node.this)} AS {_type(kind)})"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from txlog.core.format.schema import Array, DataType, Decimal, Primitive
+from txlog.core.format.schema import PRIMITIVES, Array, DataType, Decimal, Primitive
 
 __all__ = ["COMMUTATIVE", "RETRACTABLE", "FieldFunction", "is_ordered", "is_plain", "needed_type"]
 
@@ -21,7 +21,7 @@ COMMUTATIVE = frozenset(("sum", "product", "count", "min", "max", "bool_and", "b
 
 _WHOLE = frozenset(("byte", "short", "integer", "long"))
 _FLOATING = frozenset(("float", "double"))
-_ORDERED = _WHOLE | _FLOATING | {"string", "binary", "date", "timestamp", "timestamp_ntz"}
+_ORDERED = frozenset(name for name, facts in PRIMITIVES.items() if facts.is_ordered) - {"boolean"}
 
 
 class FieldFunction(msgspec.Struct, frozen=True):

@@ -27,7 +27,19 @@ from txlog.core.definition._table_definition import Definition, check_retyped, r
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode
 from txlog.core.format.properties import ColumnPath, path_text
-from txlog.core.format.schema import TEXT_LENGTH_KEY, Array, DataType, Field, Map, Struct, from_arrow, type_name
+from txlog.core.format.schema import (
+    PRIMITIVES,
+    TEXT_LENGTH_KEY,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    from_arrow,
+    type_name,
+)
 from txlog.core.format.schema_changes import column_path, dropped, field_at, moved, renamed, type_at, with_field
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.schema_merge import check_partition_columns
@@ -235,21 +247,12 @@ def _may_lengthen(old: str | None, new: str) -> bool:
 def _wider_than(old: DataType) -> str:
     if isinstance(old, Struct | Array | Map):
         return "name the field, such as 'a.b' or 'tags.element'"
-    wider = {
-        "byte": "smallint, int, bigint, double, decimal(10,0) or more",
-        "short": "int, bigint, double, decimal(10,0) or more",
-        "integer": "bigint, double, decimal(10,0) or more",
-        "long": "decimal(20,0) or more",
-        "float": "double",
-        "date": "timestamp_ntz",
-    }
-    if getattr(old, "name", "") in wider:
-        return wider[old.name]  # type: ignore[union-attr]
-    return (
-        "none for this type"
-        if not hasattr(old, "precision")
-        else "a decimal with at least as many digits on both sides"
-    )
+    if isinstance(old, Decimal):
+        return "a decimal with at least as many digits on both sides"
+    wider = [type_name(new) for new in map(Primitive, PRIMITIVES) if may_widen(old, new)]
+    whole = next((digits for digits in (10, 20) if may_widen(old, Decimal(digits, 0))), None)
+    wider += [f"decimal({whole},0) or more"] if whole else []
+    return ", ".join(wider) or "none for this type"
 
 
 def _asked_field(given: Any) -> Field:

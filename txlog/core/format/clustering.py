@@ -14,7 +14,7 @@ import orjson
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.properties import TableProperties, column_paths
-from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, type_name
+from txlog.core.format.schema import DataType, Struct, has_bounds, type_name
 from txlog.core.format.statistics import ColumnPath, StatisticsPolicy
 from txlog.core.util.arguments import invalid, names_in
 from txlog.core.util.wording import argument
@@ -45,10 +45,6 @@ _REPAIR = "set it again with table.cluster_by(columns), or in Spark with ALTER T
 _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
 _COLUMNS_MAX = 4
 """Spark's Delta accepts no more, unless a setting of its session allows it."""
-_ORDERED = frozenset(
-    ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
-)
-"""Types for which every writer stores bounds; so are decimals. Spark's Delta refuses all other types."""
 
 
 def named_columns(argument_name: str, given: Any, schema: Struct) -> list[ColumnPath]:
@@ -88,7 +84,7 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
     for path in named:
         name = ".".join(path)
         stored, data_type = _stored(path, schema)
-        if not isinstance(data_type, Decimal) and not (isinstance(data_type, Primitive) and data_type.name in _ORDERED):
+        if not has_bounds(data_type):
             raise InvalidInputError(
                 f"{argument('cluster_by')} names {name}, a {type_name(data_type)}: use number, string, date or"
                 " timestamp columns"

@@ -23,7 +23,7 @@ from txlog.core.format.properties import (
     TableProperties,
     require_extensions,
 )
-from txlog.core.format.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
+from txlog.core.format.schema import PRIMITIVES, Array, DataType, Map, Primitive, Struct, parse_schema
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
@@ -298,8 +298,8 @@ def _has_constraints(usage: Usage) -> bool:
     return any(key.startswith(CONSTRAINT_PREFIX) for key in usage.configuration)
 
 
-def _has_variants(usage: Usage) -> bool:
-    return usage.has_type(VARIANT)
+def _type_of(feature: str) -> Callable[[Usage], bool]:
+    return lambda usage: usage.needs(feature)
 
 
 def _uses_v2_checkpoints(usage: Usage) -> bool:
@@ -335,7 +335,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("identityColumns", _YES, _mark("delta.identity."), "column metadata delta.identity.*", legacy=(1, 6)),
     _Feature("allowColumnDefaults", _YES, _mark("CURRENT_DEFAULT"), "column metadata CURRENT_DEFAULT"),
     _Feature("deletionVectors", _YES, _property("delta.enableDeletionVectors"), is_reader_feature=True),
-    _Feature("timestampNtz", _YES, lambda usage: usage.has_type(TIMESTAMP_NTZ), is_reader_feature=True),
+    _Feature("timestampNtz", _YES, _type_of("timestampNtz"), is_reader_feature=True),
     _Feature("v2Checkpoint", _YES, _uses_v2_checkpoints, is_reader_feature=True),
     _Feature("vacuumProtocolCheck", _YES, _never, is_reader_feature=True),
     _Feature(
@@ -363,8 +363,10 @@ _FEATURES: tuple[_Feature, ...] = (
     ),
     _Feature("typeWidening", _YES, _property("delta.enableTypeWidening"), is_reader_feature=True),
     _Feature("typeWidening-preview", _YES, _never, is_reader_feature=True),
-    _Feature("variantType", _UNLESS_USED, _has_variants, "a column of type variant", is_reader_feature=True),
-    _Feature("variantType-preview", _UNLESS_USED, _has_variants, "a column of type variant", is_reader_feature=True),
+    _Feature("variantType", _UNLESS_USED, _type_of("variantType"), "a column of type variant", is_reader_feature=True),
+    _Feature(
+        "variantType-preview", _UNLESS_USED, _type_of("variantType"), "a column of type variant", is_reader_feature=True
+    ),
     _Feature(
         "variantShredding",
         _NO,
@@ -573,8 +575,7 @@ _SCHEMA_MARKERS = (
     "delta.generationExpression",
     "delta.identity.",
     "CURRENT_DEFAULT",
-    "timestamp_ntz",
-    "variant",
+    *(name for name, facts in PRIMITIVES.items() if facts.feature),
     "delta.typeChanges",
 )
 
@@ -592,8 +593,10 @@ class Usage(msgspec.Struct, frozen=True):
         schema = parse_schema(metadata.schema_string) if matters else Struct(())
         return cls(schema, metadata.configuration)
 
-    def has_type(self, wanted: DataType) -> bool:
-        return any(data_type == wanted for data_type, _ in _walk(self.schema))
+    def needs(self, feature: str) -> bool:
+        """Whether a column, at any depth, has a type that needs the feature."""
+        types = [data_type for data_type, _ in _walk(self.schema)]
+        return any(isinstance(each, Primitive) and each.facts.feature == feature for each in types)
 
     def marked(self, marker: str) -> bool:
         """Whether some column, at any depth, has field metadata whose key starts with ``marker``."""

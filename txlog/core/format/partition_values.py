@@ -17,7 +17,16 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import array_of
-from txlog.core.format.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
+from txlog.core.format.schema import (
+    TIMESTAMP,
+    TIMESTAMPS,
+    DataType,
+    Decimal,
+    Field,
+    Primitive,
+    type_name,
+    type_to_arrow,
+)
 from txlog.core.util.lazy import pattern
 from txlog.errors import CorruptLogError, InvalidInputError
 
@@ -64,9 +73,9 @@ def encode_array(values: pa.Array, data_type: DataType, *, column: str = "the pa
         return _null_where_empty(_cast(typed, pa.string(), data_type, column))
     if name == "date":
         _check_range(typed.view(pa.int32()), _DAYS, data_type, column)
-    elif name in ("timestamp", "timestamp_ntz"):
+    elif data_type in TIMESTAMPS:
         _check_range(typed.view(pa.int64()), _MICROS, data_type, column)
-        return _timestamp_texts(typed.view(pa.timestamp("us")).cast(pa.string()), with_zone=name == "timestamp")
+        return _timestamp_texts(typed.view(pa.timestamp("us")).cast(pa.string()), with_zone=data_type == TIMESTAMP)
     elif name in ("float", "double"):
         single = name == "float"
         return _each_distinct(typed.cast(pa.string()), lambda text: _java_text(text, single=single))
@@ -74,12 +83,9 @@ def encode_array(values: pa.Array, data_type: DataType, *, column: str = "the pa
 
 
 def _arrow_type(data_type: DataType, column: str) -> pa.DataType:
-    if isinstance(data_type, (Primitive, Decimal)) and data_type not in _NEVER_PARTITIONED_BY:
+    if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.facts.is_ordered):
         return type_to_arrow(data_type, column)
     raise InvalidInputError(f"{column} is a {type_name(data_type)}: a table cannot be partitioned by it")
-
-
-_NEVER_PARTITIONED_BY = (Primitive("variant"), Primitive("void"))
 
 
 def _cast(values: pa.Array, target: pa.DataType, data_type: DataType, column: str) -> pa.Array:
@@ -186,8 +192,10 @@ def decode(
         if isinstance(data_type, Decimal):
             return _decimal_value(text, data_type)
         if isinstance(data_type, Primitive):
-            if data_type.name == "timestamp":
+            if data_type == TIMESTAMP:
                 return _moment(text, zone).astimezone(datetime.timezone.utc)
+            if data_type in TIMESTAMPS:
+                return _moment(text, None)
             return _READERS[data_type.name](text)
     except (ValueError, KeyError, ArithmeticError):
         pass
@@ -306,5 +314,4 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "float": lambda text: _as_single(float(_matched(_NUMBER, text)[0])),
     "double": lambda text: float(_matched(_NUMBER, text)[0]),
     "date": _date_value,
-    "timestamp_ntz": lambda text: _moment(text, None),
 }

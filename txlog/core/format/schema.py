@@ -1,8 +1,8 @@
 """A table's schema: Delta's types, their JSON in ``metaData.schemaString``, and their Arrow form.
 
 In: schema JSON, Arrow schemas, Spark schemas. Out: one immutable tree of `Field` and `DataType`, and from it
-JSON as Spark writes it, or Arrow. What a *new* schema may hold and how two schemas merge is in ``schema_merge``.
-PROTOCOL.md, "Schema Serialization Format".
+JSON as Spark writes it, or Arrow. `PRIMITIVES` has what differs from one type without parameters to another. What a
+*new* schema may hold and how two schemas merge is in ``schema_merge``. PROTOCOL.md, "Schema Serialization Format".
 """
 
 from __future__ import annotations
@@ -28,16 +28,21 @@ __all__ = [
     "FLOAT",
     "INTEGER",
     "LONG",
+    "PARSED_TYPES",
+    "PRIMITIVES",
     "SHORT",
     "STRING",
     "TEXT_LENGTH_KEY",
+    "TIMES",
     "TIMESTAMP",
+    "TIMESTAMPS",
     "TIMESTAMP_NTZ",
     "VARIANT",
     "VOID",
     "Array",
     "DataType",
     "Decimal",
+    "Facts",
     "Field",
     "Map",
     "Primitive",
@@ -46,11 +51,13 @@ __all__ = [
     "field_at",
     "fold_name",
     "from_arrow",
+    "has_bounds",
     "leaf_paths",
     "member_name",
     "parse_schema",
     "schema_from_json",
     "schema_to_json",
+    "timestamp_of",
     "to_arrow",
     "type_name",
     "type_to_arrow",
@@ -67,6 +74,40 @@ class Primitive(msgspec.Struct, frozen=True):
     """A type without parameters, by its Delta name: ``Primitive("long")``. Use the constants below."""
 
     name: str
+
+    @property
+    def facts(self) -> Facts:
+        return PRIMITIVES[self.name]
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What readers, writers and doors have to know of a type without parameters.
+
+    Attributes:
+        arrow: Its values in memory, and in the data files that txlog writes.
+        takes: Other Arrow types whose values it has too.
+        sql: Its name in SQL, if that is not Delta's name.
+        parsed: sqlglot's names of it: of a column's type, and of the target of a CAST.
+        stored: The number of a fixed width that a value is, as numpy names it, such as ``i4``; empty if it is none.
+        is_ordered: Values can be compared.
+        has_bounds: Every writer keeps minima and maxima of such columns.
+        widens_to: The names of other primitive types that its values may have later, apart from integers.
+        feature: The table feature that such a column needs.
+        iceberg: Its name in Iceberg; empty if Iceberg does not have it.
+        duckdb: Its name in duckdb; empty if queries that duckdb runs do not have it.
+    """
+
+    arrow: pa.DataType
+    takes: tuple[pa.DataType, ...] = ()
+    sql: str = ""
+    parsed: tuple[str, ...] = ()
+    stored: str = ""
+    is_ordered: bool = True
+    has_bounds: bool = True
+    widens_to: tuple[str, ...] = ()
+    feature: str = ""
+    iceberg: str = ""
+    duckdb: str = ""
 
 
 class Decimal(msgspec.Struct, frozen=True):
@@ -160,6 +201,116 @@ TIMESTAMP_NTZ = Primitive("timestamp_ntz")
 VARIANT = Primitive("variant")
 VOID = Primitive("void")
 
+PRIMITIVES: Mapping[str, Facts] = {
+    "string": Facts(
+        arrow=pa.string(),
+        takes=(pa.large_string(), pa.string_view()),
+        parsed=("TEXT", "VARCHAR"),
+        iceberg="string",
+        duckdb="VARCHAR",
+    ),
+    "byte": Facts(arrow=pa.int8(), sql="tinyint", parsed=("TINYINT",), stored="i1", iceberg="int", duckdb="TINYINT"),
+    "short": Facts(
+        arrow=pa.int16(),
+        takes=(pa.uint8(),),
+        sql="smallint",
+        parsed=("SMALLINT",),
+        stored="i2",
+        iceberg="int",
+        duckdb="SMALLINT",
+    ),
+    "integer": Facts(
+        arrow=pa.int32(),
+        takes=(pa.uint16(),),
+        sql="int",
+        parsed=("INT",),
+        stored="i4",
+        iceberg="int",
+        duckdb="INTEGER",
+    ),
+    "long": Facts(
+        arrow=pa.int64(),
+        takes=(pa.uint32(),),
+        sql="bigint",
+        parsed=("BIGINT",),
+        stored="i8",
+        iceberg="long",
+        duckdb="BIGINT",
+    ),
+    "float": Facts(
+        arrow=pa.float32(),
+        takes=(pa.float16(),),
+        parsed=("FLOAT",),
+        stored="f4",
+        widens_to=("double",),
+        iceberg="float",
+        duckdb="FLOAT",
+    ),
+    "double": Facts(arrow=pa.float64(), parsed=("DOUBLE",), stored="f8", iceberg="double", duckdb="DOUBLE"),
+    "boolean": Facts(arrow=pa.bool_(), parsed=("BOOLEAN",), has_bounds=False, iceberg="boolean", duckdb="BOOLEAN"),
+    "binary": Facts(
+        arrow=pa.binary(),
+        takes=(pa.large_binary(), pa.binary_view(), pa.binary(16)),
+        parsed=("BINARY",),
+        has_bounds=False,
+        iceberg="binary",
+        duckdb="BLOB",
+    ),
+    "date": Facts(
+        arrow=pa.date32(),
+        takes=(pa.date64(),),
+        parsed=("DATE",),
+        stored="i4",
+        widens_to=("timestamp_ntz",),
+        iceberg="date",
+        duckdb="DATE",
+    ),
+    "timestamp": Facts(
+        arrow=pa.timestamp("us", "UTC"),
+        parsed=("TIMESTAMP", "TIMESTAMPLTZ", "TIMESTAMPTZ"),
+        stored="i8",
+        iceberg="timestamptz",
+        duckdb="TIMESTAMPTZ",
+    ),
+    "timestamp_ntz": Facts(
+        arrow=pa.timestamp("us"),
+        parsed=("TIMESTAMPNTZ",),
+        stored="i8",
+        feature="timestampNtz",
+        iceberg="timestamp",
+        duckdb="TIMESTAMP",
+    ),
+    "variant": Facts(
+        arrow=pa.struct([pa.field(part, pa.binary(), nullable=False) for part in ("value", "metadata")]),
+        is_ordered=False,
+        has_bounds=False,
+        feature="variantType",
+        iceberg="variant",
+    ),
+    "void": Facts(arrow=pa.null(), is_ordered=False, has_bounds=False, duckdb="INTEGER"),
+}
+"""Every type without parameters, by its name. A new type has its line here, and what only it does where that is done:
+other modules ask this table, and do not name types that they treat alike."""
+
+TIMESTAMPS = (TIMESTAMP, TIMESTAMP_NTZ)
+TIMES = (DATE, *TIMESTAMPS)
+
+
+PARSED_TYPES: Mapping[str, Primitive] = {
+    parsed: Primitive(name) for name, facts in PRIMITIVES.items() for parsed in facts.parsed
+}
+"""The types by sqlglot's names of them."""
+
+
+def has_bounds(data_type: DataType) -> bool:
+    """Whether every writer keeps minima and maxima of such columns. Spark's Delta clusters by no others."""
+    return data_type.facts.has_bounds if isinstance(data_type, Primitive) else isinstance(data_type, Decimal)
+
+
+def timestamp_of(*, has_zone: bool) -> Primitive:
+    """The type of times with a zone, which are instants, or of those without one, which are what a clock shows."""
+    return TIMESTAMP if has_zone else TIMESTAMP_NTZ
+
 
 def backquoted(name: str) -> str:
     """A name in SQL, whatever is in it."""
@@ -183,7 +334,7 @@ def type_name(data_type: DataType) -> str:
     """The type as SQL writes it, for messages: ``decimal(10,2)``, ``array<struct<a:int>>``."""
     match data_type:
         case Primitive(name):
-            return {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}.get(name, name)
+            return (name in PRIMITIVES and PRIMITIVES[name].sql) or name
         case Decimal(precision, scale):
             return f"decimal({precision},{scale})"
         case Array(element):
@@ -284,9 +435,8 @@ class _NotASchema(ValueError):
     """The JSON has the wrong shape. The caller knows where it came from and reports it."""
 
 
-_PRIMITIVES = (STRING, LONG, INTEGER, SHORT, BYTE, FLOAT, DOUBLE, BOOLEAN, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _NAMED_TYPES: dict[str, DataType] = {
-    **{primitive.name: primitive for primitive in (*_PRIMITIVES, VARIANT, VOID)},
+    **{name: Primitive(name) for name in PRIMITIVES},
     # older spellings that Spark still reads
     **{"null": VOID, "timestamp_ltz": TIMESTAMP, "decimal": Decimal(10, 0)},
 }
@@ -363,7 +513,8 @@ def _named_type(name: str, column: str) -> DataType:
 
 
 def _unknown_type(name: str, column: str) -> UnsupportedFeatureError:
-    known = ", ".join([*(primitive.name for primitive in _PRIMITIVES), "decimal(p,s)", "array", "map"])
+    primitives = (name for name, facts in PRIMITIVES.items() if facts.is_ordered)
+    known = ", ".join([*primitives, "decimal(p,s)", "array", "map"])
     message = f"column {column} has type {name!r}, which txlog does not support: it knows {known} and struct"
     return UnsupportedFeatureError(message, features=(name,))
 
@@ -374,7 +525,7 @@ def _unknown_type(name: str, column: str) -> UnsupportedFeatureError:
 def to_arrow(schema: Struct) -> pa.Schema:
     """The Arrow schema that rows of this table are read and written with.
 
-    Timestamps are microseconds, in UTC or (``timestamp_ntz``) without a zone; nullability is kept; a field's
+    Timestamps are microseconds, in UTC or without a zone; nullability is kept; a field's
     Delta metadata is JSON under `ARROW_METADATA_KEY`. A variant is a struct of its two binary parts, as in data files.
     """
     return pa.schema([_field_to_arrow(f, f.name) for f in schema.fields])
@@ -384,10 +535,9 @@ def type_to_arrow(data_type: DataType, column: str = "value") -> pa.DataType:
     """One type of `to_arrow`; ``column`` names it in the error."""
     match data_type:
         case Primitive(name):
-            found = _ARROW_PRIMITIVES.get(name)
-            if found is None:
+            if name not in PRIMITIVES:
                 raise _unknown_type(name, column)
-            return found
+            return PRIMITIVES[name].arrow
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
         case Array(element, contains_null):
@@ -407,29 +557,11 @@ def _field_to_arrow(member: Field, column: str) -> pa.Field:
     return pa.field(member.name, type_to_arrow(member.type, column), member.nullable, metadata)
 
 
-_ARROW_PRIMITIVES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "long": pa.int64(),
-    "integer": pa.int32(),
-    "short": pa.int16(),
-    "byte": pa.int8(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
-    "variant": pa.struct([pa.field(part, pa.binary(), nullable=False) for part in ("value", "metadata")]),
-}
-
-
 def from_arrow(schema: pa.Schema) -> Struct:
     """The Delta schema that holds every value of these Arrow types.
 
-    ``uint8/16/32/64`` become short, integer, long, decimal(20,0); any timestamp becomes microseconds, with a zone
-    ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``; UUID and JSON become string. Delta
+    ``uint8/16/32/64`` become short, integer, long, decimal(20,0); any timestamp becomes microseconds, with a zone or
+    without; ``null`` becomes ``void``; UUID and JSON become string. Delta
     metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` and the keys that Delta and Spark know, such
     as ``delta.generationExpression``, from keys of their own, where deltalake has them. Other Arrow metadata is
     dropped. Raises InvalidInputError naming the column and the type or the metadata that Delta does not have, and for
@@ -503,7 +635,7 @@ def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
     if found is not None:
         return found
     if isinstance(arrow, pa.TimestampType):
-        return TIMESTAMP if arrow.tz else TIMESTAMP_NTZ
+        return timestamp_of(has_zone=bool(arrow.tz))
     if pa.types.is_decimal(arrow) and arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision:
         return Decimal(arrow.precision, arrow.scale)
     if isinstance(arrow, (pa.DictionaryType, pa.RunEndEncodedType)):
@@ -521,20 +653,12 @@ def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
     raise InvalidInputError(f"column {column} has Arrow type {arrow}, unknown to Delta: cast it or leave it out")
 
 
-_ARROW_FORMS: dict[DataType, tuple[pa.DataType, ...]] = {
-    STRING: (pa.string(), pa.large_string(), pa.string_view()),
-    BINARY: (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16)),
-    BYTE: (pa.int8(),),
-    SHORT: (pa.int16(), pa.uint8()),
-    INTEGER: (pa.int32(), pa.uint16()),
-    LONG: (pa.int64(), pa.uint32()),
-    Decimal(20, 0): (pa.uint64(),),
-    FLOAT: (pa.float16(), pa.float32()),
-    DOUBLE: (pa.float64(),),
-    BOOLEAN: (pa.bool_(),),
-    DATE: (pa.date32(), pa.date64()),
-    VOID: (pa.null(),),
+_DELTA_BY_ARROW_ID: dict[int, DataType] = {
+    arrow.id: Primitive(name)
+    for name, facts in PRIMITIVES.items()
+    for arrow in (facts.arrow, *facts.takes)
+    if not isinstance(arrow, (pa.TimestampType, pa.StructType))
 }
-_DELTA_BY_ARROW_ID = {arrow.id: delta for delta, forms in _ARROW_FORMS.items() for arrow in forms}
+_DELTA_BY_ARROW_ID[pa.uint64().id] = Decimal(20, 0)
 _BY_EXTENSION = {"arrow.json": STRING, "arrow.uuid": STRING, "arrow.bool8": BOOLEAN}
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)

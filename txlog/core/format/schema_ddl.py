@@ -16,37 +16,18 @@ from sqlglot.errors import ParseError, TokenError
 
 from txlog.core.format import schema as delta
 from txlog.core.format.identity import identity_metadata
-from txlog.core.format.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, backquoted, member_name
+from txlog.core.format.schema import Array, DataType, Decimal, Field, Map, Struct, backquoted, member_name
 from txlog.errors import InvalidInputError
 
 __all__ = ["parse_columns", "parse_types"]
 
-_PRIMITIVES: dict[str, Primitive] = {
-    "BIGINT": delta.LONG,
-    "BINARY": delta.BINARY,
-    "BOOLEAN": delta.BOOLEAN,
-    "DATE": delta.DATE,
-    "DOUBLE": delta.DOUBLE,
-    "FLOAT": delta.FLOAT,
-    "INT": delta.INTEGER,
-    "SMALLINT": delta.SHORT,
-    "TEXT": delta.STRING,
-    "TIMESTAMP": delta.TIMESTAMP,
-    "TIMESTAMPLTZ": delta.TIMESTAMP,
-    "TIMESTAMPNTZ": delta.TIMESTAMP_NTZ,
-    "TIMESTAMPTZ": delta.TIMESTAMP,
-    "TINYINT": delta.BYTE,
-    "VARBINARY": delta.BINARY,
-    "VARCHAR": delta.STRING,
-}
+_PRIMITIVES = {**delta.PARSED_TYPES, "VARBINARY": delta.BINARY}
 
 _LIMITED = {"VARCHAR": "varchar", "CHAR": "char"}
 """Types of text with a length, which Delta stores as strings."""
 
-_TYPES = (
-    "bigint, int, smallint, tinyint, double, float, decimal(p,s), string, varchar(n), char(n), boolean, binary, date,"
-    " timestamp, timestamp_ntz, array<>, map<,> and struct<name: type>"
-)
+_NAMES = ", ".join(dict.fromkeys(map(delta.type_name, delta.PARSED_TYPES.values())))
+_TYPES = f"{_NAMES}, decimal(p,s), varchar(n), char(n), array<>, map<,> and struct<name: type>"
 
 
 def parse_columns(text: str) -> Struct:

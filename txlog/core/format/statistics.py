@@ -21,7 +21,18 @@ from msgspec.structs import replace
 
 from txlog.core.format.column_mapping import physical_schema
 from txlog.core.format.properties import TableProperties
-from txlog.core.format.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
+from txlog.core.format.schema import (
+    TIMESTAMPS,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    fold_name,
+    leaf_paths,
+    timestamp_of,
+)
 from txlog.core.format.wire import INT64_MAX, shown
 from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError
@@ -400,8 +411,8 @@ def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -
         )
     if name == "date" and pa.types.is_date32(file_type):
         return _Codec(_same, _date_json, _date_json)
-    if name in ("timestamp", "timestamp_ntz") and pa.types.is_timestamp(file_type):
-        if (file_type.tz is None) == (name == "timestamp") or file_type.unit not in _TICKS_PER_MS:
+    if data_type in TIMESTAMPS and pa.types.is_timestamp(file_type):
+        if data_type != timestamp_of(has_zone=file_type.tz is not None) or file_type.unit not in _TICKS_PER_MS:
             return None
         ticks, zone = _TICKS_PER_MS[file_type.unit], "Z" if name == "timestamp" else ""
         return _Codec(_same, *2 * (lambda value: _timestamp_json(value // ticks, zone),))

@@ -18,7 +18,18 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from txlog.core.format.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, field_at, leaf_paths
+from txlog.core.format.schema import (
+    DOUBLE,
+    TIMESTAMP,
+    TIMESTAMPS,
+    DataType,
+    Decimal,
+    Field,
+    Primitive,
+    Struct,
+    field_at,
+    leaf_paths,
+)
 from txlog.core.format.statistics import LAST_CHARACTER, above_all
 from txlog.core.format.wire import size_or_none
 from txlog.core.util.lazy import pattern
@@ -43,7 +54,7 @@ class FileBounds(msgspec.Struct, frozen=True):
 
     Every value that is neither null nor NaN lies from ``minimum`` to ``maximum``. Values are ``bool``, ``int``,
     ``float``, ``str``, ``decimal.Decimal``, ``datetime.date``, or ``datetime.datetime`` (UTC for ``timestamp``,
-    naive for ``timestamp_ntz``), compared as Python does. A NaN in the data is covered only if the writer was
+    naive for times without a zone), compared as Python does. A NaN in the data is covered only if the writer was
     Spark or txlog: other writers leave it out of their bounds.
     """
 
@@ -274,7 +285,7 @@ def _timestamp(raw: Any) -> datetime.datetime | None:
     return None if value is None or value.tzinfo is None else value.astimezone(datetime.timezone.utc)
 
 
-def _timestamp_ntz(raw: Any) -> datetime.datetime | None:
+def _clock(raw: Any) -> datetime.datetime | None:
     value = _moment(raw)
     return None if value is None or value.tzinfo is not None else value
 
@@ -295,6 +306,5 @@ _BY_NAME = {
     "double": _Leaf(_double, _same),
     "string": _Leaf(_string, widened_maximum),
     "date": _Leaf(_date, _same),
-    "timestamp": _Leaf(_timestamp, _widen_timestamp),
-    "timestamp_ntz": _Leaf(_timestamp_ntz, _widen_timestamp),
+    **{each.name: _Leaf(_timestamp if each == TIMESTAMP else _clock, _widen_timestamp) for each in TIMESTAMPS},
 }

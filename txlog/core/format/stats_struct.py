@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, numbers_or
-from txlog.core.format.schema import DataType, Decimal, Primitive, type_to_arrow
+from txlog.core.format.schema import BOOLEAN, DataType, has_bounds, type_to_arrow
 from txlog.core.format.statistics_read import num_records
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_json_objects", "recorded_rows", "statistics_as_struct", "statistics_type", "tree_type"]
 
-_BOUNDED = frozenset(
-    {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
-)
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
 _READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts
@@ -40,11 +37,10 @@ def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]], *, has_b
     ``has_booleans`` adds the bounds of booleans, which JSON texts may have and checkpoints leave out.
     """
     counted = list(leaves)
-    names = _BOUNDED | {"boolean"} if has_booleans else _BOUNDED
     bounded = [
         (path, type_to_arrow(data_type))
         for path, data_type in counted
-        if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in names)
+        if has_bounds(data_type) or (has_booleans and data_type == BOOLEAN)
     ]
     members = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
     members += [("minValues", tree_type(bounded)), ("maxValues", tree_type(bounded))] if bounded else []

@@ -15,18 +15,16 @@ from msgspec.structs import replace
 from txlog.core.format.properties import ColumnPath
 from txlog.core.format.schema import (
     BYTE,
-    DATE,
     DOUBLE,
-    FLOAT,
     INTEGER,
     LONG,
     SHORT,
-    TIMESTAMP_NTZ,
     Array,
     DataType,
     Decimal,
     Field,
     Map,
+    Primitive,
     Struct,
     fold_name,
     parse_schema,
@@ -68,7 +66,7 @@ def is_widening(old: DataType, new: DataType) -> bool:
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         more_digits = new.precision - old.precision
         return old != new and more_digits >= new.scale - old.scale >= 0
-    return (old, new) in ((FLOAT, DOUBLE), (DATE, TIMESTAMP_NTZ))
+    return isinstance(old, Primitive) and isinstance(new, Primitive) and new.name in old.facts.widens_to
 
 
 def may_widen(old: DataType, new: DataType) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.features import Usage, features_in_use, features_of
-from txlog.core.format.schema import TIMESTAMP_NTZ, Struct, parse_schema
+from txlog.core.format.schema import Struct, parse_schema
 
 __all__ = [
     "READERS",
@@ -71,7 +71,7 @@ def new_table_note(protocol: Protocol, metadata: Metadata) -> str | None:
     if _NTZ not in features_of(protocol)[0]:
         return None
     schema = parse_schema(metadata.schema_string)
-    names = ", ".join(field.name for field in schema.fields if Usage(Struct((field,)), {}).has_type(TIMESTAMP_NTZ))
+    names = ", ".join(field.name for field in schema.fields if Usage(Struct((field,)), {}).needs(_NTZ))
     return (
         f"The times in {names} have no zone, so the table's protocol is {_versions(protocol)}. Readers need {_NTZ}:"
         f" {_READERS[_NTZ]}. Times with a zone, as pyarrow.timestamp('us', 'UTC') has them, need no such reader"

@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from txlog.core.format.schema import (
-    DATE,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    Array,
-    DataType,
-    Field,
-    Map,
-    Struct,
-    type_name,
-)
+from txlog.core.format.schema import STRING, TIMES, Array, DataType, Field, Map, Struct, type_name
 from txlog.core.predicates.build import (
     arithmetic,
     as_condition,
@@ -62,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assign", "bind_condition", "bind_value"]
 
-_WRITTEN_IN_QUOTES = (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_WRITTEN_IN_QUOTES = (STRING, *TIMES)
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 

@@ -23,8 +23,10 @@ from txlog.core.format.schema import (
     INTEGER,
     LONG,
     STRING,
+    TIMES,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    TIMESTAMPS,
     VOID,
     DataType,
     Decimal,
@@ -176,7 +178,7 @@ def call(name: str, arguments: Sequence[Expression], data_type: DataType, option
         return made  # evaluating it raises, but only if some row needs it
     if data_type == DATE:
         found = found.cast(pa.int32())
-    elif data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+    elif data_type in TIMESTAMPS:
         found = found.cast(pa.int64())
     return Constant(found[0].as_py()) if data_type == BOOLEAN else Value(found[0].as_py(), data_type)
 
@@ -358,13 +360,13 @@ def _compare_clock(operator: str, left: Reference, right: Value) -> Predicate:
 
 def _written(value: Value, data_type: DataType) -> Any:
     """The literal as the value that `values.fit` expects for a comparison with a column."""
-    if data_type == TIMESTAMP and value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+    if data_type == TIMESTAMP and value.type in TIMES:
         found = convert(value, TIMESTAMP)
         if isinstance(found, Value) and isinstance(found.value, int):
             return Microseconds(found.value)
     if value.written is not None:
         return value.written
-    if value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+    if value.type in TIMES:
         value = _dated(value, data_type)
         assert isinstance(value.value, int)
         if value.type == DATE:

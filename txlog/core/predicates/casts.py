@@ -23,6 +23,7 @@ from txlog.core.format.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    TIMESTAMPS,
     VOID,
     Array,
     DataType,
@@ -77,7 +78,7 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
         return _from_string(values, target)
     if source == DATE and target == STRING:
         return _date_text(values)
-    if source in (TIMESTAMP, TIMESTAMP_NTZ) and target == STRING:
+    if source in TIMESTAMPS and target == STRING:
         return _time_text(values)
     if target == STRING or BOOLEAN in (source, target):
         return _plain(values, arrow_type)

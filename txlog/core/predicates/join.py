@@ -12,16 +12,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from txlog.core.format.schema import (
-    BINARY,
-    BOOLEAN,
-    DATE,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    DataType,
-    Decimal,
-)
+from txlog.core.format.schema import BINARY, BOOLEAN, STRING, TIMES, DataType, Decimal
 from txlog.core.predicates.build import FLIPPED, balanced, call
 from txlog.core.predicates.predicate import And, Constant, Holds, Predicate
 from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value
@@ -33,8 +24,7 @@ __all__ = ["JoinCondition", "JoinKey", "JoinRange", "conjuncts", "path_of", "spl
 Operator: TypeAlias = Literal["=", "<", "<=", ">", ">="]
 
 _ORDERED = ("=", "<", "<=", ">", ">=")
-_TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-_ZEROS: dict[DataType, Ordered] = {STRING: "", BINARY: b"", BOOLEAN: False, **dict.fromkeys(_TIMES, 0)}
+_ZEROS: dict[DataType, Ordered] = {STRING: "", BINARY: b"", BOOLEAN: False, **dict.fromkeys(TIMES, 0)}
 
 
 class JoinKey(msgspec.Struct, frozen=True):
@@ -169,7 +159,7 @@ def _range(term: Predicate) -> JoinRange | None:
     if found is None:
         return None
     target, operator, source = found
-    is_searched = is_integer(target.type) or is_floating(target.type) or target.type in _TIMES
+    is_searched = is_integer(target.type) or is_floating(target.type) or target.type in TIMES
     return JoinRange(target, cast(Operator, operator), source) if target.type == source.type and is_searched else None
 
 

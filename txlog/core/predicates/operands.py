@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, type_name
+from txlog.core.format.schema import DATE, STRING, TIMESTAMPS, DataType, type_name
 from txlog.core.predicates.build import call, cast_to, convert
 from txlog.core.predicates.tree import Expression, Value
 
@@ -33,7 +33,7 @@ def constant(operand: Expression, kind: type, name: str) -> Any:
 
 def day(value: Expression, name: str) -> Expression:
     """The day of a date or of a timestamp."""
-    if value.type in (TIMESTAMP, TIMESTAMP_NTZ):
+    if value.type in TIMESTAMPS:
         return cast_to(value, DATE)
     return typed(value, DATE, name)
 

@@ -23,7 +23,7 @@ from txlog.core.format.schema import (
     LONG,
     STRING,
     TIMESTAMP,
-    TIMESTAMP_NTZ,
+    TIMESTAMPS,
     DataType,
     Decimal,
     Struct,
@@ -226,7 +226,7 @@ def _is_alike(kind: DataType, value: Value) -> bool:
         )
     if isinstance(kind, Decimal):
         return isinstance(value.type, Decimal) and value.type.scale <= kind.scale
-    if kind in (TIMESTAMP, TIMESTAMP_NTZ):
+    if kind in TIMESTAMPS:
         is_zoned = getattr(value.written, "tzinfo", None) is not None
         return value.type == TIMESTAMP and is_zoned == (kind == TIMESTAMP)
     return kind in (STRING, BOOLEAN, BINARY, DATE) and value.type == kind

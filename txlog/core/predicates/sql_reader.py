@@ -15,18 +15,11 @@ from typing import Any
 from sqlglot import exp
 
 from txlog.core.format.schema import (
-    BINARY,
     BOOLEAN,
-    BYTE,
     DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    LONG,
-    SHORT,
-    STRING,
+    PARSED_TYPES,
     TIMESTAMP,
-    TIMESTAMP_NTZ,
+    TIMESTAMPS,
     DataType,
     Decimal,
     type_name,
@@ -111,24 +104,6 @@ _INSTEAD = {
 """The nearest to write for constructs that cannot be evaluated."""
 
 _FOLDS = ("aggregate", "reduce")
-
-_CAST_TYPES: dict[str, DataType] = {
-    "TINYINT": BYTE,
-    "SMALLINT": SHORT,
-    "INT": INTEGER,
-    "BIGINT": LONG,
-    "FLOAT": FLOAT,
-    "DOUBLE": DOUBLE,
-    "TEXT": STRING,
-    "VARCHAR": STRING,
-    "BOOLEAN": BOOLEAN,
-    "BINARY": BINARY,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMPTZ": TIMESTAMP,
-    "TIMESTAMPLTZ": TIMESTAMP,
-    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
-}
 
 
 class SqlReader:
@@ -470,7 +445,7 @@ class SqlReader:
             precision, scale = [*map(int, parameters), *((10, 0)[len(parameters) :])]
             if 1 <= precision <= 38 and scale <= precision:
                 return Decimal(precision, scale)
-        known = _CAST_TYPES.get(wanted.this.name)
+        known = PARSED_TYPES.get(wanted.this.name)
         if known is None or parameters:
             raise ValueError(f"a CAST to {wanted.sql(dialect='databricks')} is not supported")
         return known
@@ -535,9 +510,9 @@ def _moment_of(text: str, data_type: DataType) -> datetime.date | datetime.datet
     """The date or time that a literal means; None for other types. Raises ``ValueError``."""
     if data_type == DATE:
         return parse_date(text)
-    if data_type not in (TIMESTAMP, TIMESTAMP_NTZ):
+    if data_type not in TIMESTAMPS:
         return None
     moment = parse_timestamp(text)
-    if moment.tzinfo is not None and data_type == TIMESTAMP_NTZ:
-        raise ValueError("a timestamp_ntz has no time zone")
+    if moment.tzinfo is not None and data_type != TIMESTAMP:
+        raise ValueError(f"a {type_name(data_type)} has no time zone")
     return moment

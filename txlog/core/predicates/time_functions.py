@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, type_name
+from txlog.core.format.schema import (
+    DATE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMES,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMPS,
+    DataType,
+    Decimal,
+    type_name,
+)
 from txlog.core.predicates.build import call, cast_to, clock_of, convert, instant_of, literal
 from txlog.core.predicates.operands import Make, constant, day, of_types, typed
 from txlog.core.predicates.time_patterns import TIME_PATTERNS, pattern_parts
@@ -19,8 +31,6 @@ from txlog.core.util.time_zones import zone_name
 
 __all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
 
-_TIMESTAMPS = (TIMESTAMP, TIMESTAMP_NTZ)
-
 
 def _date_part(name: str) -> Make:
     return lambda value: call(name, (day(value, name),), INTEGER)
@@ -28,7 +38,7 @@ def _date_part(name: str) -> Make:
 
 def _time_part(name: str) -> Make:
     def make(value: Expression) -> Expression:
-        if value.type not in _TIMESTAMPS:
+        if value.type not in TIMESTAMPS:
             raise ValueError(f"{name}() takes a timestamp, not {type_name(value.type)}")
         return call(name, (clock_of(value),), INTEGER)
 
@@ -37,7 +47,7 @@ def _time_part(name: str) -> Make:
 
 def extracted_second(value: Expression) -> Expression:
     """``EXTRACT(SECOND FROM value)``, which has the fraction of the second, unlike ``second(value)``."""
-    if value.type not in _TIMESTAMPS:
+    if value.type not in TIMESTAMPS:
         raise ValueError(f"EXTRACT(SECOND FROM ...) takes a timestamp, not {type_name(value.type)}")
     return call("extract_second", (clock_of(value),), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
 
@@ -161,7 +171,7 @@ def _in_another_zone(name: str) -> Make:
 def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
     """``moment + INTERVAL count unit``. Raises ``ValueError`` for an unknown unit, and for hours after a date."""
     unit = unit.lower().removesuffix("s")
-    if moment.type not in (DATE, *_TIMESTAMPS):
+    if moment.type not in TIMES:
         raise ValueError(f"an interval is added to a date or a timestamp, not to {type_name(moment.type)}")
     sql = Written(f"({{}} + INTERVAL '{count}' {unit.upper()})")
     clock = clock_of(moment)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from txlog.core.format.properties import path_text
-from txlog.core.format.schema import VOID, DataType, Decimal, Primitive, type_name
+from txlog.core.format.schema import TIMES, VOID, DataType, Decimal, Primitive, type_name
 from txlog.core.predicates.values import Ordered, value_text
 
 __all__ = [
@@ -98,7 +98,7 @@ class Value(Expression, frozen=True):
         if isinstance(self.value, list):
             return "array()"
         text = value_text(self.value, self.type)
-        if name in ("date", "timestamp", "timestamp_ntz"):
+        if self.type in TIMES:
             return f"{name.upper()} {text}"
         return text if name in ("string", "boolean", "int", "binary") else f"CAST({text} AS {name.upper()})"
 

@@ -13,8 +13,8 @@ from txlog.core.format.schema import (
     DOUBLE,
     FLOAT,
     STRING,
+    TIMES,
     TIMESTAMP,
-    TIMESTAMP_NTZ,
     VOID,
     Array,
     DataType,
@@ -64,7 +64,7 @@ def is_numeric(data_type: DataType) -> bool:
 
 def is_ordered(data_type: DataType) -> bool:
     """Whether values of the type can be compared."""
-    return is_numeric(data_type) or data_type in (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+    return data_type.facts.is_ordered if isinstance(data_type, Primitive) else isinstance(data_type, Decimal)
 
 
 def is_same_nested(left: DataType, right: DataType) -> bool:
@@ -84,7 +84,7 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
         return right
     if is_numeric(left) and is_numeric(right):
         return _common_number(left, right)
-    if {left, right} in ({DATE, TIMESTAMP}, {DATE, TIMESTAMP_NTZ}):
+    if DATE in (left, right) and left in TIMES and right in TIMES:
         return right if left == DATE else left
     return _common_nested(left, right)
 
@@ -138,14 +138,13 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return not (is_floating(source) and isinstance(target, Decimal))
     if target == STRING:
         small = isinstance(source, Decimal) and source.scale <= 6
-        return is_integer(source) or small or source in (BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+        return is_integer(source) or small or source in (BOOLEAN, *TIMES)
     if source == STRING:
-        return is_numeric(target) or target in (BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, BINARY)
+        return is_numeric(target) or target in (BOOLEAN, *TIMES, BINARY)
     if source == BOOLEAN or target == BOOLEAN:
         other = target if source == BOOLEAN else source
         return is_integer(other)
-    moments = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-    return source in moments and target in moments
+    return source in TIMES and target in TIMES
 
 
 def cast_depends_on_zone(source: DataType, target: DataType) -> bool:
@@ -158,7 +157,8 @@ def cast_depends_on_zone(source: DataType, target: DataType) -> bool:
             return cast_depends_on_zone(given, wanted)
         case Map(given_key, given_value), Map(key, value):
             return cast_depends_on_zone(given_key, key) or cast_depends_on_zone(given_value, value)
-    return {source, target} in ({DATE, TIMESTAMP}, {TIMESTAMP, TIMESTAMP_NTZ}, {STRING, TIMESTAMP})
+    other = target if source == TIMESTAMP else source
+    return source != target and TIMESTAMP in (source, target) and other in (STRING, *TIMES)
 
 
 def can_assign(source: DataType, target: DataType) -> bool:

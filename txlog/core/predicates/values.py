@@ -67,7 +67,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 
 class Microseconds(int):
-    """A moment that is bound already: the value of a timestamp or a timestamp_ntz."""
+    """A moment that is bound already: the value of a timestamp, with a zone or without."""
 
 
 def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
@@ -93,8 +93,8 @@ def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
         return Fitted(value)
     if name == "date":
         return Fitted(_days(value))
-    if name in ("timestamp", "timestamp_ntz"):
-        return Fitted(_microseconds(value, zone if name == "timestamp" else None))
+    if data_type in delta.TIMESTAMPS:
+        return Fitted(_microseconds(value, zone if data_type == delta.TIMESTAMP else None))
     raise ValueError(f"values of this type are not compared as a whole{next_comparison(data_type)}")
 
 
@@ -206,12 +206,12 @@ def value_text(value: Any, data_type: DataType | None) -> str:
     name = data_type.name if isinstance(data_type, delta.Primitive) else ""
     if name == "date" and type(value) is int:
         return f"'{_date_text(value)}'"
-    if name in ("timestamp", "timestamp_ntz") and type(value) is int:
+    if data_type in delta.TIMESTAMPS and type(value) is int:
         days, rest = divmod(value, _DAY_MICROSECONDS)
         seconds, micros = divmod(rest, 1_000_000)
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         fraction = f".{micros:06}" if micros else ""
-        return f"'{_date_text(days)} {clock}{fraction}{'Z' if name == 'timestamp' else ''}'"
+        return f"'{_date_text(days)} {clock}{fraction}{'Z' if data_type == delta.TIMESTAMP else ''}'"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, bytes):
@@ -285,7 +285,7 @@ def _microseconds(value: Any, zone: str | None) -> int:
         value = parse_timestamp(value)
     if isinstance(value, datetime.datetime):
         if value.tzinfo is not None and zone is None:
-            raise ValueError("a timestamp_ntz column needs a timestamp without a zone")
+            raise ValueError(f"a {delta.timestamp_of(has_zone=False).name} column needs a timestamp without a zone")
         found, is_in_zone = _instant(value), value.tzinfo is None
     elif isinstance(value, datetime.date):
         found, is_in_zone = (value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS, True

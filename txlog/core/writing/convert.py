@@ -35,7 +35,7 @@ from txlog.core.format.schema import (
     SHORT,
     STRING,
     TIMESTAMP,
-    TIMESTAMP_NTZ,
+    TIMESTAMPS,
     VOID,
     Array,
     DataType,
@@ -45,6 +45,7 @@ from txlog.core.format.schema import (
     Primitive,
     Struct,
     fold_name,
+    timestamp_of,
     type_name,
     type_to_arrow,
 )
@@ -279,8 +280,8 @@ def _loses_nothing(target: Primitive | Decimal, source: pa.DataType) -> bool:
         return bool(types.is_integer(source) or (types.is_floating(source) and source.bit_width <= widest))
     if target == DATE:
         return bool(types.is_date(source))
-    if target in (TIMESTAMP, TIMESTAMP_NTZ):
-        return bool(types.is_timestamp(source) and (source.tz is not None) == (target == TIMESTAMP))
+    if target in TIMESTAMPS:
+        return bool(types.is_timestamp(source) and target == timestamp_of(has_zone=source.tz is not None))
     return bool(types.is_integer(source)) and target not in (BOOLEAN, VOID)
 
 
@@ -291,7 +292,7 @@ _BINARY_FORMS = (pa.binary(), pa.large_binary(), pa.binary_view())
 def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
     if pa.types.is_timestamp(source) and target == TIMESTAMP:
         return "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas with .dt.tz_localize(\"UTC\")"
-    if pa.types.is_timestamp(source) and target == TIMESTAMP_NTZ:
+    if pa.types.is_timestamp(source) and target in TIMESTAMPS:
         return "cast it to timestamp('us'), without a zone"
     if pa.types.is_decimal(source) and isinstance(target, Decimal):
         return f"cast it to decimal128({target.precision}, {target.scale})"

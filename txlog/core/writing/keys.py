@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.arrays import array_of, from_numbers, joined_chunks, large_type
 from txlog.core.format.arrow.decimals import truncated
 from txlog.core.format.properties import column_paths
-from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, type_name
+from txlog.core.format.schema import PRIMITIVES, DataType, Decimal, Primitive, Struct, type_name
 from txlog.core.util.arguments import invalid, names_in
 from txlog.core.util.lazy import cached_property
 from txlog.errors import InvalidInputError
@@ -37,9 +37,7 @@ __all__ = [
     "with_stored_partition_values",
 ]
 
-_TYPES = frozenset(
-    ("byte", "short", "integer", "long", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz")
-)
+_TYPES = frozenset(name for name, facts in PRIMITIVES.items() if facts.is_ordered and not facts.stored.startswith("f"))
 _FLAGS_MAX = 1 << 26
 _FEW = 8  # if the source has this many times more values, searching its sorted values is faster than a kernel
 _INTEGERS = frozenset(("byte", "short", "integer", "long"))

@@ -31,21 +31,16 @@ from txlog.core.format.properties import (
 from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
-    BYTE,
-    DATE,
     DOUBLE,
     FLOAT,
-    INTEGER,
-    LONG,
-    SHORT,
+    PRIMITIVES,
     STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
     VOID,
     Array,
     DataType,
     Decimal,
     Map,
+    Primitive,
     Struct,
     fold_name,
     type_name,
@@ -71,7 +66,7 @@ _ENCODING = "txlog.parquet.encoding"
 _FALSE_POSITIVES_USUAL = 0.01
 """parquet-java's."""
 
-_NUMBERS = (BYTE, SHORT, INTEGER, LONG, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_NUMBERS = tuple(Primitive(name) for name, facts in PRIMITIVES.items() if facts.stored.startswith("i"))
 
 
 def checked_settings(given: Mapping[str, object] | None) -> dict[str, str]:

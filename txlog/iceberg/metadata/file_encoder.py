@@ -21,7 +21,7 @@ from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers, n
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import decode
 from txlog.core.format.paths import resolve_data_path
-from txlog.core.format.schema import DataType, Primitive
+from txlog.core.format.schema import DataType
 from txlog.core.format.statistics_read import StatisticsReader, num_records
 from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics
 from txlog.iceberg.metadata.avro import (
@@ -41,7 +41,7 @@ from txlog.iceberg.metadata.definition import IcebergDefinition
 from txlog.iceberg.metadata.deletes import DeleteFile
 from txlog.iceberg.metadata.manifest import NO_SIZES, nullable_blobs, nullable_longs
 from txlog.iceberg.metadata.manifest_list import PartitionSummary
-from txlog.iceberg.metadata.values import avro_encoder, bound_encoder, order_key
+from txlog.iceberg.metadata.values import avro_encoder, bound_encoder, fixed_form, order_key
 
 __all__ = ["PARQUET", "EncodedTable", "FileEncoder", "PartitionValues", "encode_files", "location_of"]
 
@@ -238,13 +238,6 @@ def _nullable(number: int | None) -> bytes:
 # --- many files at once --------------------------------------------------------------------------------------------
 
 
-_FIXED = {
-    **dict.fromkeys(("byte", "short", "integer", "date"), "<i4"),
-    **dict.fromkeys(("long", "timestamp", "timestamp_ntz"), "<i8"),
-    "float": "<f4",
-    "double": "<f8",
-    "boolean": "<u1",
-}
 _PLAIN_PATH = "^[A-Za-z0-9_=-][A-Za-z0-9_.=-]*(/[A-Za-z0-9_=-][A-Za-z0-9_.=-]*)*$"
 
 
@@ -391,7 +384,7 @@ def _bounds(bounds: BoundsColumns, definition: IcebergDefinition, length: int, *
         values = column.high if upper else column.low
         if values is None or values.null_count == length:
             continue
-        form = _FIXED.get(leaf.type.name) if isinstance(leaf.type, Primitive) else None
+        form = fixed_form(leaf.type)
         encoded = _variable(values, leaf.type, upper=upper) if form is None else _fixed(values, form, upper=upper)
         found.append((encode_long(leaf.field_id), encoded))
     return maps(found, length)

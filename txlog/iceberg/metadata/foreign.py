@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from txlog.core.format.column_mapping import ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY
-from txlog.core.format.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
+from txlog.core.format.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Primitive, Struct
 from txlog.core.util.lazy import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
@@ -22,18 +22,7 @@ __all__ = ["ForeignTable", "foreign_table"]
 
 _NEWEST_FORMAT = 3
 _FIRST_PARTITION_ID = 1000
-_TYPES = {
-    "boolean": "boolean",
-    "int": "integer",
-    "long": "long",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "timestamp": "timestamp_ntz",
-    "timestamptz": "timestamp",
-    "string": "string",
-    "binary": "binary",
-}
+_TYPES = {facts.iceberg: Primitive(name) for name, facts in PRIMITIVES.items() if facts.is_ordered}
 _DECIMAL = pattern(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = pattern(r"fixed\[\d+\]")
 
@@ -151,7 +140,7 @@ def _type(given: Any, path: str, physical: str, nested: dict[str, int]) -> DataT
             return Map(key, value, not given["value-required"])
     text = str(given["type"] if isinstance(given, Mapping) else given)
     if text in _TYPES:
-        return Primitive(_TYPES[text])
+        return _TYPES[text]
     if decimal := _DECIMAL.fullmatch(text):
         return Decimal(int(decimal[1]), int(decimal[2]))
     if _FIXED.fullmatch(text):

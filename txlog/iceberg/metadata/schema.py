@@ -16,6 +16,7 @@ import msgspec
 from txlog.core.format.column_mapping import field_id, nested_ids, physical_name
 from txlog.core.format.schema import (
     COLLATIONS_KEY,
+    PRIMITIVES,
     VARIANT,
     Array,
     DataType,
@@ -191,14 +192,11 @@ class _Conversion:
         return number
 
     def _primitive(self, data_type: DataType, names: tuple[str, ...]) -> str:
-        kind = kind_of(data_type)
-        if kind in _ICEBERG_TYPES or isinstance(data_type, Decimal):
-            return kind
-        if data_type == VARIANT:
-            if self.format_version >= 3:
-                return kind
+        if data_type == VARIANT and self.format_version < 3:
             raise _refused(names, "is a variant, which needs Iceberg format version 3: set txlog.iceberg to v3")
-        raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not support")
+        if isinstance(data_type, Primitive) and not data_type.facts.iceberg:
+            raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not support")
+        return kind_of(data_type)
 
 
 def kind_of(data_type: DataType) -> str:
@@ -213,24 +211,11 @@ def kind_of(data_type: DataType) -> str:
         case Decimal(precision, scale):
             return f"decimal({precision}, {scale})"
         case Primitive(name):
-            return _PRIMITIVES.get(name, name)
+            return _named(name)
 
 
-_PRIMITIVES = {
-    "string": "string",
-    "long": "long",
-    "integer": "int",
-    "short": "int",
-    "byte": "int",
-    "float": "float",
-    "double": "double",
-    "boolean": "boolean",
-    "binary": "binary",
-    "date": "date",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-}
-_ICEBERG_TYPES = frozenset(_PRIMITIVES.values())
+def _named(name: str) -> str:
+    return (name in PRIMITIVES and PRIMITIVES[name].iceberg) or name
 
 
 def _may_become(old: str, new: str) -> bool:
@@ -282,7 +267,7 @@ def _kind_named(name: str) -> str:
     if name.startswith("decimal("):
         precision, scale = _digits(name)
         return f"decimal({precision}, {scale})"
-    return _PRIMITIVES.get(name, name)
+    return _named(name)
 
 
 def _mapped_field(number: int, name: str, inner: list[dict[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,16 @@ from typing import Any, TypeAlias
 from txlog.core.format.schema import DataType, Decimal, Primitive
 from txlog.iceberg.metadata.avro import encode_bytes, encode_long
 
-__all__ = ["BoundEncoder", "avro_encoder", "avro_type", "bound_encoder", "decimal_bytes", "micros", "order_key"]
+__all__ = [
+    "BoundEncoder",
+    "avro_encoder",
+    "avro_type",
+    "bound_encoder",
+    "decimal_bytes",
+    "fixed_form",
+    "micros",
+    "order_key",
+]
 
 BoundEncoder: TypeAlias = Callable[[Any], "bytes | None"]
 """Takes a value; returns its bytes, or None where the value cannot be a bound."""
@@ -28,7 +37,8 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _EXACT = decimal.Context(prec=60)
-_INT, _LONG, _FLOAT, _DOUBLE = (struct.Struct(form) for form in ("<i", "<q", "<f", "<d"))
+_NUMPY = {"<i": "<i4", "<q": "<i8", "<f": "<f4", "<d": "<f8"}
+_INT, _LONG, _FLOAT, _DOUBLE = map(struct.Struct, _NUMPY)
 
 
 def micros(moment: datetime.datetime) -> int:
@@ -50,7 +60,7 @@ def bound_encoder(data_type: DataType, *, upper: bool = False) -> BoundEncoder |
     if data_type.name in ("float", "double"):
         form = _FLOAT if data_type.name == "float" else _DOUBLE
         return partial(_floating_bound, form, 0.0 if upper else -0.0)
-    return _BOUNDS.get(data_type.name)
+    return _BOUNDS.get(data_type.facts.iceberg)
 
 
 def order_key(data_type: DataType) -> Callable[[bytes], Any]:
@@ -58,8 +68,16 @@ def order_key(data_type: DataType) -> Callable[[bytes], Any]:
     if isinstance(data_type, Decimal):
         return partial(int.from_bytes, byteorder="big", signed=True)
     assert isinstance(data_type, Primitive)
-    form = _FORMS.get(data_type.name)
+    form = _FORMS.get(data_type.facts.iceberg)
     return partial(_unpacked, form) if form else bytes  # UTF-8 sorts as its characters do
+
+
+def fixed_form(data_type: DataType) -> str | None:
+    """The number of a fixed width that a bound is, as numpy names it; None for a type whose bounds are none."""
+    if not isinstance(data_type, Primitive):
+        return None
+    form = _FORMS.get(data_type.facts.iceberg)
+    return _NUMPY[form.format] if form else {"boolean": "<u1"}.get(data_type.name)
 
 
 def avro_type(data_type: DataType) -> Any:
@@ -74,7 +92,7 @@ def avro_type(data_type: DataType) -> Any:
             "scale": data_type.scale,
         }
     assert isinstance(data_type, Primitive)
-    return _AVRO_TYPES[data_type.name]
+    return _AVRO_TYPES[data_type.facts.iceberg]
 
 
 def avro_encoder(data_type: DataType) -> Callable[[Any], bytes]:
@@ -82,7 +100,7 @@ def avro_encoder(data_type: DataType) -> Callable[[Any], bytes]:
     if isinstance(data_type, Decimal):
         return partial(_avro_decimal, data_type.scale, _fixed_size(data_type.precision))
     assert isinstance(data_type, Primitive)
-    return _AVRO_ENCODERS[data_type.name]
+    return _AVRO_ENCODERS[data_type.facts.iceberg]
 
 
 def _unpacked(form: struct.Struct, body: bytes) -> Any:
@@ -120,24 +138,24 @@ def _boolean(value: bool) -> bytes:
     return b"\1" if value else b"\0"
 
 
+# By the names of Iceberg's types.
 _BOUNDS: dict[str, BoundEncoder] = {
-    **dict.fromkeys(("byte", "short", "integer"), _INT.pack),
+    "int": _INT.pack,
     "long": _LONG.pack,
     "boolean": _boolean,
     "string": str.encode,
     "binary": bytes,
     "date": lambda value: _INT.pack(_days(value)),
-    "timestamp": lambda value: _LONG.pack(micros(value)),
-    "timestamp_ntz": lambda value: _LONG.pack(micros(value)),
+    **dict.fromkeys(("timestamp", "timestamptz"), lambda value: _LONG.pack(micros(value))),
 }
 _FORMS = {
-    **dict.fromkeys(("byte", "short", "integer", "date"), _INT),
-    **dict.fromkeys(("long", "timestamp", "timestamp_ntz"), _LONG),
+    **dict.fromkeys(("int", "date"), _INT),
+    **dict.fromkeys(("long", "timestamp", "timestamptz"), _LONG),
     "float": _FLOAT,
     "double": _DOUBLE,
 }
 _AVRO_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("byte", "short", "integer"), "int"),
+    "int": "int",
     "long": "long",
     "boolean": "boolean",
     "float": "float",
@@ -145,17 +163,16 @@ _AVRO_TYPES: dict[str, Any] = {
     "string": "string",
     "binary": "bytes",
     "date": {"type": "int", "logicalType": "date"},
-    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
-    "timestamp_ntz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
 }
 _AVRO_ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    **dict.fromkeys(("byte", "short", "integer", "long"), encode_long),
+    **dict.fromkeys(("int", "long"), encode_long),
     "boolean": _boolean,
     "float": _FLOAT.pack,
     "double": _DOUBLE.pack,
     "string": lambda value: encode_bytes(value.encode()),
     "binary": lambda value: encode_bytes(bytes(value)),
     "date": lambda value: encode_long(_days(value)),
-    "timestamp": lambda value: encode_long(micros(value)),
-    "timestamp_ntz": lambda value: encode_long(micros(value)),
+    **dict.fromkeys(("timestamp", "timestamptz"), lambda value: encode_long(micros(value))),
 }

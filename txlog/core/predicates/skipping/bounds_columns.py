@@ -19,7 +19,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
-from txlog.core.format.schema import DOUBLE, DataType, Decimal, Primitive, Struct, field_at, leaf_paths, type_to_arrow
+from txlog.core.format.schema import (
+    DOUBLE,
+    TIMES,
+    TIMESTAMP,
+    TIMESTAMPS,
+    DataType,
+    Decimal,
+    Primitive,
+    Struct,
+    field_at,
+    leaf_paths,
+    type_to_arrow,
+)
 from txlog.core.format.statistics import LAST_CHARACTER, above_all
 from txlog.core.format.statistics_read import OLD_LAST_CHARACTER, widened_maximum
 from txlog.core.format.stats_struct import read_json_objects, tree_type
@@ -195,20 +207,21 @@ _JSON_TYPES = {
     **dict.fromkeys(_INTEGERS, pa.int64()),
     **dict.fromkeys(("float", "double"), pa.float64()),
     "boolean": pa.bool_(),
-    **dict.fromkeys(("string", "date", "timestamp", "timestamp_ntz"), pa.string()),
+    **dict.fromkeys(("string", *(each.name for each in TIMES)), pa.string()),
 }
 _PYTHON_TYPES: Mapping[str, type] = {
     **dict.fromkeys(_INTEGERS, int),
     "decimal": decimal.Decimal,
     "string": str,
     "date": datetime.date,
-    **dict.fromkeys(("timestamp", "timestamp_ntz"), datetime.datetime),
+    **dict.fromkeys((each.name for each in TIMESTAMPS), datetime.datetime),
 }
 _DATE = r"^\d{4}-\d\d-\d\d$"
 _CLOCK = r"T\d\d:\d\d:\d\d(\.\d{1,6})?"
+_OFFSET = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
 _MOMENTS = {
-    "timestamp": (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$", pa.timestamp("us", "UTC")),
-    "timestamp_ntz": (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}$", pa.timestamp("us")),
+    each.name: (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}{_OFFSET if each == TIMESTAMP else ''}$", each.facts.arrow)
+    for each in TIMESTAMPS
 }
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # in the years 1 and 9999, Python's first and last
 _DAY_US = 86_400_000_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from txlog.core.format.schema import DOUBLE, FLOAT, Decimal, Primitive, Struct
+from txlog.core.format.schema import DOUBLE, FLOAT, PRIMITIVES, Decimal, Primitive, Struct
 from txlog.core.predicates.predicate import (
     And,
     Comparison,
@@ -32,7 +32,7 @@ __all__ = ["MatchProver", "without_nan_doubts"]
 _Certain: TypeAlias = tuple[bool, bool]
 """Whether the predicate is certainly (true, false) for every row."""
 
-_EXACT = frozenset(("byte", "short", "integer", "long", "boolean", "date", "timestamp", "timestamp_ntz"))
+_EXACT = frozenset(name for name, facts in PRIMITIVES.items() if name == "boolean" or facts.stored.startswith("i"))
 _UNKNOWN = ColumnFacts()
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.parquet_footer import check_footer
-from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths
+from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths, timestamp_of
 from txlog.core.format.statistics import file_leaves
 from txlog.core.predicates.predicate import Path, Predicate
 from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
@@ -110,8 +110,8 @@ def _bounds(data_type: DataType, file_type: pa.DataType) -> tuple[_Bound | None,
     if isinstance(data_type, Decimal) and types.is_decimal(file_type) and file_type.scale == data_type.scale:
         decimals = _decimals(data_type.scale)
         return decimals, decimals
-    is_moment = name in ("timestamp", "timestamp_ntz") and types.is_timestamp(file_type)
-    if is_moment and (file_type.tz is None) == (name == "timestamp_ntz") and file_type.unit in _TICKS_PER_MS:
+    is_moment = types.is_timestamp(file_type) and data_type == timestamp_of(has_zone=file_type.tz is not None)
+    if is_moment and file_type.unit in _TICKS_PER_MS:
         ticks = _TICKS_PER_MS[file_type.unit]
         # Readers cut nanoseconds to microseconds, so the bounds are moved outwards.
         return lambda raw: raw * 1_000 // ticks, lambda raw: -(-raw * 1_000 // ticks)
