@@ -27,6 +27,8 @@ FACES = {
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
 EXPORTED_NAMES_MAX = 37
+TYPE_FILES_MAX = 6
+"""Files that may name a type such as ``timestamp_ntz``: its line in the table, and what only it does."""
 APPEND_MODULES_MAX = 81
 """Modules of txlog that a fresh process loads for one append: each costs it a third of a millisecond."""
 
@@ -75,6 +77,12 @@ def test_the_library_starts_no_thread_pool_that_refuses_work_as_the_interpreter_
     """`txlog.core.util.parallel` has one that does not."""
     library = [path for path in LIBRARY if "testing" not in path.parts]
     assert not [hit for path in library for hit in _hits(re.compile(r"\bimport\b.*\bThreadPoolExecutor\b"), path)]
+
+
+def test_few_files_name_one_primitive_type() -> None:
+    """What differs from type to type is in the table of `txlog.core.format.schema`: a new one touches few files."""
+    named = re.compile("timestamp_ntz", re.IGNORECASE)
+    assert len([path for path in LIBRARY if named.search(path.read_text())]) <= TYPE_FILES_MAX
 
 
 def test_the_package_exports_few_names_and_each_can_be_imported() -> None:
