@@ -19,7 +19,7 @@ from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, no_attribute
 from txlog.core.util.arguments import whole_number
 from txlog.core.util.lazy import cached_property
-from txlog.core.util.whole_import import import_whole
+from txlog.core.util.whole_import import require_library
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from txlog.core.reading import DtypeBackend, ScanPlan, SnapshotDataset, TypesMapper
     from txlog.core.store import TableStore
 
-__all__ = ["Readable", "Snapshot", "Version", "require_library", "version_summary", "with_values", "with_values_of"]
+__all__ = ["Readable", "Snapshot", "Version", "version_summary", "with_values", "with_values_of"]
 
 _COMMITS_SHOWN = 5
 _COLUMNS_SHOWN = 12
@@ -380,9 +380,10 @@ class Readable:
             TxlogError: What `to_batches` raises.
         """
         require_library("pandas")
-        from txlog.core.reading import to_pandas
+        from txlog.core.reading import Rows
 
-        return to_pandas(self.to_arrow(columns, where, parameters=parameters), types_mapper, dtype_backend)
+        rows = Rows(self.to_arrow(columns, where, parameters=parameters))
+        return rows.to_pandas(types_mapper=types_mapper, dtype_backend=dtype_backend)
 
     def to_polars(
         self,
@@ -628,11 +629,3 @@ def _lazy(dataset: SnapshotDataset) -> pl.LazyFrame:
         yield (found if n_rows is None else found.head(n_rows)).collect()
 
     return register_io_source(read, schema=schema)
-
-
-def require_library(library: str) -> None:
-    """Import a library that the caller wants the rows for. Raises InvalidInputError if it cannot be imported."""
-    try:
-        import_whole(library)
-    except ImportError as error:
-        raise InvalidInputError(f"{library} cannot be imported ({error}): pip install {library}") from error

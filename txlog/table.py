@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from txlog.core.maintenance import AutoCompaction, NamedVersion
     from txlog.core.operations import CommittedBatch, OnChange
     from txlog.core.predicates.unbound import AnyCondition, Parameters
+    from txlog.core.reading import Rows
     from txlog.core.store import RetryPolicy
     from txlog.core.util.progress import OnProgress
     from txlog.core.versions.decisions.state import TableState
@@ -576,7 +577,7 @@ class Table(Readable, metaclass=Hinted):
         parameters: Parameters | None = None,
         from_timestamp: Moment | None = None,
         to_timestamp: Moment | None = None,
-    ) -> pa.RecordBatchReader:
+    ) -> Rows:
         """The rows that versions inserted, updated and deleted: the table's change data feed.
 
         The table must have ``delta.enableChangeDataFeed`` at each of the versions. Any writer may have made them. A job
@@ -594,10 +595,10 @@ class Table(Readable, metaclass=Hinted):
             to_timestamp: A time in place of ``to_version``: the last version at or before it.
 
         Returns:
-            A stream of record batches, read once, ascending by version: the columns, in the types of the last version,
-            then ``_change_type`` ("insert", "delete", "update_preimage" or "update_postimage"), ``_commit_version`` and
-            ``_commit_timestamp`` (UTC). An update has both images. Rows that were only moved to other files are left
-            out.
+            The rows, ascending by version, as Arrow, pandas or Polars, or as a stream of record batches: the columns,
+            in the types of the last version, then ``_change_type`` ("insert", "delete", "update_preimage" or
+            "update_postimage"), ``_commit_version`` and ``_commit_timestamp`` (UTC). An update has both images. Rows
+            that were only moved to other files are left out.
 
         Raises:
             InvalidInputError: The feed was off at a version, a version's columns cannot be read with the last schema,
@@ -2104,7 +2105,7 @@ class Table(Readable, metaclass=Hinted):
         where: AnyCondition | None = None,
         *,
         keys: str | Iterable[str] | None = None,
-    ) -> pa.RecordBatchReader:
+    ) -> Rows:
         """The rows that differ between two versions. The table needs no change data feed.
 
         Only files that one of the versions has and the other has not are read, and of files with different deletion
@@ -2120,7 +2121,8 @@ class Table(Readable, metaclass=Hinted):
                 one deleted and one inserted.
 
         Returns:
-            A stream of record batches, read once, in no order: the columns, in the types of the newer version, then
+            The rows, in no order, as Arrow, pandas or Polars, or as a stream of record batches: the columns, in the
+            types of the newer version, then
             ``_change_type`` ("insert" or "delete"; with ``keys`` also "update_preimage", and after it
             "update_postimage", for a key that one deleted and one inserted row have).
 
@@ -2134,7 +2136,7 @@ class Table(Readable, metaclass=Hinted):
         first = whole_number("from_version", from_version, table=self.uri)
         last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
         compared = {"columns": columns, "where": where, "keys": keys}
-        found: pa.RecordBatchReader = self._operation("diff_rows")(from_version=first, to_version=last, **compared)
+        found: Rows = self._operation("diff_rows")(from_version=first, to_version=last, **compared)
         return found
 
     def report(

@@ -64,7 +64,7 @@ def owners(table: txlog.Table, tmp_path: Path) -> Iterator[dict[str, Any]]:
     [
         (kind, name)
         for kind in ELSEWHERE
-        if kind not in ("Snapshot", "RewriteResult", "SqlResult")
+        if kind not in ("Snapshot", "RewriteResult", "SqlResult", "Rows")
         for name in ELSEWHERE[kind]
     ],
 )

@@ -30,7 +30,7 @@ from txlog.core.operations import Follower
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.hash_kernels import HASH_KERNELS
 from txlog.core.predicates.tree import Call
-from txlog.core.reading import ChangeReader, VersionChanges, select
+from txlog.core.reading import ChangeReader, Rows, VersionChanges, select
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid
 from txlog.core.versions import OpenTable
@@ -60,7 +60,7 @@ def diff_rows(
     columns: Sequence[str] | None,
     keys: Any,
     where: AnyCondition | None,
-) -> pa.RecordBatchReader:
+) -> Rows:
     """See `Table.diff_rows`."""
     log = open_table.log
     before, after = log.state_at(from_version), log.state_at(to_version)
@@ -80,7 +80,7 @@ def diff_rows(
     rows = reader.batches(VersionChanges(newer.version, 0, tuple(files)))
     parts = _parts(rows, reader.schema, key, sum(each.size_bytes for each in files), log.uri)
     found = (batch for part in parts for batch in _differing(part, key).to_batches())
-    return pa.RecordBatchReader.from_batches(reader.schema, found)
+    return Rows(pa.RecordBatchReader.from_batches(reader.schema, found))
 
 
 def _compared(state: TableState, columns: Sequence[str] | None, keys: Sequence[KeyColumn]) -> tuple[Field, ...]:

@@ -223,7 +223,7 @@ class LocalEngine:
 
 def _rows(source: Source) -> Any:
     if source.changes is not None:
-        return source.table.changes(**source.changes)
+        return source.table.changes(**source.changes).to_batches()
     return source.snapshot.to_dataset()
 
 

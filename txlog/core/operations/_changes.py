@@ -19,7 +19,7 @@ from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
 from txlog.core.operations._follower import Feed, Follower, bind_to_feed
 from txlog.core.predicates.unbound import AnyCondition
-from txlog.core.reading import ChangeReader, select
+from txlog.core.reading import ChangeReader, Rows, select
 from txlog.core.util.arguments import invalid, whole_number
 from txlog.core.util.parallel import begin
 from txlog.core.util.wording import argument
@@ -45,7 +45,7 @@ def read_changes(
     span: Span,
     columns: Sequence[str] | None,
     where: AnyCondition | None,
-) -> pa.RecordBatchReader:
+) -> Rows:
     """The changes of the versions in a range, including both ends; see `Table.changes`."""
     log, uri = open_table.log, open_table.uri
     newest = log.newest_state()
@@ -69,7 +69,7 @@ def read_changes(
     changes = follower.changes(commits, times)
     reader = ChangeReader(log.store, selection, fields, predicate)
     batches = (batch for each in changes for batch in reader.batches(each))
-    return pa.RecordBatchReader.from_batches(reader.schema, batches)
+    return Rows(pa.RecordBatchReader.from_batches(reader.schema, batches))
 
 
 def _range(log: DeltaLog, newest: TableState, span: Span) -> tuple[int, int]:

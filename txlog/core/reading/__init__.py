@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from txlog.core.reading._key_folder import KeyFolder
     from txlog.core.reading._key_values import FileKeys, KeyNumbers, KeyPlaces, KeyValues
     from txlog.core.reading._notebook import version_as_html
-    from txlog.core.reading._pandas import DtypeBackend, TypesMapper, to_pandas
+    from txlog.core.reading._pandas import DtypeBackend, TypesMapper
     from txlog.core.reading._parquet_columns import ParquetColumns
     from txlog.core.reading._row_count import count_matching_rows, count_rows
+    from txlog.core.reading._rows import Rows
     from txlog.core.reading._scan_plan import ScanPlan, select
     from txlog.core.reading._scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
     from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader, partition_scalar
@@ -33,9 +34,10 @@ else:
         _key_folder: KeyFolder
         _key_values: FileKeys KeyNumbers KeyPlaces KeyValues
         _notebook: version_as_html
-        _pandas: DtypeBackend TypesMapper to_pandas
+        _pandas: DtypeBackend TypesMapper
         _parquet_columns: ParquetColumns
         _row_count: count_matching_rows count_rows
+        _rows: Rows
         _scan_plan: ScanPlan select
         _scan_shares: AnyTask OPEN_BYTES balanced in_shares
         _scan_task: BATCH_ROWS ScanTask Selection TaskReader partition_scalar
@@ -58,6 +60,7 @@ __all__ = [
     "KeyPlaces",
     "KeyValues",
     "ParquetColumns",
+    "Rows",
     "ScanPlan",
     "ScanTask",
     "Selection",
@@ -76,7 +79,6 @@ __all__ = [
     "path_in_store",
     "read_footer",
     "select",
-    "to_pandas",
     "version_as_html",
     "why_missing",
 ]

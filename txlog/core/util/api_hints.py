@@ -52,19 +52,24 @@ ELSEWHERE = {
         "spark": "`import txlog.spark` first",
         "write_deltalake": "txlog.write(uri, data, mode)",
     },
+    "Rows": {
+        "arrow": "rows.read_all()",
+        "collect": "rows.read_all().to_pylist()",
+        "column_names": "rows.schema.names",
+        "df": "rows.to_pandas()",
+        "fetchall": "rows.read_all().to_pylist()",
+        "pl": "rows.to_polars()",
+        "cast": "rows.to_batches().cast(schema)",
+        "close": "rows.to_batches().close()",
+        "read_next_batch": "rows.to_batches().read_next_batch()",
+        "read_pandas": "rows.to_pandas(), which keeps every integer as it is",
+        "show": "print(rows)",
+        "to_arrow": "rows.read_all()",
+        "to_pylist": "rows.read_all().to_pylist()",
+    },
     "SqlResult": {
-        "arrow": "result.read_all()",
-        "collect": "result.read_all().to_pylist()",
-        "column_names": "result.schema.names",
-        "df": "result.to_pandas()",
-        "fetchall": "result.read_all().to_pylist()",
         "metrics": "result.result.metrics",
         "outcome": "result.result.outcome",
-        "pl": "result.to_polars()",
-        "read_next_batch": "result.to_batches().read_next_batch()",
-        "show": "print(result)",
-        "to_arrow": "result.read_all()",
-        "to_pylist": "result.read_all().to_pylist()",
         "version": "result.result.version",
     },
     "Catalog": {
@@ -303,9 +308,13 @@ class UnknownNameError(errors.InvalidInputError, AttributeError):
 def no_attribute(owner: object, name: str, table: str | None) -> Exception:
     """The error for an attribute that ``owner`` lacks; ``table`` is its URI, if known."""
     is_class = isinstance(owner, type)
-    kind = "txlog" if isinstance(owner, ModuleType) else (owner if isinstance(owner, type) else type(owner)).__name__
+    kinds = ["txlog"]
+    if not isinstance(owner, ModuleType):
+        kinds = [each.__name__ for each in (owner if isinstance(owner, type) else type(owner)).__mro__]
+    kind = kinds[0]
     what = kind if kind == "txlog" or is_class else f"a {kind}"
-    use = _instead_of(name, owner, ELSEWHERE.get(kind, {}))
+    hints = {other: use for each in reversed(kinds) for other, use in ELSEWHERE.get(each, {}).items()}
+    use = _instead_of(name, owner, hints)
     if use is not None:
         return UnknownNameError(f"{what} has no {name}: use {use}", table=table)
     has = f"type object {kind!r}" if is_class else f"{kind!r} object"

@@ -32,7 +32,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["import_whole", "install"]
+__all__ = ["import_whole", "install", "require_library"]
 
 _PREFIX = f"{__name__.partition('.')[0]}."
 
@@ -55,6 +55,16 @@ def import_whole(*names: str) -> None:
     absent = [name for name in names if name not in sys.modules]
     if absent:
         _apart_from_the_main_thread(lambda: [importlib.import_module(name) for name in absent])
+
+
+def require_library(library: str) -> None:
+    """Import a library that the caller wants rows for. Raises ``InvalidInputError`` if it cannot be imported."""
+    try:
+        import_whole(library)
+    except ImportError as error:
+        from txlog.errors import InvalidInputError
+
+        raise InvalidInputError(f"{library} cannot be imported ({error}): pip install {library}") from error
 
 
 class _Finder:

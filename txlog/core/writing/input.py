@@ -88,6 +88,8 @@ def _opened(data: Any) -> DataStream:
     _refuse_what_cannot_stream(data)
     if _is_of(data, "polars", "LazyFrame") and hasattr(data, "collect_batches"):
         return _from_lazy_frame(data)
+    if _is_of(data, "txlog", "Rows"):
+        return _opened(data.to_batches())  # not as a C stream, which would lose the class of an error
     if _is_of(data, "pyarrow", "Dataset"):
         return _opened(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1))
     if _is_of(data, "pyarrow", "Scanner"):
