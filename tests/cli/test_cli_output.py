@@ -12,6 +12,7 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -99,6 +100,22 @@ def test_the_path_of_each_file_is_whole_and_on_one_line_however_narrow_the_termi
     assert path.is_file()
     (fact,) = json.loads(_txlog("files", str(folder), "--json").stdout)
     assert (fact["uri"], fact["path"]) == (str(path), f"name=a%20b%252Fc/{path.name}")
+
+
+def test_files_show_the_least_and_the_greatest_value_of_each_column_and_its_nulls(tmp_path: Path) -> None:
+    rows = pa.table(
+        {"id": pa.array([3, None, 1]), "place": [{"city": "Rome"}, {"city": "Bonn"}, None], "day": ["a", "a", "a"]}
+    )
+    txlog.write(tmp_path, rows, partition_by="day")
+    lines = [line.split() for line in _txlog("files", str(tmp_path), "--statistics").stdout.splitlines()]
+    (fact,) = json.loads(_txlog("files", str(tmp_path), "--statistics", "--json").stdout)
+    least, greatest = pc.min_max(rows["id"]).as_py().values()
+    assert fact["statistics"] == {
+        "id": {"min": least, "max": greatest, "null_count": rows["id"].null_count},
+        "place.city": {"min": "Bonn", "max": "Rome", "null_count": 1},
+    }
+    assert ["id", "1", "3", "1", fact["path"]] in lines
+    assert ["place.city", "Bonn", "Rome", "1", fact["path"]] in lines
 
 
 def test_the_help_of_append_explains_its_files(table: str) -> None:

@@ -142,6 +142,10 @@ def files(
     where: Annotated[str | None, typer.Option(metavar="SQL", help="only files that may hold a matching row")] = None,
     parameters: Parameters = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first")] = None,
+    statistics: Annotated[
+        bool,
+        typer.Option("--statistics", help="also the least and the greatest value of each column, and how many nulls"),
+    ] = False,
     version: Version = None,
     timestamp: Timestamp = None,
     storage_options: Storage = None,
@@ -150,8 +154,12 @@ def files(
     """List the data files of a version."""
     with opened_at(uri, version, timestamp, storage_options, as_json) as (table, snapshot, out):
         with out.waiting("listing files"):
-            found = snapshot.files(where, parameters=pairs(parameters, "--param") or None)
-        facts = show.file_facts(table.uri, found.slice(0, limit))
+            given = pairs(parameters, "--param") or None
+            found = snapshot.files(where, parameters=given)
+            facts = show.file_facts(table.uri, found.slice(0, limit))
+            if statistics:
+                typed = snapshot.files(where, parameters=given, statistics=True)
+                show.add_statistics(facts, typed.slice(0, limit))
         out.result(facts, *show.files_shown(facts, found.num_rows), is_folded=False)
 
 

@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.tables import grid, table_of
+from txlog.cli.values import plain
+from txlog.core.format.arrow.wide_years import python_values
 from txlog.core.format.file_statistics import live_row_counts
 from txlog.core.format.paths import location_of, resolve_data_path
 from txlog.core.format.schema import type_name
@@ -254,6 +256,25 @@ def file_facts(uri: str, files: pa.Table) -> list[Facts]:
     ]
 
 
+def add_statistics(facts: Sequence[Facts], files: pa.Table) -> None:
+    """Give each file's facts the statistics of its columns: of a struct, those of its fields, as ``place.city``."""
+    for fact in facts:
+        fact["statistics"] = {}
+    for name in ("min", "max", "null_count"):
+        if name in files.column_names:
+            for path, values in _leaves("", files.column(name).combine_chunks()):
+                for fact, value in zip(facts, python_values(values), strict=True):
+                    fact["statistics"].setdefault(path, {})[name] = plain(value)
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    if not pa.types.is_struct(values.type):
+        yield path, values
+        return
+    for field, each in zip(values.type, values.flatten(), strict=True):
+        yield from _leaves(f"{path}.{field.name}" if path else field.name, each)
+
+
 def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
     is_partitioned = any(file["partition"] for file in files)
     names = ("size", "rows", "modified (UTC)", *(["partition"] if is_partitioned else []), "path")
@@ -266,7 +287,19 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
         cells = (*sizes, utc_text(file["modified_ms"]), *([partition] if is_partitioned else []), file["uri"])
         table.add_row(*map(Text, cells))
     total = counted(found, "file") if len(files) == found else f"{len(files):,} of {counted(found, 'file')}"
-    return [table, Text(f"{total}, {human_size(sum(file['size_bytes'] for file in files))}")]
+    counted_text = Text(f"{total}, {human_size(sum(file['size_bytes'] for file in files))}")
+    with_statistics = files and "statistics" in files[0]
+    return [table, *([_statistics_shown(files)] if with_statistics else []), counted_text]
+
+
+def _statistics_shown(files: Sequence[Facts]) -> RenderableType:
+    names = ("column", "min", "max", "nulls", "path")
+    table = table_of(*names, numbers=("nulls",), unbroken=("column", "path"))
+    for file in files:
+        for column, found in file["statistics"].items():
+            bounds = ("" if found.get(name) is None else str(found[name]) for name in ("min", "max"))
+            table.add_row(*map(Text, (column, *bounds, _number(found.get("null_count")), file["path"])))
+    return table
 
 
 def _whole(uri: str, path: str) -> str:

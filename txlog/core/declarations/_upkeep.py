@@ -215,7 +215,7 @@ READS: Final = (
         (
             Argument("where", "only files that may hold a matching row", CONDITION),
             PARAMETERS,
-            in_python("statistics", "the statistics of each column as columns"),
+            Argument("statistics", "also the least and the greatest value of each column, and how many nulls", SWITCH),
         ),
         command="files",
     ),
