@@ -27,7 +27,7 @@ __all__ = ["read", "write"]
 
 
 def write(
-    frame: DataFrame,
+    data: DataFrame,
     table: Table,
     *,
     mode: TargetMode = "append",
@@ -38,7 +38,7 @@ def write(
     """Write a dataframe to a table as one version, by Daft's workers.
 
     Args:
-        frame: The rows. It is not computed if the table has the key already.
+        data: The rows. It is not computed if the table has the key already.
         table: The table.
         mode: "append", "overwrite" (replaces all rows) or "upsert".
         keys: The columns that identify a row, for "upsert".
@@ -54,7 +54,7 @@ def write(
 
     def run(planned: TaskedWrite) -> Sequence[bytes]:
         sink = _Sink(planned)
-        frame.write_sink(sink)
+        data.write_sink(sink)
         return sink.written
 
     return Target(table, mode, keys, app_id, key).write(run)

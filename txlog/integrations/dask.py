@@ -22,7 +22,7 @@ __all__ = ["read", "write"]
 
 
 def write(
-    frame: dd.DataFrame,
+    data: dd.DataFrame,
     table: Table,
     *,
     mode: TargetMode = "append",
@@ -33,8 +33,8 @@ def write(
     """Write a dataframe to a table as one version; each partition is a task.
 
     Args:
-        frame: The rows. A named index is a column, as in ``Table.append`` of a pandas frame; an unnamed one is left
-            out. The frame is not computed if the table has the key already.
+        data: The rows. A named index is a column, as in ``Table.append`` of a pandas frame; an unnamed one is left
+            out. It is not computed if the table has the key already.
         table: The table.
         mode: "append", "overwrite" (replaces all rows) or "upsert".
         keys: The columns that identify a row, for "upsert".
@@ -51,7 +51,7 @@ def write(
     def run(planned: TaskedWrite) -> Sequence[bytes]:
         task = dask.delayed(_written, pure=False)
         written: Sequence[bytes] = dask.compute(
-            *(task(planned, number, part) for number, part in enumerate(frame.to_delayed()))
+            *(task(planned, number, part) for number, part in enumerate(data.to_delayed()))
         )
         return written
 

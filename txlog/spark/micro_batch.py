@@ -176,17 +176,17 @@ class MicroBatch:
 
     def write(
         self,
-        frame: DataFrame,
+        data: DataFrame,
         path: str | os.PathLike[str],
         *,
         app_id: str | None = None,
         mode: str = "append",
         options: Mapping[str, str] | None = None,
     ) -> WriteResult | None:
-        """Write ``frame``, which was made from the batch, as one version, exactly once.
+        """Write ``data``, which was made from the batch, as one version, exactly once.
 
         Args:
-            frame: The rows.
+            data: The rows.
             path: The table.
             app_id: The name of this write. If a batch writes to one table twice, each write needs its own ``app_id``,
                 the same in every run; otherwise the table could not tell them apart.
@@ -219,14 +219,14 @@ class MicroBatch:
         def save(open_table: OpenTable) -> WriteResult | None:
             state = open_table.state_if_exists()
             before = state.version if state else -1
-            _save(frame, mode, given)
+            _save(data, mode, given)
             return _find_result(open_table, before, name, self.batch_id)
 
         return self._once(parse_write_options(given), app_id, save)
 
     def upsert(
         self,
-        frame: DataFrame,
+        data: DataFrame,
         path: str | os.PathLike[str],
         keys: str | Iterable[str],
         *,
@@ -241,10 +241,10 @@ class MicroBatch:
         row_mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> WriteResult | None:
-        """Upsert ``frame``, which was made from the batch, into an existing table, exactly once.
+        """Upsert ``data``, which was made from the batch, into an existing table, exactly once.
 
         Args:
-            frame: The rows.
+            data: The rows.
             path: The table.
             keys: The columns that identify a row.
             app_id: The name of this write, as for `write`.
@@ -259,7 +259,7 @@ class MicroBatch:
             storage_options: See there.
 
         Returns:
-            The result, even of a dropped replay; None if ``frame`` has no row.
+            The result, even of a dropped replay; None if ``data`` has no row.
 
         Raises:
             InvalidInputError: An argument is invalid, or the ``app_id`` was used twice in this batch.
@@ -267,11 +267,11 @@ class MicroBatch:
         """
         how = when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, missing_columns
         spec = upsert_spec(keys, *how, schema_mode)
-        return self._change(frame, path, spec, schema_mode, app_id, row_mode, storage_options)
+        return self._change(data, path, spec, schema_mode, app_id, row_mode, storage_options)
 
     def merge(
         self,
-        frame: DataFrame,
+        data: DataFrame,
         path: str | os.PathLike[str],
         on: AnyCondition | Iterable[str],
         *,
@@ -283,15 +283,15 @@ class MicroBatch:
         row_mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> MergeBuilder[WriteResult | None]:
-        """Begin a merge of ``frame`` into an existing table. Add clauses, then call ``execute()`` once.
+        """Begin a merge of ``data`` into an existing table. Add clauses, then call ``execute()`` once.
 
         Args:
-            frame: The source rows.
+            data: The source rows.
             path: The table.
             on: The condition or the key columns, as for `txlog.spark.merge`.
             parameters: As for `txlog.spark.merge`.
             app_id: The name of this write, as for `write`.
-            source_alias: The name of ``frame`` in conditions.
+            source_alias: The name of ``data`` in conditions.
             target_alias: The name of the table in conditions.
             schema_mode: As for `txlog.spark.merge`.
             row_mode: As for `txlog.spark.merge`.
@@ -308,7 +308,7 @@ class MicroBatch:
             on,
             source_alias,
             target_alias,
-            lambda spec: self._change(frame, path, spec, schema_mode, app_id, row_mode, storage_options),
+            lambda spec: self._change(data, path, spec, schema_mode, app_id, row_mode, storage_options),
             schema_mode,
             parameters,
         )
@@ -369,7 +369,7 @@ class MicroBatch:
 
     def _change(
         self,
-        frame: DataFrame,
+        data: DataFrame,
         path: str | os.PathLike[str],
         spec: UpsertSpec | MergeSpec,
         schema_mode: SchemaMode | None,
@@ -390,7 +390,7 @@ class MicroBatch:
         what = evolving(spec, settings, schema_mode)
 
         def change(open_table: OpenTable) -> WriteResult | None:
-            return run_change(Site(spark, open_table, settings), what, row_options, frame, skips_empty=True)
+            return run_change(Site(spark, open_table, settings), what, row_options, data, skips_empty=True)
 
         return self._once(options, app_id, change)
 
@@ -493,9 +493,9 @@ def _offsets_of(batch: DataFrame, query_id: str, batch_id: int) -> bytes | None:
         stream.close()
 
 
-def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
-    """Write ``frame``, even in a thread that the user's function started, where Spark does not find the source."""
-    save = frame.write.format("txlog").mode(mode).options(**options).save
+def _save(data: DataFrame, mode: str, options: Mapping[str, str]) -> None:
+    """Write ``data``, even in a thread that the user's function started, where Spark does not find the source."""
+    save = data.write.format("txlog").mode(mode).options(**options).save
     with typed_errors():
         try:
             save()
@@ -505,7 +505,7 @@ def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
                 raise
             from txlog.spark.registration import register
 
-            register(frame.sparkSession)
+            register(data.sparkSession)
             save()
 
 
