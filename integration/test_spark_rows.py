@@ -122,6 +122,37 @@ def row_ids(read_delta: ReadDelta, uri: str) -> dict[int, int]:
     return {row.id: row.row_id for row in found}
 
 
+def test_a_preview_counts_in_sparks_tasks_what_the_change_then_does_and_writes_nothing(
+    spark: SparkSession, tmp_path: Path, source_size: str
+) -> None:
+    rows = random_rows(random.Random(5), 24)
+    uri = str(tmp_path / "t")
+    txlog.write(uri, rows.slice(0, 18), partition_by="day")
+    source = spark.createDataFrame(rows.slice(12))
+    changes: dict[str, Callable[..., txlog.WriteResult]] = {
+        "upsert": lambda **how: txlog.spark.upsert(spark, uri, source, ["id"], **how),
+        "merge": lambda **how: (
+            txlog.spark.merge(spark, uri, source, "target.id = source.id + 1", **how)
+            .when_matched_delete("source.v is null")
+            .when_matched_update({"v": txlog.expr("target.v + 1")})
+            .when_not_matched_insert_all("source.v > 0")
+            .execute()
+        ),
+        "update": lambda **how: txlog.spark.update(spark, uri, {"v": 1.0}, "id % 3 = 0", **how),
+        "delete": lambda **how: txlog.spark.delete(spark, uri, "id % 2 = 0", **how),
+    }
+    counts = ("rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_removed", "vectors")
+    for name, change in changes.items():
+        files = sorted((tmp_path / "t").rglob("*"))
+        would = change(dry_run=True)
+        assert would.outcome == "dry_run", name
+        assert sorted((tmp_path / "t").rglob("*")) == files, name
+        done = change()
+        expected = {each: getattr(done.metrics, each) for each in counts}
+        assert {each: getattr(would.metrics, each) for each in counts} == expected, name
+        assert sum(expected.values()), name
+
+
 @pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize(
     "properties",

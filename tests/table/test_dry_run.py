@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ def test_a_preview_counts_what_the_change_then_does(change: str, with_vectors: b
     table = made(tmp_path / "t", with_vectors=with_vectors)
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
     would = CHANGES[change](table, dry_run=True)
+    with ThreadPoolExecutor(2) as workers:
+        in_parts = CHANGES[change](Table.open(tmp_path / "t", workers=workers), dry_run=True)
+    assert (in_parts.outcome, counted(in_parts)) == (would.outcome, counted(would))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")} == files
     assert (would.outcome, would.version) == ("dry_run", 1)
     done = CHANGES[change](table)

@@ -38,7 +38,7 @@ __all__ = ["ROWS"]
 _EXACTLY_ONCE = (APP_ID, CHECKPOINT_ID, FINGERPRINT)
 _WRITTEN = (*_EXACTLY_ONCE, USER_METADATA, TARGET_FILE_SIZE, PARQUET)
 _ALONE = replace(ON_PROGRESS, in_transaction=False)
-_PREVIEW = replace(dry_run("show how many rows and files would change, and write nothing"), in_spark=False)
+_PREVIEW = dry_run("show how many rows and files would change, and write nothing")
 _CHANGE = (ROW_MODE, PARQUET, ON_CONFLICT, READ_VERSION, *_EXACTLY_ONCE, USER_METADATA, _PREVIEW, ON_PROGRESS, WORKERS)
 _IN_PLACE = tuple(replace(argument, write="") for argument in _CHANGE)
 _KEYED = (

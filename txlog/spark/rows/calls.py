@@ -96,6 +96,7 @@ class Site(msgspec.Struct, frozen=True):
 class ChangeOptions(TypedDict, total=False):
     """The keyword arguments of all four functions. All except the last four are the same as for `Table.delete`.
 
+    ``dry_run``: Spark's tasks count what would change, and nothing is written.
     ``reads_table``: the source was made from the table's rows at ``read_version``, whichever, so that a commit since
     then that changes any row is a conflict, and not only one that touches what the call changes.
     ``on_progress`` is called after each Spark job. ``storage_options`` work as in `Table.open`, and override the
@@ -111,6 +112,7 @@ class ChangeOptions(TypedDict, total=False):
     checkpoint_id: int | None
     fingerprint: str | None
     user_metadata: str | None
+    dry_run: bool
     on_progress: OnProgress | None
     reads_table: bool
     storage_options: Mapping[str, str] | None
@@ -360,7 +362,8 @@ def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOpti
     given: dict[str, Any] = dict(options)
     site = [given.pop(name, None) for name in ("storage_options", "retry", "hooks")]
     row_mode, on_progress, parquet = (given.pop(name, None) for name in ("row_mode", "on_progress", "parquet"))
-    row_options = RowOptions(row_mode, CommitOptions(**given), on_progress, parquet)
+    dry_run = given.pop("dry_run", False)
+    row_options = RowOptions(row_mode, CommitOptions(**given), on_progress, parquet, dry_run)
     return _open(spark, uri, *site), row_options
 
 
@@ -426,7 +429,7 @@ def _in_session(
         options = replace(options, commit=replace(options.commit, app_id=named[0], checkpoint_id=named[1]))
     result = change(replace(site, settings=settings), options)
     assert result is not None
-    if named is not None:
+    if named is not None and not options.dry_run:
         settings.use_up_version(site.spark)
     return result
 
@@ -496,7 +499,7 @@ def _run_change(
             _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):
             fitted = adapted(spec.for_columns(frame.schema.names, state), state)  # type: ignore[union-attr]
-        target = table_of_tasks(open_table, state)
+        target = table_of_tasks(open_table, state, dry_run=options.dry_run)
         rows, extent = prepare_source(frame, fitted, target, open_table.uri, copies=copies)
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None

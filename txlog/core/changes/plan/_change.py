@@ -29,7 +29,7 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.result import WriteMetrics
 
-__all__ = ["ChangeFacts", "RowChange", "RowTasks", "RowsReplaced"]
+__all__ = ["ChangeFacts", "RowChange", "RowTasks", "RowsReplaced", "preview"]
 
 _CLOSE_S = 0.005  # fixed time of every execution
 
@@ -91,8 +91,21 @@ class RowTasks(LookedInto, Protocol):
         ``choice`` has the files to remove as a whole, and learns which ``new`` files hold no match.
         """
 
+    def would_do(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> WriteMetrics:
+        """What `replaced` would do, without writing anything."""
+
     def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
         """The estimated seconds that `replaced` would take."""
+
+
+def preview(state: TableState, what: ChangeFacts, tasks: RowTasks, files: pa.Table) -> WriteMetrics:
+    """What a change would do to a version's rows and files, without writing anything.
+
+    ``files`` are all live files that may hold a match. Raises what looking into files raises.
+    """
+    live, choice = LiveFiles.of(files), FileChoice(what)
+    tasks.follow(state, live)
+    return tasks.would_do(state, live, choice.new(live, tasks), choice)
 
 
 class _Live(msgspec.Struct, frozen=True):

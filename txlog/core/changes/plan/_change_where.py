@@ -26,7 +26,7 @@ def change_where(
 ) -> WriteResult:
     """Make the change, on the workers if there are any. Raises what `run_row_change` raises."""
     places = open_table.given_workers(workers)
-    if places is None or options.dry_run:
+    if places is None:
         return run_row_change(open_table, options, spec.what, spec.bind)
     from txlog.core.changes.plan._distributed_tasks import run_in_parts
 

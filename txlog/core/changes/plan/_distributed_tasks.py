@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.changes.plan._change import RowChange, RowsReplaced
+from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
 from txlog.core.changes.plan._run import commit_row_change, replayed, state_to_change
@@ -53,6 +53,7 @@ from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable, numbers_of
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import Workers, require_crossing
+from txlog.core.writing.generated_columns import NumbersOfPreview
 from txlog.core.writing.parquet_settings import check_columns
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.vector_file import write_vectors
@@ -167,6 +168,9 @@ class TasksInParts:
         found = self._replaced(live, choice)
         self._executions += 1
         return found
+
+    def would_do(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> WriteMetrics:
+        return self.replaced(state, live, new, choice).metrics
 
     def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
         seen = {file for file, _ in self._touched}
@@ -470,9 +474,10 @@ def parts_of(adds: Sequence[AddFile], most: int = _PARTS_MAX) -> list[list[AddFi
     return parts
 
 
-def table_of_tasks(open_table: OpenTable, state: TableState) -> TaskTable:
-    """A version of the table for tasks that may add rows to it."""
-    return open_table.task_table(state, numbers_of(open_table, state))
+def table_of_tasks(open_table: OpenTable, state: TableState, *, dry_run: bool = False) -> TaskTable:
+    """A version of the table for tasks that may add rows to it; with ``dry_run``, only to count them."""
+    numbers = numbers_of(open_table, state)
+    return open_table.task_table(state, NumbersOfPreview() if dry_run and numbers is not None else numbers)
 
 
 def defined_as(state: TableState, definition: Definition | None) -> TableState:
@@ -536,14 +541,19 @@ def change_in_parts(
     bound_to = defined_as(state, definition)
     spec = adapted(spec, bound_to)
     source = None if source is None else replace(source, spec=adapted(source.spec, bound_to))
-    table = table_of_tasks(open_table, bound_to)
+    table = table_of_tasks(open_table, bound_to, dry_run=options.dry_run)
     with TxlogError.located(open_table.uri, state.version):
         if options.parquet:
             check_columns(options.parquet, bound_to.schema, bound_to.partition_columns)
             table = table.with_parquet(options.parquet)
         target = ChangeTarget(table, spec, source)
-    job = RowJob(table, spec, with_vectors)
+    job = RowJob(table, spec, with_vectors, options.dry_run)
     with UnsentFiles(open_table.store.files) as unsent:
         tasks = TasksInParts(open_table, job, target, options, workers, source_rows, unsent)
+        if options.dry_run:
+            open_table.log.check_zones(state)
+            return WriteResult(
+                state.version, "dry_run", 0, "", preview(state, target, tasks, open_table.log.files(state))
+            )
         change = RowChange(open_table, state, target, options, tasks, definition=definition)
         return commit_row_change(open_table, state, options, change, unsent)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from txlog.core.changes.plan._change import RowChange, RowsReplaced
+from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
@@ -95,7 +95,6 @@ class TasksHere:
         )
 
     def would_do(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> WriteMetrics:
-        """What `replaced` would do, without writing anything."""
         whole, touched = self._matches(state, live, new, choice)
         return self._work.would_do(touched, whole)
 
@@ -152,12 +151,7 @@ def would_do(
     with_vectors: bool,
     definition: Definition | None = None,
 ) -> WriteMetrics:
-    """What a change would do to a version's rows and files, without writing anything.
-
-    ``files`` are all live files that may hold a match. Raises what looking into files raises.
-    """
+    """`preview` of a change in this process."""
     unsent = UnsentFiles(open_table.store.files)
     tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
-    live, choice = LiveFiles.of(files), FileChoice(operation)
-    tasks.follow(state, live)
-    return tasks.would_do(state, live, choice.new(live, tasks), choice)
+    return preview(state, operation, tasks, files)

@@ -73,7 +73,7 @@ def _merge_rows(
     stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
         definition = columns_of_merge(state, stream.schema, merge, clauses)
-    if workers is not None and not options.dry_run:
+    if workers is not None:
         return _merge_on(open_table, state, stream, merge, clauses, options, workers, definition)
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     numbers = NumbersOfPreview() if options.dry_run else None

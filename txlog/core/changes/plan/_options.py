@@ -29,7 +29,7 @@ _COPIES_PER_CHANGE_MIN = 10
 class RowOptions(msgspec.Struct, frozen=True):
     """The options that `Table.delete` documents, ``parquet`` with the values of table properties.
 
-    With ``dry_run``, the change is looked at and not made: it runs in this process, whatever the workers.
+    With ``dry_run``, the change is looked at and not made.
 
     Raises ``InvalidInputError`` for invalid values.
     """

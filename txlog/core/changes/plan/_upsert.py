@@ -78,7 +78,7 @@ def _upsert_rows(
     stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
         definition = added_columns(state, stream.schema, upsert)
-        if workers is not None and not options.dry_run:
+        if workers is not None:
             if _merging(state, upsert) is None:
                 return _upsert_on(open_table, state, stream, upsert, options, workers, definition)
             if must_use:

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from txlog.core.changes.tasks.change_files import ChangeFileWriter
 from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.operation import RowOperation
+from txlog.core.changes.tasks.operation import RowOperation, Touched
+from txlog.core.changes.tasks.rewrite import Changed
 from txlog.core.changes.tasks.row_work import RowsDone, RowWork
 from txlog.core.changes.tasks.specs import RowSpec, SourceSpec
 from txlog.core.changes.tasks.task_table import TaskTable
@@ -58,12 +59,19 @@ __all__ = [
 ]
 
 
+_UNCHANGED = Changed([], [], [])
+
+
 class RowJob(msgspec.Struct, frozen=True):
-    """A row change as tasks need it: the table at one version, and the spec. Can be pickled."""
+    """A row change as tasks need it: the table at one version, and the spec. Can be pickled.
+
+    With ``dry_run``, tasks count what they would do, and write nothing.
+    """
 
     table: TaskTable
     spec: RowSpec
     with_vectors: bool
+    dry_run: bool = False
 
 
 class PartSource(msgspec.Struct, frozen=True):
@@ -169,12 +177,18 @@ def change_part(
         work = RowWork(store, table, operation, unsent, with_vectors=job.with_vectors, adds_source_rows=False)
         to_read, whole = _chosen(operation, adds)
         work.look_into(to_read)
-        done = work.write(work.touched([add for add in to_read if work.matches(add.file_id)], table.version))
+        touched = work.touched([add for add in to_read if work.matches(add.file_id)], table.version)
+        if job.dry_run:
+            metrics = work.would_do(touched, whole)
+            return PartOutcome(_outcomes(touched, whole), (), (), metrics, _matched(operation, touched, source))
+        done = work.write(touched)
         change_files = _recorded(table, store, unsent, done, whole)
-        matched = pack(source.numbers[operation.matched(done.touched)]) if source else b""
+        matched = _matched(operation, done.touched, source)
         new_files = tuple(file.to_add() for file in done.changed.new_files)
         unsent.mark_sent()  # from here on the driver owns the files
-        return PartOutcome(_outcomes(done, whole), new_files, change_files, done.metrics(whole), matched)
+        return PartOutcome(
+            _outcomes(done.touched, whole, done.changed), new_files, change_files, done.metrics(whole), matched
+        )
 
 
 class ChangePart(msgspec.Struct, frozen=True):
@@ -211,10 +225,17 @@ def _recorded(
     return tuple(file.to_cdc() for file in changes.write(gone))
 
 
-def _outcomes(done: RowsDone, whole: Sequence[AddFile]) -> tuple[FileOutcome, ...]:
+def _matched(operation: RowOperation, touched: Sequence[Touched], source: PartSource | None) -> bytes:
+    """The numbers of the matching source rows."""
+    return b"" if source is None else pack(source.numbers[operation.matched(touched)])
+
+
+def _outcomes(
+    touched: Sequence[Touched], whole: Sequence[AddFile], changed: Changed = _UNCHANGED
+) -> tuple[FileOutcome, ...]:
     """The outcome of each file that changes."""
-    vectors = {add.live_key: vector for add, vector, _ in done.changed.marked}
-    removed = {add.live_key for add in done.changed.removed}
+    vectors = {add.live_key: vector for add, vector, _ in changed.marked}
+    removed = {add.live_key for add in changed.removed}
     files = [
         FileOutcome(
             each.add.live_key,
@@ -226,7 +247,7 @@ def _outcomes(done: RowsDone, whole: Sequence[AddFile]) -> tuple[FileOutcome, ..
             each.add.live_key in removed,
             vectors.get(each.add.live_key),
         )
-        for each in done.touched
+        for each in touched
     ]
     files += [FileOutcome(add.live_key, 0, 0, None, b"", b"", is_removed=True, vector=None) for add in whole]
     return tuple(files)
@@ -317,6 +338,8 @@ def write_new_rows(
     )
     with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
         first = batches()
+        if job.dry_run:
+            return NewRows((), sum(batch.num_rows for batch in first))
         head = next(first, None)
         if head is None:
             return NewRows((), 0)

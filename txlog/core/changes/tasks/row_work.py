@@ -270,10 +270,7 @@ class RowWork:
 
     def write(self, touched: Sequence[Touched]) -> RowsDone:
         """Replace these files, and write the source rows that are due."""
-        is_written = self._operation.inserted(touched)
-        counts = self._operation.counts(touched, is_written)
-        if not self._adds_source_rows:
-            is_written, counts = None, (0, *counts[1:])
+        is_written, counts = self._counted(touched)
         changed = self.rewriter.change(touched, is_written)
         rows = self._operation.tombstones() if self._adds_source_rows else None
         tombstones = None if rows is None else self.rewriter.tombstones(rows)
@@ -281,7 +278,7 @@ class RowWork:
 
     def would_do(self, touched: Sequence[Touched], whole: Sequence[AddFile]) -> WriteMetrics:
         """What `write` and the removal of files as a ``whole`` would do, without writing anything."""
-        inserted, updated, deleted = self._operation.counts(touched, self._operation.inserted(touched))
+        _, (inserted, updated, deleted) = self._counted(touched)
         changed = [each for each in touched if len(each.replaced)]
         left = [each.num_rows - len(each.dead) - len(each.replaced) for each in changed]
         marked = sum(rows > 0 for rows in left) if self._with_vectors else 0
@@ -294,6 +291,12 @@ class RowWork:
             rows_copied=0 if self._with_vectors else sum(left),
             vectors=marked,
         )
+
+    def _counted(self, touched: Sequence[Touched]) -> tuple[NDArray[np.bool_] | None, tuple[int, int, int]]:
+        """Which source rows are written here, and the numbers of inserted, updated and deleted rows."""
+        is_written = self._operation.inserted(touched)
+        counts = self._operation.counts(touched, is_written)
+        return (is_written, counts) if self._adds_source_rows else (None, (0, *counts[1:]))
 
     # --- what it costs, and what later changes may use ------------------------------------------------------
 
