@@ -1,11 +1,12 @@
 """How long work says how far it is: one signature for every ``on_progress``.
 
 In: a caller's function. Out: what an operation's parts call. What is counted ends the name of the step: files, rows or
-bytes.
+bytes. In a notebook, a caller who passes no function sees a bar.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -21,11 +22,11 @@ OnDone: TypeAlias = Callable[[int, int | None], object]
 
 
 def progress_of(on_progress: Any) -> OnProgress:
-    """What work calls; nothing happens if nobody asks. Raises ``InvalidInputError`` for what cannot be called."""
+    """What work calls; without a function a bar, or nothing. Raises ``InvalidInputError`` for what cannot be called."""
     if on_progress is not None and not callable(on_progress):
         expected = "a function of the name of a step, how much of it is done, and the total"
         raise invalid("on_progress", on_progress, expected)
-    found: OnProgress = no_progress if on_progress is None else on_progress
+    found: OnProgress = _asked(on_progress) or no_progress
     return found
 
 
@@ -36,7 +37,19 @@ def step(on_progress: OnProgress, name: str) -> OnDone:
 
 def step_if(on_progress: OnProgress | None, name: str) -> OnDone | None:
     """The same; None if nobody asks."""
-    return None if on_progress is None else step(on_progress, name)
+    asked = _asked(on_progress)
+    return None if asked is None else step(asked, name)
+
+
+def _asked(on_progress: OnProgress | None) -> OnProgress | None:
+    """The caller's function, or a notebook's bar; None elsewhere. Only a notebook's shell has a kernel."""
+    if on_progress is not None or "ipykernel" not in sys.modules:
+        return on_progress
+    if getattr(sys.modules["IPython"].get_ipython(), "kernel", None) is None:
+        return None
+    from txlog.core.util.notebook_bar import show_in_notebook
+
+    return show_in_notebook
 
 
 def no_progress(name: str, done: int, total: int | None) -> None:
