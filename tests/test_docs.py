@@ -176,6 +176,12 @@ def test_the_search_from_a_disk_leaves_the_typed_query_as_it_is() -> None:
     assert (done.stdout, done.stderr) == ('[["deletion","vectors"],[]]\n', "")
 
 
+def test_programs_of_pages_for_users_import_public_names_alone() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py")]
+    private = re.compile(r"^\s*(?:from|import) txlog[\w.]*(?:\.core|\._)\b.*", re.MULTILINE)
+    assert {page.name: found for page in pages if (found := private.findall(page.read_text()))} == {}
+
+
 def test_the_readme_links_to_each_file_that_it_names_and_each_link_leads_to_one() -> None:
     readme = (ROOT / "README.md").read_text()
     assert re.findall(r"`(?:docs|examples|integration)/[^`]*`|`[A-Z]+\.md`", readme) == []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TablePlace,
         require_no_token,
     )
+    from txlog.core.changes.tasks.read_rows import ReadTask
     from txlog.core.definition import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
     from txlog.core.maintenance import TombstoneUpkeep
@@ -37,6 +38,7 @@ else:
         """
         catalogs._open: require_no_token
         catalogs._table_catalog: CatalogScheme ChecksItself FindsTable OpensCatalog TableCatalog TablePlace
+        changes.tasks.read_rows: ReadTask
         definition._row_changes: Engine RowChanges
         format.properties: PropertyRule
         maintenance._tombstone_files: TombstoneUpkeep
@@ -64,6 +66,7 @@ __all__ = [
     "OpensCatalog",
     "Point",
     "PropertyRule",
+    "ReadTask",
     "RowChanges",
     "SinkModeOf",
     "TableCatalog",

@@ -20,7 +20,7 @@ from txlog.core.format.paths import is_location
 from txlog.core.store import Attempt, FileStore, FolderVersions, LogStore, PutOutcome, VersionLog
 from txlog.errors import NotFoundError, StorageError
 
-__all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT", "VERSION_LOG_CONTRACT"]
+__all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT", "VERSION_LOG_CONTRACT", "Attempt"]
 
 RACERS = 16
 ROUNDS = 5

@@ -20,7 +20,9 @@ from txlog.core.definition import commit_definition
 from txlog.core.format.log_names import commit_version, parse_log_name
 from txlog.core.store import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
 from txlog.core.util import ambient
+from txlog.core.versions import OpenTable, open_table_of
 from txlog.errors import InvalidInputError, StorageError
+from txlog.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +38,7 @@ __all__ = [
     "faulty_table_store",
     "parse_faults",
     "random_faults",
+    "with_faults",
 ]
 
 Step = Callable[..., Any]
@@ -272,6 +275,22 @@ class _FaultyOutputFile:
 def faulty_table_store(store: TableStore, faults: str | Decide = "") -> TableStore:
     """A store like ``store`` whose ``log`` is a `FaultyLogStore`. Data files are not affected."""
     return TableStore(store.uri, FaultyLogStore(store.log, faults, files=store.files), store.files, owner=store.owner)
+
+
+def with_faults(table: Table, faults: str | Decide) -> Table:
+    """A new handle of the table whose calls of the log fail as specified. Data files are not affected.
+
+    Args:
+        table: A handle of the table, which stays as it is.
+        faults: The faults, as one line of text, or as `random_faults` draws them.
+
+    Returns:
+        The handle. ``txlog.extend.open_table_of(handle).store.log`` is its `FaultyLogStore`.
+
+    Raises:
+        InvalidInputError: The line has another form.
+    """
+    return Table(OpenTable(faulty_table_store(open_table_of(table).store, faults)))
 
 
 def parse_faults(line: str) -> dict[tuple[str, int], Fault]:

@@ -320,14 +320,6 @@ def write_new_rows(
         TxlogError: What ``write_task`` raises; written files are deleted then.
     """
     table = job.table
-    spec = cast(SourceSpec, job.spec)
-    schema = to_arrow(table.schema)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            for batch in spec.new_rows(table, part.rows, is_in(part.numbers, matched)):
-                yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)
-
     plan = WritePlan.of(
         table.metadata,
         table=table.uri,
@@ -337,7 +329,7 @@ def write_new_rows(
         time_zone=table.time_zone,
     )
     with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
-        first = batches()
+        first = _added(job, parts, matched)
         if job.dry_run:
             return NewRows((), sum(batch.num_rows for batch in first))
         head = next(first, None)
@@ -356,6 +348,14 @@ def write_new_rows(
                 change_files = changes.sealed(task, writer)
         unsent.mark_sent()
         return NewRows(committable.adds(), committable.num_rows, tuple(file.to_cdc() for file in change_files))
+
+
+def _added(job: RowJob, parts: Iterable[PartSource], matched: BitMap64) -> Iterator[pa.RecordBatch]:
+    """The rows that the source rows add, under the table's names."""
+    spec, names = cast(SourceSpec, job.spec), to_arrow(job.table.schema).names
+    for part in parts:
+        for batch in spec.new_rows(job.table, part.rows, is_in(part.numbers, matched)):
+            yield pa.RecordBatch.from_arrays(batch.columns, names=names)
 
 
 def _recording_inserts(writer: TaskWriter, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
