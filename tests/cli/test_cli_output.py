@@ -118,6 +118,13 @@ def test_files_show_the_least_and_the_greatest_value_of_each_column_and_its_null
     assert ["place.city", "Bonn", "Rome", "1", fact["path"]] in lines
 
 
+def test_the_list_of_commands_shows_whole_sentences_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = _txlog("--help").stdout.partition("Commands:")[2]
+    assert "..." not in listed
+    assert "Rewrite small files, and files with many dead rows, as larger ones" in " ".join(listed.split())
+
+
 def test_the_help_of_append_explains_its_files(table: str) -> None:
     text = " ".join(_txlog("append", "--help").stdout.split())
     assert "the rows: .parquet, .csv" in text

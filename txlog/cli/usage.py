@@ -82,7 +82,10 @@ class CommandGroup(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command of txlog's own, or else of a package; None if there is no such command."""
-        return self.commands.get(cmd_name) or command_of_package(cmd_name)
+        found = self.commands.get(cmd_name) or command_of_package(cmd_name)
+        if found is not None and not found.short_help:  # else the list of commands cuts the sentence off
+            found.short_help = " ".join((found.help or "").partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+        return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds the command. If none has this name, the error names the right one."""

@@ -46,6 +46,9 @@ KeptBy: TypeAlias = Literal[
 ]
 
 
+_FINDINGS_SHOWN = 20
+
+
 class Remnant(msgspec.Struct, frozen=True):
     """A file that may hold deleted data.
 
@@ -183,6 +186,19 @@ class VersionDiff(msgspec.Struct, frozen=True):
     rows: RowChanges | None
     rows_unknown: str | None
 
+    def __str__(self) -> str:
+        said = [f"{self.files_added:,} files added, {self.files_removed:,} removed, {self.files_marked:,} marked"]
+        if self.rows_before is not None and self.rows_after is not None:
+            said.append(f"{self.rows_before:,} rows became {self.rows_after:,}")
+        if (rows := self.rows) is not None:
+            said.append(f"{rows.inserted:,} rows inserted, {rows.updated:,} updated, {rows.deleted:,} deleted")
+        lines = [f"VersionDiff(version {self.from_version} to {self.to_version}: {'; '.join(said)})"]
+        for each in (*self.columns, *self.definition, *self.properties):
+            lines.append(f"  {each.what}: {each.before or 'none'} became {each.after or 'none'}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
     def to_dict(self) -> Mapping[str, object]:
         """Plain data for logs and JSON.
 
@@ -310,6 +326,22 @@ class Verification(msgspec.Struct, frozen=True):
     def is_sound(self) -> bool:
         """Whether there are no errors; there may be warnings."""
         return all(finding.severity != "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        errors = sum(finding.severity == "error" for finding in self.findings)
+        warnings = len(self.findings) - errors
+        checked = [counted(self.commits, "commit"), counted(self.data_files, "data file")]
+        checked += [counted(self.footers, "footer")] if self.footers else []
+        checked += [f"keys of {counted(self.keys.rows, 'row')}"] if self.keys is not None else []
+        said = ", ".join(counted(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n) or "no error"
+        lines = [f"Verification(version {self.version}: {said} in {', '.join(checked)})"]
+        for each in self.findings[:_FINDINGS_SHOWN]:
+            lines.append(f"  {each.severity}: {each.message}{f' [{each.where}]' if each.path else ''}")
+        if len(self.findings) > _FINDINGS_SHOWN:
+            lines.append(f"  and {len(self.findings) - _FINDINGS_SHOWN:,} more in .findings")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 class SizeBin(msgspec.Struct, frozen=True):

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
 __all__ = ["Runner"]
 
 _RERUNS = 4
+_BY_LOCATION = " A table by its location has a slash, as delta.`./location`"
 """How often a change by queries begins anew after it lost a race."""
 
 
@@ -144,7 +145,8 @@ class Runner:
                 found.add((name.key, is_written))
                 if not (made[name.key] if name.key in made else self._is_there(name, is_written=is_written)):
                     raise TableNotFoundError(
-                        f"there is no table {name.text}, which is named at {name.at}; nothing was run",
+                        f"there is no table {name.text}, which is named at {name.at}; nothing was run."
+                        f"{'' if name.location else _BY_LOCATION}",
                         table=name.location or (self._catalog.uri if self._catalog else None),
                     )
             if isinstance(statement, CreateTable | Clone):

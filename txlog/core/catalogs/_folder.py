@@ -73,7 +73,9 @@ class FolderCatalog:
                 " drop the name",
                 table=place.uri,
             )
-        raise _absent(place.name, self.uri)
+        raise TableNotFoundError(
+            f"there is no table {place.name} in this catalog: it would be the folder {place.uri}", table=self.uri
+        )
 
     def tables(self, schema: str | None = None) -> list[str]:
         wanted = None if schema is None else name_parts(schema, 1, is_schema=True, takes_dots=True)[0]
