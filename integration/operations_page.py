@@ -13,7 +13,7 @@ from txlog.core.declarations import DECLARED, Argument, Operation
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 _HEAD = """\
-# What you can do from where
+# All operations
 
 Each operation on a table, and where you can ask for it: as a method of `txlog.Table`, inside a `table.transaction()`,
 on the [command line](command-line.md), in [SQL](sql.md) (with `txlog.sql` and with `txlog.spark.sql`), as a function of
