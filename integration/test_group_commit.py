@@ -180,4 +180,4 @@ def test_what_a_busy_store_answers_loses_and_repeats_nothing(seed: int) -> None:
 
 def see_others(table: Any) -> None:
     """Let the next append of a handle join the line at once, as if it had just seen others wait there."""
-    table._open_table._committer._lone.line.crowded_until_s = float("inf")
+    table._open_table._commits.line.crowded_until_s = float("inf")

@@ -132,7 +132,7 @@ def _new_table(*, is_alone: bool) -> Table:
     commit_definition(open_table, None, definition, "CREATE TABLE", {})
     if is_alone:
         committer: Any = open_table._committer
-        open_table._committer = committer._lone
+        committer.submit = committer.commit_alone
     return Table(open_table)
 
 

@@ -69,9 +69,9 @@ def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> N
         return (self.state.version + 1 if self.state else 0) + getattr(self, "skipped", 0)
 
     patch.setattr(CommitRun, "_take", take)
-    patch.setattr(CommitRun, "_follow_winners", lambda self, read=None: None)
-    patch.setattr(CommitRun, "_catch_up", lambda self: None)
-    patch.setattr(CommitRun, "_acknowledge", lambda self, encoded: self._outcome(self.target, "committed", None))
+    patch.setattr(CommitRun, "follow", lambda self, read=None: None)
+    patch.setattr(CommitRun, "catch_up", lambda self: None)
+    patch.setattr(CommitRun, "_acknowledge", lambda self, encoded: self.outcome(self.target))
     patch.setattr(CommitRun, "target", property(target))
 
 
@@ -174,7 +174,7 @@ def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
         self.state = log.reload()
         self.proposal = self.proposal.rebased(self.state.version)
 
-    patch.setattr(CommitRun, "_follow_winners", listed)
+    patch.setattr(CommitRun, "follow", listed)
 
 
 def does_not_judge_what_was_read(patch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from txlog.core.versions import _read_versions as read_versions
 from txlog.core.versions import _resolve_unknown as resolve
 from txlog.core.versions._commit_loop import CommitRun
 from txlog.core.versions._offer import OfferedAppend
+from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions import conflicts, gathering
 from txlog.core.versions.decisions.gathering import Known
@@ -45,14 +46,14 @@ def takes_intents_older_than_what_it_read(patch: pytest.MonkeyPatch) -> None:
 def takes_an_append_back_by_deleting_it(patch: pytest.MonkeyPatch) -> None:
     """Who has read it before may still commit it."""
 
-    def gather(self: Any) -> Any:
-        if self.pacing.is_over():
-            self.is_withdrawing = True
-            raise self._exhausted()
-        return real(self)
+    def await_version(self: Any, run: Any) -> Any:
+        if run.patience.is_over():
+            self._is_withdrawing = self._is_withdrawn = True
+            raise run.exhausted()
+        return real(self, run)
 
-    real = CommitRun._gather
-    patch.setattr(CommitRun, "_gather", gather)
+    real = WriterPeers._await_version
+    patch.setattr(WriterPeers, "_await_version", await_version)
 
 
 def ignores_fences(patch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.versions import _process_group as joining
-from txlog.core.versions._commit_loop import CommitRun
+from txlog.core.versions import _committer as joining
+from txlog.core.versions._committer import Committer, _Append, _Part
 from txlog.core.versions._outcome import CommitOutcome
-from txlog.core.versions._process_group import JoiningCommitter, _Append, _Part
+from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions.decisions import conflicts, proposal
 from txlog.core.versions.decisions import handover_messages as handed_over
 from txlog.core.versions.decisions.conflicts import Apart, Rebase, decide
@@ -28,15 +28,15 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def hands_out_the_outcome_of_another_one(patch: pytest.MonkeyPatch) -> None:
     """Who waits is answered by the commit that ended, whether it carried its append or not."""
-    real = JoiningCommitter._settle
+    real = Committer._settle
 
-    def settle(self: Any, commit: Any, run: Any, ended: Any) -> None:
+    def settle(self: Any, commit: Any, run: Any, peers: Any, ended: Any) -> None:
         if isinstance(ended, CommitOutcome):
             commit.carried.extend(self._waiting)
             self._waiting.clear()
-        real(self, commit, run, ended)
+        real(self, commit, run, peers, ended)
 
-    patch.setattr(JoiningCommitter, "_settle", settle)
+    patch.setattr(Committer, "_settle", settle)
 
 
 def loses_one_of_those_that_it_gathered(patch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def takes_an_interrupted_commit_for_one_that_did_not_land(patch: pytest.MonkeyPa
             self._waiting.append(each)
             each.go_on(_Part.WAITS)
 
-    patch.setattr(JoiningCommitter, "_send_away", send_away)
+    patch.setattr(Committer, "_send_away", send_away)
 
 
 def does_not_find_itself_in_the_commit_of_another(patch: pytest.MonkeyPatch) -> None:
@@ -69,13 +69,13 @@ def does_not_find_itself_in_the_commit_of_another(patch: pytest.MonkeyPatch) -> 
 
 def calls_it_a_failure_while_another_commit_may_carry_it(patch: pytest.MonkeyPatch) -> None:
     """Who left a commit reports a definite error, and that commit is still under way."""
-    real = CommitRun.__init__
+    real = WriterPeers.__init__
 
     def begin(self: Any, *given: Any, **named: Any) -> None:
         named.pop("sent_as", None)
         real(self, *given, **named)
 
-    patch.setattr(CommitRun, "__init__", begin)
+    patch.setattr(WriterPeers, "__init__", begin)
 
 
 def carries_on_with_who_has_left(patch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def carries_on_with_who_has_left(patch: pytest.MonkeyPatch) -> None:
         if mine.commit is not None:
             mine.sent_as = mine.commit.version
 
-    patch.setattr(JoiningCommitter, "_take_out", take_out)
+    patch.setattr(Committer, "_take_out", take_out)
     patch.setattr(conflicts, "decide", _without_apart)
 
 
@@ -143,7 +143,7 @@ def takes_an_offer_that_is_carried_for_one_that_landed(patch: pytest.MonkeyPatch
         state = self._commit.end_offer()
         return None if state is None or state.version is None else (state.version, True)
 
-    patch.setattr(joining._Company, "withdraw", withdraw)
+    patch.setattr(joining._Carrying, "withdraw", withdraw)
 
 
 def forgets_who_may_still_send_what_it_took_back(patch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def forgets_who_may_still_send_what_it_took_back(patch: pytest.MonkeyPatch) -> N
         state = self._commit.end_offer()
         return (state.version, True) if state is not None and state.kind == "done" else None
 
-    patch.setattr(joining._Company, "withdraw", withdraw)
+    patch.setattr(joining._Carrying, "withdraw", withdraw)
 
 
 def carries_on_with_an_offer_whose_owner_has_left(patch: pytest.MonkeyPatch) -> None:
@@ -173,26 +173,26 @@ def takes_offers_for_another_definition(patch: pytest.MonkeyPatch) -> None:
 
 def answers_offers_before_the_commit_has_landed(patch: pytest.MonkeyPatch) -> None:
     """Owners go on, and the commit fails."""
-    real = JoiningCommitter._gather_offers
+    real = Committer._gather_offers
 
     def gather_offers(self: Any, place: Any, commit: Any, collected: Any, state: Any) -> None:
         real(self, place, commit, collected, state)
         for name, (_, version) in commit.foreign.items():
             place.landed(name, version)
 
-    patch.setattr(JoiningCommitter, "_gather_offers", gather_offers)
+    patch.setattr(Committer, "_gather_offers", gather_offers)
 
 
 def offers_what_was_offered_to_it(patch: pytest.MonkeyPatch) -> None:
     """A commit that lost a race offers the appends of others with its own: their owners hear of the wrong version."""
-    real = JoiningCommitter.is_carried
+    real = Committer.is_carried
 
     def is_carried(self: Any, commit: Any, state: Any) -> bool:
         with pytest.MonkeyPatch.context() as kept:
             kept.setattr(self, "_answer_offers", lambda *given, **named: None)
             return real(self, commit, state)
 
-    patch.setattr(JoiningCommitter, "is_carried", is_carried)
+    patch.setattr(Committer, "is_carried", is_carried)
 
 
 def _without_apart(proposal: Any, winners: Any) -> Any:

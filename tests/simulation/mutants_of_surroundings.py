@@ -14,8 +14,10 @@ from txlog.core.operations import _batch_write as batch_write
 from txlog.core.store._base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
-from txlog.core.versions import _commit_loop as alone
-from txlog.core.versions._commit_loop import CommitRun, LoneCommitter
+from txlog.core.versions import _commit_context as commit_context
+from txlog.core.versions import _predecessor as predecessor
+from txlog.core.versions._commit_context import CommitContext
+from txlog.core.versions._commit_loop import CommitRun
 from txlog.core.versions.decisions.checkpoint import v2
 from txlog.core.versions.files import _delta_log as delta_log
 from txlog.core.versions.files._file_loader import FileLoader
@@ -34,7 +36,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def takes_others_commits_below_the_newest_for_synced(patch: pytest.MonkeyPatch) -> None:
     """Two foreign commits lie on top, and neither is on disk: the lower one is a hole after a power cut."""
-    patch.setattr(alone, "unsynced_versions", lambda commits, version, *_, **__: [version])
+    patch.setattr(commit_context, "unsynced_versions", lambda commits, version, *_, **__: [version])
 
 
 def syncs_the_newest_commit_alone_before_it_seals(patch: pytest.MonkeyPatch) -> None:
@@ -45,7 +47,7 @@ def syncs_the_newest_commit_alone_before_it_seals(patch: pytest.MonkeyPatch) -> 
             self.log.versions.make_durable(version)
             self.durable_version = version
 
-    patch.setattr(LoneCommitter, "make_version_durable", make_durable)
+    patch.setattr(CommitContext, "make_version_durable", make_durable)
 
 
 def syncs_the_newest_commit_alone_before_a_checkpoint(patch: pytest.MonkeyPatch) -> None:
@@ -109,7 +111,7 @@ def does_not_count_the_time_of_a_suspension(patch: pytest.MonkeyPatch) -> None:
 def trusts_a_look_for_a_minute_whatever_the_retention(patch: pytest.MonkeyPatch) -> None:
     """What was absent a minute ago is taken for never taken, where the log keeps versions for seconds."""
     patch.setattr(delta_log.DeltaLog, "state_is_fresh", lambda self: self.state_age_s() <= 60)
-    patch.setattr(alone, "trusted_s", lambda properties, most_s: most_s)
+    patch.setattr(predecessor, "trusted_s", lambda properties, most_s: most_s)
 
 
 def takes_the_time_of_a_late_answer_for_that_of_its_question(patch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from txlog.core.store import _commit_queue as commit_queue
 from txlog.core.store._base import OBJECT_STORE
 from txlog.core.store._commit_queue import MachineCommitQueue
 from txlog.core.util import ambient
+from txlog.core.versions._committer import Committer, _Append, _Joined
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions._process_group import JoiningCommitter, _Append, _Joined
 from txlog.core.versions.decisions import handover_messages as handed_over
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -49,7 +49,7 @@ class Machine:
         _create(OpenTable(self.store))
         self.tables = [Table(OpenTable(self.store, RetryPolicy(total_timeout=LATEST_S))) for _ in range(writers)]
         for table in self.tables:
-            table._open_table._committer.require_refusals(table._open_table.log.newest_state())
+            table._open_table._commits.require_refusals(table._open_table.log.newest_state())
         self.answers: dict[int, WriteResult | BaseException] = {}
         self.log.calls.clear()
 
@@ -133,9 +133,9 @@ def test_those_that_wait_for_a_turn_become_one_version(machine: Machine) -> None
 def test_an_append_interrupted_while_another_writer_commits_it_is_not_reported_as_unsent(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_landed: bool
 ) -> None:
-    original, is_taken = JoiningCommitter.is_carried, threading.Event()
+    original, is_taken = Committer.is_carried, threading.Event()
 
-    def interrupt(committer: JoiningCommitter, commit: _Joined, state: TableState) -> bool:
+    def interrupt(committer: Committer, commit: _Joined, state: TableState) -> bool:
         found = original(committer, commit, state)
         if commit.offer is not None and commit.offer.state().kind == "taken" and not is_interrupted():
             is_taken.set()
@@ -151,7 +151,7 @@ def test_an_append_interrupted_while_another_writer_commits_it_is_not_reported_a
         _until(is_taken.is_set if has_landed else is_interrupted)
         return real(name, body)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(JoiningCommitter, "is_carried", interrupt)
+    monkeypatch.setattr(Committer, "is_carried", interrupt)
     with caplog.at_level("WARNING", "txlog"):
         machine.meet(hold)
     assert is_interrupted()
@@ -203,7 +203,7 @@ def test_who_finds_itself_in_its_carriers_version_has_sent_one_commit_and_has_no
 
 def test_who_was_carried_finds_out_what_its_carrier_does_not_know(machine: Machine) -> None:
     for table in machine.tables:
-        table._open_table._committer._lone.retry = RetryPolicy(total_timeout=0.0)  # type: ignore[attr-defined]
+        table._open_table._commits.retry = RetryPolicy(total_timeout=0.0)  # type: ignore[attr-defined]
 
     def lose(real: Step, name: str, body: bytes) -> PutOutcome:
         real(name, body)
@@ -375,7 +375,7 @@ def test_an_append_that_leaves_a_commit_which_another_process_took_knows_as_whic
     machine: Machine,
 ) -> None:
     committer = machine.tables[0]._open_table._committer
-    assert isinstance(committer, JoiningCommitter)
+    assert isinstance(committer, Committer)
     place = machine.store.commit_queue.hand_over
     assert place is not None
     state = machine.tables[0]._open_table.log.newest_state()

@@ -74,7 +74,7 @@ def folder_of(table: Table) -> FaultyLogStore:
 
 def see_others(table: Table) -> None:
     """Let the next append of a handle join the line at once."""
-    table._open_table._committer._lone.line.crowded_until_s = math.inf  # type: ignore[attr-defined]
+    table._open_table._commits.line.crowded_until_s = math.inf  # type: ignore[attr-defined]
 
 
 def settle() -> None:

@@ -21,8 +21,8 @@ from txlog.core.format.log_names import commit_name
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.util import ambient
+from txlog.core.versions._committer import Committer
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions._process_group import JoiningCommitter
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import (
@@ -56,7 +56,7 @@ class Meeting:
         self.table = Table(self.open_table)
         self.answers: dict[int, WriteResult | BaseException] = {}
         _create(self.open_table, {f"delta.{name}": value for name, value in properties.items()})
-        self.committer.require_refusals(self.open_table.log.newest_state())  # its probe is a put too
+        self.open_table._commits.require_refusals(self.open_table.log.newest_state())  # its probe is a put too
         self.log.calls.clear()
 
     @property
@@ -421,7 +421,7 @@ def test_nobody_waits_for_ever_for_a_commit_that_carries_it(monkeypatch: pytest.
 def _standing_still(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> Step:
     """A put that is sent after all the others have their answers. Their patience ends when it begins."""
     has_begun = threading.Event()
-    monkeypatch.setattr(JoiningCommitter, "_patience_s", lambda self, mine: 0.0 if has_begun.is_set() else 0.01)
+    monkeypatch.setattr(Committer, "_patience_s", lambda self, mine: 0.0 if has_begun.is_set() else 0.01)
 
     def stand_still(real: Step, name: str, body: bytes) -> PutOutcome:
         has_begun.set()
@@ -522,7 +522,7 @@ def test_a_lost_answer_is_found_out_for_all(step: Step, kind: str) -> None:
 @pytest.mark.parametrize("landed", [True, False])
 def test_an_unknown_outcome_is_unknown_for_each_and_resolve_answers_for_each(landed: bool) -> None:
     meeting = Meeting()
-    meeting.open_table._committer._lone.retry = RetryPolicy(total_timeout=0.0)  # type: ignore[attr-defined]
+    meeting.open_table._commits.retry = RetryPolicy(total_timeout=0.0)  # type: ignore[attr-defined]
 
     def lose(real: Step, name: str, body: bytes) -> PutOutcome:
         if landed:

@@ -398,7 +398,9 @@ class Session:
 
 def see_others(table: Table) -> None:
     """Let a handle behave as if it had just seen others wait, so that its next append joins the line at once."""
-    table._open_table._committer._lone.line.crowded_until_s = math.inf  # type: ignore[attr-defined]
+    line = table._open_table._commits.line
+    assert line is not None
+    line.crowded_until_s = math.inf
 
 
 class _WithoutRows:

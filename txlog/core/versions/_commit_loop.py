@@ -1,6 +1,7 @@
-"""The commit loop: each commit tries for the next version by itself. The only place that raises ``ConflictError``.
+"""The commit loop: one commit tries for the next version until the log says what became of it.
 
 In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutcome``, acknowledged only when durable.
+The only place that raises ``ConflictError``.
 
 How it works. A put at version N has three answers, and an answer can get lost. So each round ends with one of two
 facts, read from the log itself: *mine* (N holds our ``txnId``) or *foreign* (N holds another writer's commit, so that
@@ -9,90 +10,108 @@ Until one of the two is known, the loop sends the same bytes to N again, and nev
 commit, a pure function (``core/versions/decisions/conflicts``) decides on the whole tail: committed after all, a
 replay, a conflict, or a rebase. A retry sends one small JSON body again. The loop never touches or deletes data files.
 
-What surrounds the loop has its own modules: the appends that one commit carries (`joining`); the wait for a turn
-(`core.store._commit_queue`), with what is read meanwhile (`read_ahead`); the wait in line (`waiting_line`); the plan of
-a row change, which reruns if the tail changed files (`plan`).
+A commit does all of this alone. It has `Peers`, whom it asks at two moments: before a put, whose turn it is and what
+else goes along; after a lost race or an error, whether they carried the commit, or still may. Whatever they say, only
+the log tells what landed. `Peers` itself is nobody; ``_peers`` has those of real commits.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
 from txlog.core.format.commit_file import Commit
-from txlog.core.store import Attempt, PutOutcome, RetryPolicy, Turn, last_answer
+from txlog.core.store import Attempt, PutOutcome, Turn, last_answer
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.versions._attempt import EncodedAttempt, encode_attempt
+from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
+from txlog.core.versions._patience import Patience
 from txlog.core.versions._plan import Plan, Reexecution
-from txlog.core.versions.decisions.joined_appends import holds, members, txn_ids
+from txlog.core.versions._predecessor import BrokenBase, make_predecessor_durable, require_predecessor
+from txlog.core.versions.decisions.joined_appends import holds, members
 from txlog.core.versions.decisions.proposal import Proposal
-from txlog.core.versions.decisions.retention import trusted_s
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files import FRESH_MAX_S, DeltaLog, unsynced_versions
 from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.errors import (
-    CommitRetriesExhaustedError,
-    CommitStateUnknownError,
-    ConflictError,
-    CorruptLogError,
-    NotFoundError,
-    StorageError,
-    TxlogError,
-)
-from txlog.hooks import CommitHooks, LostRace, call, timed
+from txlog.errors import CommitRetriesExhaustedError, CorruptLogError, NotFoundError, StorageError, TxlogError
+from txlog.hooks import LostRace, call, timed
 from txlog.result import Outcome, counted
 
 if TYPE_CHECKING:
-    from txlog.core.versions._offer import OfferedAppend
-    from txlog.core.versions._queue import PlaceInQueue, WaitingLine
     from txlog.core.versions._read_ahead import ReadAhead
-    from txlog.core.versions._read_versions import ReadVersions
     from txlog.core.versions.decisions.conflicts import Apart
 
-__all__ = ["CommitRun", "LoneCommitter"]
+__all__ = ["CommitRun", "Peers", "RunResult"]
 
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
-_FOLLOWED_MAX = 1000  # versions that are read before a wait in line looks at the line again
-_WITHDRAWALS_MAX = 20  # versions for which a withdrawal is tried: mostly, the first of others has the append
-_JUST_READ_S = 1.0  # about a round trip: a table that was deleted and made again since gets no commit of the old one
-_FINAL = (ConflictError, CommitRetriesExhaustedError, CommitStateUnknownError)
-"""Errors that say what became of a commit, whoever else may commit it: every writer decides on a conflict alike, and no
-retries are exhausted before a version has withdrawn it."""
+
+RunResult: TypeAlias = "CommitOutcome | Apart"
+"""How a run ends without an error. `Apart`: of what was gathered, not all can go on together; of it, the log has only
+what the decision names."""
+
+
+class Peers:
+    """Those with whom one commit shares turns and versions, as the loop asks for them. This one is nobody."""
+
+    sent_as: int | None = None
+    """The version as which a peer has sent what is proposed, and was not answered."""
+    is_offered = False
+    """Whether peers may commit what is proposed, as any version that comes, until one settles it."""
+
+    # before a put
+
+    def take_turn(self, run: CommitRun) -> CommitOutcome | None:
+        """Wait for a turn, and give it to ``run``; the outcome if a peer commits it meanwhile."""
+        return None
+
+    def wait_in_line(self, run: CommitRun) -> RunResult | None:
+        """Let those go first that have waited for longer; the result if the commit ends meanwhile."""
+        return None
+
+    def gather(self, run: CommitRun) -> Proposal:
+        """What the next version is to hold: what is proposed, with all that goes along. Called before each put, while
+        none is open."""
+        return run.proposal
+
+    # after it
+
+    def saw(self, commit: Commit, state: TableState) -> None:
+        """A version landed, of this run or of another writer; ``state`` is the table with it."""
+
+    def lost_race(self, run: CommitRun) -> None:
+        """A version of another writer was first: ``run.winner``, if it was read."""
+
+    def acknowledged(self, run: CommitRun, outcome: CommitOutcome) -> CommitOutcome:
+        """The put has landed: what the run returns for it."""
+        return outcome
+
+    def is_in_line(self) -> bool:
+        """Whether the wait in line takes the place of a pause."""
+        return False
+
+    def take_back(self) -> bool:
+        """The retry policy has ended. Whether the next versions have to take back what peers may commit."""
+        return False
+
+    def doubt(self, error: TxlogError, read_version: int) -> tuple[str, int | None] | None:
+        """Why an error does not tell that nothing landed, and as which version it may have: a peer may commit what is
+        proposed, after ``read_version``. None if the error says all."""
+        return None
+
+    def leave(self) -> None:
+        """The run has ended."""
 
 
 class _Seen(enum.Enum):
     MINE = "mine"
     FOREIGN = "foreign"
     NOTHING = "nothing readable"
-
-
-Ended: TypeAlias = "CommitOutcome | Apart"
-"""How a run ends without an error. `Apart`: of what was gathered, not all can go on together; of it, the log has only
-what the decision names."""
-
-
-class Company(Protocol):
-    """Those with whom a run may share its commit."""
-
-    def gather(self, state: TableState) -> Proposal:
-        """What to send on top of ``state``, and what else with it: called for each attempt, while no put is open."""
-
-    def gather_here(self, state: TableState) -> Proposal:
-        """The same without what other processes handed over, which try by themselves: for an offer to other machines,
-        which stays as it is."""
-
-    def is_carried(self, state: TableState) -> bool:
-        """During the wait for a turn: offer the commit to whoever has the turn, and return whether it has landed."""
-
-    def withdraw(self) -> tuple[int, bool] | None:
-        """Take the offer back. If somebody took it: the version as which it may be sent, and whether it landed."""
 
 
 class _Next(enum.Enum):
@@ -102,188 +121,80 @@ class _Next(enum.Enum):
     EXECUTE = "the plan is behind by more work than its turn is for"
 
 
-class LoneCommitter:
-    """A `Committer` whose commits know nothing of each other. Here is what they remember from one to the next."""
-
-    def __init__(
-        self, log: DeltaLog, retry: RetryPolicy, *, engine_info: str, hooks: CommitHooks | None = None
-    ) -> None:
-        self.log = log
-        self.retry = retry
-        self.engine_info = engine_info
-        self.hooks = hooks
-        self.line = self._line(log)
-        self.durable_version = -1
-        self._read: ReadVersions | None = None
-        self._probed_table_id: str | None = None
-
-    def submit(
-        self,
-        proposal: Proposal,
-        state: TableState | None,
-        *,
-        plan: Plan | None = None,
-        unsent: UnsentFiles | None = None,
-    ) -> CommitOutcome:
-        if state is not None:
-            self.require_refusals(state)
-        outcome = CommitRun(self, proposal, state, plan, unsent).run()
-        assert isinstance(outcome, CommitOutcome)
-        return outcome
-
-    @staticmethod
-    def _line(log: DeltaLog) -> WaitingLine | None:
-        """What this handle knows of the writers of all machines; None on a store where they do not wait."""
-        if log.store.waiting is None:
-            return None
-        from txlog.core.versions._queue import WaitingLine
-
-        return WaitingLine(log.store.waiting, log.versions.round_trip_s)
-
-    @property
-    def read(self) -> ReadVersions:
-        """The versions that this handle has read, for tables whose appends are committed together."""
-        if self._read is None:
-            from txlog.core.versions._read_versions import ReadVersions
-
-            self._read = ReadVersions(self.log)
-        return self._read
-
-    def make_version_durable(
-        self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
-    ) -> None:
-        """``newest_foreign`` and ``keeps_order`` are as in `unsynced_versions`; None: read them from the log."""
-        if version <= self.durable_version:
-            return
-        if newest_foreign is None:
-            newest_foreign = self.log.newest_state(refresh=False).newest_foreign
-        known = self.durable_version
-        unsynced = unsynced_versions(self.log.commits, version, newest_foreign, known, keeps_order=keeps_order)
-        for each in reversed(unsynced):
-            try:
-                self.log.versions.make_durable(each)
-            except NotFoundError:
-                if each == version:
-                    raise
-        self.durable_version = version
-
-    def require_refusals(self, state: TableState) -> None:
-        """As `Committer.require_refusals`."""
-        if self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
-            self._probed_table_id = state.metadata.id
-
-    def _refuses_newest_commit(self) -> bool:
-        """Raise if a version can be put twice: races would lose data. Disks and owners of versions do refuse.
-
-        The probe puts the newest commit again with equal bytes, so it is harmless. An older commit may be cleaned up,
-        and writing it again would make later versions look free. Returns False if nothing could be probed.
-        """
-        versions = self.log.versions
-        if versions.capabilities.refuses_taken_names:
-            return True
-        from txlog.core.store import probe_newest_commit
-
-        newest = self.log.newest_state(refresh=not self.log.state_is_fresh()).version
-        loaded = self.log.commits.recent(_JUST_READ_S)
-        try:
-            body = (loaded and loaded.get(newest)) or versions.read(newest)
-            return probe_newest_commit(versions, Attempt(newest, body))
-        except NotFoundError:
-            return False  # only its checkpoint is left: there is no commit to probe with
-
-
 class CommitRun:
     """One commit: the version it tries for, what it has sent, and how long it may still try."""
 
     def __init__(
         self,
-        committer: LoneCommitter,
+        context: CommitContext,
         proposal: Proposal,
         state: TableState | None,
+        peers: Peers,
         plan: Plan | None = None,
         unsent: UnsentFiles | None = None,
-        company: Company | None = None,
-        sent_as: int | None = None,
-        is_offered: bool = False,
     ) -> None:
-        """``sent_as``: the version as which another run has sent the proposal, with others, and was not answered.
-        ``is_offered``: another run has offered it to other writers."""
-        self.committer = committer
-        self.company = company
+        self.context = context
+        self.log = context.log
+        self.versions = context.log.versions
+        self.peers = peers
         self.plan = plan
-        self.log = committer.log
-        self.versions = committer.log.versions
-        self.reexecution = Reexecution(committer.log, plan)
+        self.reexecution = Reexecution(context.log, plan)
         self.proposal = proposal
         self.txn_id = proposal.txn_id
         self.state = state
         self.unsent = unsent
-        self.sent_as = sent_as
-        self.is_offered = is_offered  # other writers may commit what is proposed, until a version settles it
         self.sent: int | None = None  # the last version for which we sent a put
         self.sent_txn_id = proposal.txn_id  # of that put: it is another one if it carries appends of others
         self.sent_at = ambient.instant()
         self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
         self.doubt = ""  # why the outcome is unknown
-        self.last_words = ""  # what the store said last, to a put or a read that settled nothing
-        self.has_warned = False  # that the store does not settle it
         self.read_version = proposal.base_version  # up to here it is known that the proposal has not landed
-        self.attempts, self.lost_races, self.waited_s = 0, 0, 0.0
+        self.attempts, self.lost_races = 0, 0
         self.lost_to: dict[str, int] = {}
         self.winner: Commit | None = None  # the foreign commit that was read back last
-        self.pacing = committer.retry.pacing(self.versions.round_trip_s)
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
-        self.place: PlaceInQueue | None = committer.line.place(proposal.txn_id, self._waits) if committer.line else None
-        self.offer: OfferedAppend | None = None  # what is proposed, for other writers to commit
-        self.is_withdrawing = False
-        self.withdrawals = 0
-        self.landed: dict[str, int] = {}  # in the version of another writer, by txnId
-        self.moved_s = self.began_s  # when it last looked at the log, or sent something
-
-    @property
-    def may_land_unread(self) -> bool:
-        """Whether another run may still send the proposal, as a version that this one has not read."""
-        return self.sent_as is not None and self.read_version < self.sent_as
-
-    @cached_property
-    def ahead(self) -> ReadAhead:
-        from txlog.core.versions._read_ahead import ReadAhead
-
-        return ReadAhead(self.log)
+        self.patience = Patience(context, lambda: self.turn.end())
 
     @property
     def target(self) -> int:
         return self.state.version + 1 if self.state else 0
 
+    def read_ahead(self, newest: int) -> None:
+        """Read commits of which another writer of this machine knows, while this one waits for its turn."""
+        if self.state is not None:
+            self.ahead.read(self.target, newest)
+
+    @cached_property
+    def ahead(self) -> ReadAhead:
+        """What was read of the log while this commit waited for its turn."""
+        from txlog.core.versions._read_ahead import ReadAhead
+
+        return ReadAhead(self.log)
+
     # --- the loop -------------------------------------------------------------------------------------------
 
-    def run(self) -> Ended:
+    def run(self) -> RunResult:
         try:
             return self._run()
         except TxlogError as error:
-            if self.may_land_unread:
-                why = f"another commit sent it, and this one failed ({error.message})"
-                raise self._unknown(why, self.sent_as) from error
-            if self.is_offered and not isinstance(error, _FINAL):
-                raise self._unknown(f"other writers may commit it ({error.message})") from error
-            raise
+            doubt = self.peers.doubt(error, self.read_version)
+            if doubt is None:
+                raise
+            raise self._unknown(*doubt) from error
         except KeyboardInterrupt:
             self._report_interrupted()
             raise
         finally:
-            if self.place is not None:
-                self.place.leave()
-            if self.offer is not None:
-                self.offer.close()
+            self.peers.leave()
 
-    def _run(self) -> Ended:
+    def _run(self) -> RunResult:
         while True:
-            settled: Ended | _Next | None = self._execute_outside_turn()
+            settled: RunResult | _Next | None = self._execute_outside_turn()
             if settled is None:
                 try:
-                    settled = self._take_turn() or self._round()
+                    settled = self.peers.take_turn(self) or self._round()
                 finally:
                     self.turn.end()
             if settled is _Next.WAIT:
@@ -291,9 +202,9 @@ class CommitRun:
             elif settled is not None and settled is not _Next.EXECUTE:
                 return settled
 
-    def _round(self) -> Ended | _Next:
+    def _round(self) -> RunResult | _Next:
         """Try for one version."""
-        settled: Ended | _Next | None = self._catch_up() or self._wait_in_line()
+        settled: RunResult | _Next | None = self.catch_up() or self.peers.wait_in_line(self)
         if settled is not None:
             return settled
         if self.reexecution.is_behind:
@@ -303,39 +214,27 @@ class CommitRun:
             if self.reexecution.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
-        if self.company is not None and self.state is not None and not self.is_offered:
-            self.proposal = self.company.gather(self.state)
-        encoded = self._encode_attempt()
-        if self.place is not None and not self.is_offered:
-            self.place.look_beside()
+        encoded = self._encode(self.peers.gather(self))
         if self._take(encoded.attempt) is _Seen.MINE:
-            outcome = self._acknowledge(encoded)
-            if self.is_withdrawing:
-                raise self._exhausted()
-            return outcome
+            return self._acknowledge(encoded)
         self.lost_races += 1
-        if self.is_withdrawing:
-            self._require_another_withdrawal()
-        if self.winner is not None and self._combines(self.state) and len(members(self.winner)) > 1:
-            cast("WaitingLine", self.committer.line).saw_others()
-        version, winner = self.target, self._winner_operation()
+        self.peers.lost_race(self)
+        version, winner = self.target, self.winner.operation[:_OPERATION_CHARACTERS_MAX] if self.winner else "unknown"
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
-        settled = self._follow_winners(self._winners_read())
+        settled = self.follow(self._winners_read())
         self.turn.end()  # the user's hook, which runs next, may take long
-        if settled is None and self.committer.hooks is not None:
-            lost = LostRace(self.txn_id, version, winner, self.attempts, self.waited_s)
-            call(self.committer.hooks.on_retry, self.log.uri, lost)
+        if settled is None and self.context.hooks is not None:
+            lost = LostRace(self.txn_id, version, winner, self.attempts, self.patience.waited_s)
+            call(self.context.hooks.on_retry, self.log.uri, lost)
         return settled or _Next.WAIT
 
-    # --- plans ----------------------------------------------------------------------------------------------
-
-    def _execute_outside_turn(self) -> Ended | None:
+    def _execute_outside_turn(self) -> RunResult | None:
         """Execute the plan on the newest version, and again after each new commit, until little work is left."""
         while self.reexecution.is_behind and self.reexecution.has_much_work(self.state):
             self.reexecution.outside += 1
             self._execute()
-            self._require_time()
-            settled = self._catch_up()
+            self.require_time()
+            settled = self.catch_up()
             if settled is not None:
                 return settled
         return None
@@ -343,37 +242,12 @@ class CommitRun:
     def _execute(self) -> None:
         """Execute the plan, while no put of ours is open. The plan may stay behind the newest version."""
         assert not self.uncertain
-        with timed(self.committer.hooks, self.log.uri, "rerun"):
+        with timed(self.context.hooks, self.log.uri, "rerun"):
             self.proposal = self.reexecution.execute(self.proposal, self.state)
 
-    # --- waiting, and what lands meanwhile --------------------------------------------------------------------
+    # --- what has landed ------------------------------------------------------------------------------------
 
-    def _take_turn(self) -> CommitOutcome | None:
-        """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race.
-
-        Meanwhile a writer that has the turn may commit this commit with its own: then that is the outcome.
-        """
-        if self.is_offered:  # the line of all machines has the order
-            return None
-        started_s, company, state = ambient.monotonic_s(), self.company, self.state
-        if company is None or state is None or self.may_land_unread:
-            self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead)
-            taken = None
-        else:
-            is_carried = partial(company.is_carried, state)
-            try:
-                self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead, is_carried)
-            finally:  # also where the wait is interrupted or fails: another process may have sent it by then
-                taken = company.withdraw()
-                if taken is not None:
-                    self.sent_as = taken[0]
-        self.waited_s += ambient.monotonic_s() - started_s
-        if taken is None or not taken[1]:
-            return None
-        outcome = self._outcome(self.sent_as, "committed", None)
-        return replace(outcome, txn_id="", holds_others=True)
-
-    def _catch_up(self) -> Ended | None:
+    def catch_up(self) -> RunResult | None:
         """Decide on the commits that landed since the state was loaded, before anything is sent.
 
         `DeltaLog.newest_state` reloads a state that is too old, so an absent version was never committed.
@@ -388,9 +262,11 @@ class CommitRun:
             newest = self.log.newest_state(refresh=False).version
         noted = self.turn.newest_version
         self.confirmed_at = self.log.confirmed_at  # not later: another thread may look again after a long sleep
-        if noted > max(newest, self.state.version):
-            return self._follow_noted(noted)
-        return self._follow_winners() if newest > self.state.version else None
+        if noted > max(newest, self.state.version):  # another writer of this machine knows more
+            if self.ahead.read(self.target, noted, least=1):
+                return self.follow(self.ahead.commits)
+            return self._step_over_cleaned_up()  # or the note is of a table that was here before
+        return self.follow() if newest > self.state.version else None
 
     def _newest_by_one_look(self) -> int:
         """The newest version that one cheap look shows: the target, if another writer has it already."""
@@ -400,99 +276,99 @@ class CommitRun:
             return max(self.target - 1, self.log.newest_state(refresh=False).version)
         return self.target
 
-    def _read_ahead(self, newest: int) -> None:
-        """Read commits of which another writer of this machine knows, while this one waits for its turn."""
-        if self.state is not None:
-            self.ahead.read(self.target, newest)
+    def follow(self, read: Sequence[Commit] | None = None) -> RunResult | None:
+        """Decide on the commits that were ``read``, or on the whole tail.
 
-    def _follow_noted(self, newest: int) -> Ended | None:
-        """Decide on the commits up to ``newest``, of which another writer of this machine knows."""
-        if self.ahead.read(self.target, newest, least=1):
-            return self._follow_winners(self.ahead.commits)
-        return self._step_over_cleaned_up()  # or the note is of a table that was here before
-
-    def _wait_in_line(self) -> Ended | None:
-        """Let writers of other machines commit first that have waited for longer; see `waiting_line`."""
-        place = self.place
-        if place is None or self.state is None or self.is_withdrawing:
-            return None
-        if not self.is_offered and not place.is_needed(self.lost_races):
-            return None
-        began_s = ambient.monotonic_s()
-        try:
-            if self._leave_offer(self.state):
-                return self._gather()
-            if not place.is_needed(self.lost_races):  # the folder refused the offer
-                return None
-            return cast("Ended | None", place.wait(self._follow_next, self._require_time))
-        finally:
-            self.waited_s += ambient.monotonic_s() - began_s
-
-    def _waits(self, name: str) -> bool:
-        """Whether a name in the folder of the line stands for somebody who waits, as far as this handle knows."""
-        if self.state is None or not self._combines(self.state):
-            return True
-        from txlog.core.versions.decisions.gathering import may_be_taken
-        from txlog.core.versions.decisions.intents import named_intent
-
-        return named_intent(name) is None or may_be_taken(name, self.committer.read.known(self.state.version))
-
-    def _leave_offer(self, state: TableState) -> bool:
-        """Let other writers commit what is proposed, which then stays as it is, if the table's properties allow it."""
-        line = self.committer.line
-        if line is not None and self.offer is None and self.plan is None and self._combines(state):
-            from txlog.core.versions._offer import OfferedAppend
-
-            self.offer = OfferedAppend(line, self.committer.read, self.log.uri)
-        if self.offer is None:
-            return False
-        was_offered, was_open = self.is_offered, self.offer.is_open
-        if not was_offered:
-            self._require_kept_files(state)
-        if self.company is not None and not was_offered:
-            self.proposal = self.company.gather_here(state)
-        self.is_offered = True  # before anybody can see it
-        if not self.offer.leave(self.proposal, state, self.unsent):
-            self.is_offered = was_offered
-        self.attempts += self.offer.is_open and not was_open
-        return self.offer.is_open
-
-    def _gather(self) -> Ended | None:
-        """Wait until somebody has committed what is proposed, or until it is this run's turn to commit all that wait.
-
-        None: the next version is to be tried for. Once the policy has ended, that version withdraws the offer.
+        Returns None to go on after a rebase, else how the commit ended.
         """
-        assert self.offer is not None
-        while True:
-            assert self.state is not None
-            self.moved_s = ambient.monotonic_s()
-            listing = self.offer.begin_look()
-            settled = self._follow_next() if self.log.state_is_fresh() else self._catch_up()
-            if settled is not None:
-                return settled
-            if self.pacing.is_over():
-                self.is_withdrawing = True
-                return None
-            if self.offer.is_turn(self.state.version, listing):
-                return None
-            self.offer.pause()
+        try:
+            if self.state is not None:
+                self.log.still_has(self.state)
+            asked = ambient.instant()
+            if read is not None and self.confirmed_at is not None:
+                asked = self.confirmed_at  # nobody looked whether there are later ones
+            winners = read or self.log.commits_after(self.state.version if self.state else -1)
+            if winners and not self.log.state_is_fresh() and self.log.is_stray(winners[0].version):
+                raise NotFoundError("the commits after the known state were cleaned up")
+        except NotFoundError:
+            return self._step_over_cleaned_up()
+        from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide
 
-    def _proposed(self) -> Proposal:
-        """What the next version is to hold."""
-        if self.state is None or not self.is_offered:
-            return self.proposal
-        if not self.is_withdrawing:
-            return self.proposal if self.offer is None else self.offer.gathered(self.proposal, self.state)
-        from txlog.core.versions.decisions.fences import fence
+        decision = decide(self.proposal, winners)
+        self.read_version = self.proposal.base_version + len(winners)
+        if isinstance(decision, Rebase | Reexecute):
+            self._advance(winners, asked)
+            newest = decision.metadata if isinstance(decision, Rebase) else None
+            self.proposal = self.proposal.rebased(self.target - 1, newest)
+            self.reexecution.is_behind |= isinstance(decision, Reexecute)
+            return None
+        if isinstance(decision, Conflict):
+            raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
+        if self.peers.is_offered:  # the next commit builds on the version of the writer that carried this one
+            self._advance(winners, asked)
+        if isinstance(decision, Apart):
+            return decision
+        self._make_found_commit_durable(decision.version)
+        if isinstance(decision, AlreadyCommitted):
+            return self.outcome(decision.version, "already_committed")
+        found = next(winner for winner in winners if winner.version == decision.version)
+        has_others = not {each.txn_id for each in members(found)} <= self.own_txn_ids()
+        return replace(self.outcome(decision.version), holds_others=has_others)
 
-        return fence(self.state, sorted(self._own_txn_ids()), txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
+    def _advance(self, winners: Sequence[Commit], asked: ambient.Instant) -> None:
+        """The table after the commits of other writers. ``asked``: when somebody looked for later ones."""
+        for winner in winners:
+            self.state = self.log.advance(self.state, winner, asked)
+            self.peers.saw(winner, self.state)
+        self.turn.note(self.target - 1)
 
-    def _follow_next(self) -> Ended | None:
-        """Decide on the versions that landed while this commit waited in line."""
-        winners = self.log.commits.following(self.target - 1, files=True, most=_FOLLOWED_MAX)
-        return self._follow_winners(winners) if winners else None
+    def own_txn_ids(self) -> set[str]:
+        """The ids of all appends that are proposed."""
+        return {each.txn_id for each in self.proposal.members or (self.proposal,)}
+
+    def _winners_read(self) -> list[Commit] | None:
+        """The winner that was read back, where a look at the versions after it would cost requests: most races are lost
+        to one commit. After each second lost race, None: many may have landed."""
+        if self.versions.capabilities.has_cheap_calls or self.state is None or self.winner is None:
+            return None
+        return [self.winner] if self.lost_races % 2 else None
+
+    def _step_over_cleaned_up(self) -> CommitOutcome | None:
+        """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
+        after = self.log.reload()
+        unread = NotFoundError("versions that may hold it were cleaned up from the log before they were read")
+        if self.peers.doubt(unread, self.read_version) is not None:
+            raise unread
+        from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, Reexecute, decide_unread
+
+        decision = decide_unread(self.proposal, self.state, after)
+        if isinstance(decision, AlreadyCommitted):
+            return self.outcome(None, "already_committed", after)
+        if isinstance(decision, Conflict):
+            raise_conflict(decision.reasons, self.log.uri)
+        self.state = after
+        self.proposal = self.proposal.rebased(after.version)
+        self.reexecution.is_behind = isinstance(decision, Reexecute)
+        return None
 
     # --- one version ------------------------------------------------------------------------------------------
+
+    def _encode(self, proposed: Proposal) -> EncodedAttempt:
+        encoded = encode_attempt(
+            proposed,
+            self.state,
+            self.versions,
+            version=self.target,
+            engine_info=self.context.engine_info,
+            attempts=self.lost_races + 1,
+            waited_s=self.patience.waited_s,
+            lost_to=self.lost_to,
+            limits=self.log.limits,
+        )
+        if proposed is self.proposal:
+            self.proposal = encoded.proposal
+        self.sent_txn_id = proposed.txn_id
+        return encoded
 
     def _take(self, attempt: Attempt) -> _Seen:
         """Send the attempt until the log shows whose commit is at its version."""
@@ -516,42 +392,20 @@ class CommitRun:
                 self._require_predecessor()
             if not self.uncertain:
                 return seen
-            self._warn_of_retries()
-            if not self._pause():
-                raise self._unknown(f"no readable answer came before the retry policy ended{self._said()}")
-
-    def _wait_for_room(self) -> None:
-        """Nothing of the last put landed. What an earlier one became stays as unknown as it was."""
-        self._warn_of_retries()
-        if not self._pause(bounded_by_count=False):
-            raise self._unknown(f"the retry policy ended{self._said()}") if self.uncertain else self._exhausted()
-
-    def _warn_of_retries(self) -> None:
-        """Once in a commit: its writer waits for the store, and should know why."""
-        if not self.has_warned:
-            self.has_warned = True
-            last_s = self.committer.retry.total_timeout - self.pacing.elapsed_s()
-            where = self.log.uri, self.target, max(0.0, last_s), self._said()
-            logger.warning("%s: the store does not take v%d; it is tried again for up to %.0f s%s", *where)
-
-    def _said(self) -> str:
-        return f"; the store's last answer: {self.last_words}" if self.last_words else ""
-
-    def _require_kept_files(self, state: TableState | None) -> None:
-        """Look for files that were written long ago, as long as nothing that names them can have landed."""
-        if self.unsent is not None and state is not None and not self.uncertain:
-            self.unsent.require_kept(state.properties.deleted_file_retention_ms)
+            self.patience.warn(self.target)
+            if not self.patience.pause():
+                raise self._unknown(f"no readable answer came before the retry policy ended{self.patience.said()}")
 
     def _put(self, attempt: Attempt) -> PutOutcome:
-        if not self.is_offered:
-            self._require_kept_files(self.state)
+        if not self.peers.is_offered:
+            self.require_kept_files()
         self.sent, self.sent_at = self.target, ambient.instant()
         if self.unsent is not None:
             self.unsent.mark_sent()
         last_answer.words = ""
         try:
             outcome = self.versions.put(attempt)
-            self.last_words = last_answer.words or self.last_words
+            self.patience.last_words = last_answer.words or self.patience.last_words
             return outcome
         except TxlogError as error:
             if self.uncertain:
@@ -561,13 +415,18 @@ class CommitRun:
             self._take_back_files(error)
             raise
 
+    def require_kept_files(self) -> None:
+        """Look for files that were written long ago, as long as nothing that names them can have landed."""
+        if self.unsent is not None and self.state is not None and not self.uncertain:
+            self.unsent.require_kept(self.state.properties.deleted_file_retention_ms)
+
     def _take_back_files(self, error: TxlogError) -> None:
         """The store refused the put for certain, and nothing sent before can land: no commit will name the files.
 
         Another owner of versions may have taken a commit before it fails, and others may commit what was offered.
         """
         is_refused = isinstance(error, StorageError) and error.was_refused and self.log.store.owner is None
-        if self.unsent is not None and is_refused and not self.is_offered and self.sent_as is None:
+        if self.unsent is not None and is_refused and not self.peers.is_offered and self.peers.sent_as is None:
             self.unsent.take_back()
 
     def _read_back(self, attempt: Attempt) -> _Seen:
@@ -577,7 +436,7 @@ class CommitRun:
         except NotFoundError:
             return _Seen.NOTHING
         except StorageError as error:
-            self.last_words = error.message
+            self.patience.last_words = error.message
             return _Seen.NOTHING
         if found == attempt.body:
             return _Seen.MINE
@@ -592,179 +451,42 @@ class CommitRun:
         self.winner = commit
         return _Seen.FOREIGN
 
-    def _winner_operation(self) -> str:
-        return self.winner.operation[:_OPERATION_CHARACTERS_MAX] if self.winner else "unknown"
-
-    def _winners_read(self) -> list[Commit] | None:
-        """The winner that was read back, where a look at the versions after it would cost requests: most races are lost
-        to one commit. After each second lost race, None: many may have landed."""
-        if self.versions.capabilities.has_cheap_calls or self.state is None or self.winner is None:
-            return None
-        return [self.winner] if self.lost_races % 2 else None
-
-    # --- after a lost race ----------------------------------------------------------------------------------
-
-    def _follow_winners(self, read: Sequence[Commit] | None = None) -> Ended | None:
-        """Decide on the commits that were ``read``, or on the whole tail.
-
-        Returns None to go on after a rebase, else how the commit ended.
-        """
+    def _acknowledge(self, encoded: EncodedAttempt) -> CommitOutcome:
+        version = self.target
+        self.turn.note(version)
+        self.context.durable_version = version
+        state: TableState | None = None
         try:
-            if self.state is not None:
-                self.log.still_has(self.state)
-            asked = ambient.instant()
-            if read is not None and self.confirmed_at is not None:
-                asked = self.confirmed_at  # nobody looked whether there are later ones
-            winners = read or self.log.commits_after(self.state.version if self.state else -1)
-            if winners and not self.log.state_is_fresh() and self.log.is_stray(winners[0].version):
-                raise NotFoundError("the commits after the known state were cleaned up")
-        except NotFoundError:
-            return self._step_over_cleaned_up()
-        from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide
+            commit = encoded.commit()
+            state = self.log.advance(self.state, commit, self.sent_at)
+            self.peers.saw(commit, state)
+        except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
+            logger.warning("%s: v%d is committed, but its state was not cached: %s", self.log.uri, version, error)
+        return self.peers.acknowledged(self, self.outcome(version, state=state))
 
-        decision = decide(self.proposal, winners)
-        self.read_version = self.proposal.base_version + len(winners)
-        if isinstance(decision, Rebase | Reexecute):
-            for winner in winners:
-                self.state = self.log.advance(self.state, winner, asked)
-                self._note(winner)
-            self.turn.note(self.target - 1)
-            newest = decision.metadata if isinstance(decision, Rebase) else None
-            self.proposal = self.proposal.rebased(self.target - 1, newest)
-            self.reexecution.is_behind |= isinstance(decision, Reexecute)
-            return None
-        if isinstance(decision, Conflict):
-            raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
-        if self.offer is not None:  # the next commit builds on the version of the writer that carried this one
-            for winner in winners:
-                self.state = self.log.advance(self.state, winner, asked)
-                self._note(winner)
-                self.landed.update(dict.fromkeys(txn_ids(winner), winner.version))
-            self.turn.note(self.target - 1)
-        if isinstance(decision, Apart):
-            return decision
-        self._make_found_commit_durable(decision.version)
-        if isinstance(decision, AlreadyCommitted):
-            return self._outcome(decision.version, "already_committed", None)
-        found = next(winner for winner in winners if winner.version == decision.version)
-        has_others = not {each.txn_id for each in members(found)} <= self._own_txn_ids()
-        return replace(self._outcome(decision.version, "committed", None), holds_others=has_others)
+    def outcome(
+        self, version: int | None, outcome: Outcome = "committed", state: TableState | None = None
+    ) -> CommitOutcome:
+        """The run ends with what it has found so far."""
+        attempts = max(1, self.attempts) if outcome == "committed" else self.attempts  # another writer may have sent it
+        races = self.lost_races, self.patience.waited_s, self.lost_to
+        return CommitOutcome(version, outcome, attempts, *races, state, self.reexecution.count, self.sent_txn_id)
 
-    def found(self, txn_id: str) -> CommitOutcome | None:
-        """The outcome of an append that another writer has committed, if it was in the offer of this run."""
-        version = self.landed.get(txn_id)
-        return None if version is None else replace(self._outcome(version, "committed", None), holds_others=True)
-
-    def _own_txn_ids(self) -> set[str]:
-        """The ids of all appends that are proposed."""
-        return {each.txn_id for each in self.proposal.members or (self.proposal,)}
-
-    def _note(self, commit: Commit) -> None:
-        """A version has landed, which those may hold that others wait for."""
-        if self.place is not None:
-            for txn_id in txn_ids(commit):
-                self.place.landed(txn_id)
-        if self._combines(self.state):
-            self.committer.read.note(commit)
-
-    def _combines(self, state: TableState | None) -> bool:
-        """Whether writers of several machines commit their appends to the table together."""
-        return state is not None and self.committer.line is not None and state.properties.group_commit
-
-    def _step_over_cleaned_up(self) -> CommitOutcome | None:
-        """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
-        if self.is_offered:
-            raise self._unknown("versions that may hold it were cleaned up from the log before they were read")
-        after = self.log.reload()
-        if self.sent_as is not None and self.may_land_unread:
-            raise self._unknown("its version was cleaned up before it was read", self.sent_as)
-        from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, Reexecute, decide_unread
-
-        decision = decide_unread(self.proposal, self.state, after)
-        if isinstance(decision, AlreadyCommitted):
-            return self._outcome(None, "already_committed", after)
-        if isinstance(decision, Conflict):
-            raise_conflict(decision.reasons, self.log.uri)
-        self.state = after
-        self.proposal = self.proposal.rebased(after.version)
-        self.reexecution.is_behind = isinstance(decision, Reexecute)
-        return None
-
-    def _wait_after_lost_race(self) -> None:
-        # A blind append and a plan stay valid after each race, so only time limits their attempts.
-        if self.offer is not None and self.offer.is_open:
-            self.turn.end()  # the wait in line is pause enough
-        elif not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None, is_steady=True):
-            if not self.is_offered:
-                raise self._exhausted()
-            self.is_withdrawing = True
-
-    def _require_time(self) -> None:
-        if self.pacing.is_over():
-            raise self._exhausted()
-
-    def _require_another_withdrawal(self) -> None:
-        """Raise if versions of others came first too often."""
-        self.withdrawals += 1
-        if self.withdrawals >= _WITHDRAWALS_MAX:
-            raise self._unknown("the retry policy ended, and other writers may still commit it")
-
-    def _exhausted(self) -> TxlogError:
-        if self.is_offered and not self.is_withdrawing:
-            return self._unknown("the retry policy ended, and other writers may still commit it")
-        return CommitRetriesExhaustedError(
-            f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
-            f" ended{self._said()}. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
-            table=self.log.uri,
-            version=self.target,
-            attempts=self.attempts,
-        )
-
-    def _pause(self, *, bounded_by_count: bool = True, is_steady: bool = False) -> bool:
-        self.turn.end()
-        started_s = ambient.monotonic_s()
-        can_go_on = self.pacing.pause(bounded_by_count=bounded_by_count, is_steady=is_steady)
-        self.waited_s += ambient.monotonic_s() - started_s
-        return can_go_on
-
-    # --- durability and acknowledgement ---------------------------------------------------------------------
-
-    def _encode_attempt(self) -> EncodedAttempt:
-        proposed = self._proposed()
-        encoded = encode_attempt(
-            proposed,
-            self.state,
-            self.versions,
-            version=self.target,
-            engine_info=self.committer.engine_info,
-            attempts=self.lost_races + 1,
-            waited_s=self.waited_s,
-            lost_to=self.lost_to,
-            limits=self.log.limits,
-        )
-        if proposed is self.proposal:
-            self.proposal = encoded.proposal
-        self.sent_txn_id = proposed.txn_id
-        return encoded
+    # --- durability -------------------------------------------------------------------------------------------
 
     def _make_predecessor_durable(self) -> None:
-        """Before we link N+1, a foreign N must be on disk: otherwise a power cut could leave a gap below our commit.
+        if self.state is not None:
+            keeps_order = self.turn.keeps_order
+            try:
+                make_predecessor_durable(self.context, self.state, self.patience, keeps_order=keeps_order)
+            except BrokenBase as broken:
+                raise self._unknown(str(broken)) from broken.__cause__
 
-        If a check costs nothing, N must also exist: if the table was replaced meanwhile, N+1 would leave a gap.
-        """
-        if self.state is None:
-            return
-        if not self.log.still_has(self.state):
-            self._require_checkpoint_at_newest()
-            return
-        if not self.versions.capabilities.needs_sync and self.log.state_is_fresh():
-            return  # it was seen within the last minute, and what can be seen is durable
-        version, newest_foreign = self.state.version, self.state.newest_foreign
+    def _require_predecessor(self) -> None:
         try:
-            make = partial(self.committer.make_version_durable, keeps_order=self.turn.keeps_order)
-            self._made_durable(partial(make, version, newest_foreign))
-        except NotFoundError:
-            self._require_checkpoint_at_newest()
+            require_predecessor(self.context, self.state, self.confirmed_at)
+        except BrokenBase as broken:
+            raise self._unknown(str(broken)) from broken.__cause__
 
     def _make_found_commit_durable(self, version: int | None) -> None:
         """Sync a commit that was found by reading: its writer may not have done so yet. Where nothing has to be synced,
@@ -772,94 +494,45 @@ class CommitRun:
         if version is None or not self.versions.capabilities.needs_sync:
             return
         try:
-            self._made_durable(partial(self.versions.make_durable, version))
+            self.patience.until_answered(partial(self.versions.make_durable, version), self.target)
         except (NotFoundError, StorageError) as error:
             raise self._unknown(f"it was found in the log, but could not be synced ({error})", version) from error
 
-    def _made_durable(self, make: Callable[[], None]) -> None:
-        """Call what makes a version durable, again by the retry policy while the store does not take the version's
-        published file."""
-        while True:
-            try:
-                return make()
-            except StorageError as error:
-                self.last_words = error.message
-                if not error.was_unanswered:
-                    raise
-                self._warn_of_retries()
-                if not self._pause():
-                    raise
+    # --- waiting, and the end of it -----------------------------------------------------------------------------
 
-    def _require_predecessor(self) -> None:
-        """Raise if the version below is gone, or if later ones were there first: no reader would see this commit."""
-        if self.versions.capabilities.remembers_versions:
+    def _wait_after_lost_race(self) -> None:
+        # A blind append and a plan stay valid after each race, so only time limits their attempts.
+        if self.peers.is_in_line():
             return
-        at, state = self.confirmed_at, self.state
-        was_free = at is not None and state and ambient.age_s(at) <= trusted_s(state.properties, FRESH_MAX_S)
-        if state is not None and (not was_free or self.versions.capabilities.has_cheap_calls):
-            try:
-                self.versions.stat(state.version)
-            except NotFoundError:
-                self._require_checkpoint_at_newest()
-            except StorageError as error:
-                raise self._unknown(f"the version before it could not be read ({error.message})") from error
-        if not was_free:
-            self._require_not_passed()
+        bounded_by_count = not self.proposal.is_blind_append and self.plan is None
+        if not self.patience.pause(bounded_by_count=bounded_by_count, is_steady=True) and not self.peers.take_back():
+            raise self.exhausted()
 
-    def _require_not_passed(self) -> None:
-        """Raise if other writers took this version, moved on and cleaned up, all while this process was suspended. The
-        version before ours may be there again: another suspended writer may have put it."""
-        try:
-            is_stray = self.log.is_stray(self.target)
-        except (NotFoundError, StorageError) as error:
-            raise self._unknown(f"the versions after it could not be read ({error.message})") from error
-        if is_stray:
-            raise self._unknown("later versions were in the log before it, so that readers may not see it")
+    def _wait_for_room(self) -> None:
+        """Nothing of the last put landed. What an earlier one became stays as unknown as it was."""
+        self.patience.warn(self.target)
+        if not self.patience.pause(bounded_by_count=False):
+            raise self._unknown(f"the retry policy ended{self.patience.said()}") if self.uncertain else self.exhausted()
 
-    def _require_checkpoint_at_newest(self) -> None:
-        """A copied table may hold a version only as a checkpoint. Check that it exists: in a table that was dropped and
-        created again, neither the commit nor the checkpoint is there."""
-        assert self.state is not None
-        checkpoint = self.state.segment.checkpoint
-        try:
-            if checkpoint is not None and checkpoint.version == self.state.version:
-                for name in checkpoint.names:
-                    self.log.store.log.stat(name)
-                return
-        except NotFoundError:
-            pass
-        except StorageError as error:
-            raise self._unknown(f"the checkpoint at its version could not be read ({error.message})") from error
-        raise self._unknown(f"version {self.state.version}, which it builds on, is gone from the log")
+    def require_time(self) -> None:
+        """Raise if the retry policy has ended."""
+        if self.patience.is_over():
+            raise self.exhausted()
 
-    def _acknowledge(self, encoded: EncodedAttempt) -> CommitOutcome:
-        version = self.target
-        self.turn.note(version)
-        self.committer.durable_version = version
-        state: TableState | None = None
-        try:
-            commit = encoded.commit()
-            if self.is_withdrawing:  # what it fences off is read from its bytes
-                commit = self.log.commits.parsed(encoded.attempt.body, version)
-            state = self.log.advance(self.state, commit, self.sent_at)
-            self._note(commit)
-            if self.offer is not None:
-                self.offer.landed_alone()
-        except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
-            logger.warning("%s: v%d is committed, but its state was not cached: %s", self.log.uri, version, error)
-        has_others = self.offer is not None and self.offer.took_others
-        return replace(self._outcome(version, "committed", state), holds_others=has_others)
-
-    def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
-        attempts = max(1, self.attempts) if outcome == "committed" else self.attempts  # another writer may have sent it
-        races = self.lost_races, self.waited_s, self.lost_to
-        return CommitOutcome(version, outcome, attempts, *races, state, self.reexecution.count, self.sent_txn_id)
-
-    # --- refusals -------------------------------------------------------------------------------------------
+    def exhausted(self) -> CommitRetriesExhaustedError:
+        """The error for a commit that lost its races for as long as the policy allows."""
+        return CommitRetriesExhaustedError(
+            f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
+            f" ended{self.patience.said()}. Nothing landed; run it again, or give the table handle a longer"
+            " RetryPolicy",
+            table=self.log.uri,
+            version=self.target,
+            attempts=self.attempts,
+        )
 
     def _unknown(self, why: str, version: int | None = None) -> TxlogError:
         at = self.target if version is None else version
-        if self.sent is None and self.sent_as is None and not self.is_offered:
+        if self.sent is None and self.peers.sent_as is None and not self.peers.is_offered:
             return StorageError(
                 f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )
@@ -868,11 +541,13 @@ class CommitRun:
 
     def _report_interrupted(self) -> None:
         """After Ctrl-C: log whether the commit landed, before the interrupt is raised again."""
-        if self.is_offered:
+        if self.peers.is_offered:
             where = self.log.uri, self.txn_id, self.txn_id, self.target
             logger.warning("%s: interrupted; other writers may commit %s: resolve(%r, %d) finds out", *where)
             return
-        at = self.sent_as if self.sent is None and self.may_land_unread else self.sent
+        at, sent_as = self.sent, self.peers.sent_as
+        if at is None and sent_as is not None and sent_as > self.read_version:
+            at = sent_as
         if at is None:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return

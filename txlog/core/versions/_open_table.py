@@ -23,9 +23,9 @@ from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import begin, new_lock
-from txlog.core.versions._commit_loop import LoneCommitter
+from txlog.core.versions._commit_context import CommitContext
+from txlog.core.versions._committer import Committer
 from txlog.core.versions._plan import Plan
-from txlog.core.versions._process_group import JoiningCommitter
 from txlog.core.versions.decisions.definition_changes import keeps_write_rules
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, validate_proposal
 from txlog.core.versions.decisions.state import TableState
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from txlog.core.changes.tasks.task_table import TaskStore, TaskTable
     from txlog.core.reading import KeyCache
-    from txlog.core.versions._committer import Committer
     from txlog.core.versions._number_ranges import NumberRanges
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.workers import GivenWorkers, Workers
@@ -103,8 +102,8 @@ class OpenTable:
         self.has_noted_copies = False
         """Whether a result of this handle said that a change copied many rows."""
         engine_info = f"txlog/{__version__}"
-        lone = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)
-        self._committer: Committer = JoiningCommitter(lone)
+        self._commits = CommitContext(self.log, self.retry, engine_info=engine_info, hooks=hooks)
+        self._committer = Committer(self._commits)
 
     @property
     def uri(self) -> str:
@@ -235,7 +234,7 @@ class OpenTable:
         Raises the errors of `DeltaLog.newest_state`, and ``StorageError`` for a store that does not refuse names that
         are taken.
         """
-        refuses = begin(lambda: self._committer.require_refusals(known))
+        refuses = begin(lambda: self._commits.require_refusals(known))
         newest = self.log.newest_state()
         refuses()
         return newest
@@ -414,12 +413,12 @@ class OpenTable:
         return self.commit(proposal, state, plan=plan, unsent=unsent)
 
     def make_version_durable(self, version: int) -> None:
-        """As ``Committer.make_version_durable``."""
-        self._committer.make_version_durable(version)
+        """As ``CommitContext.make_version_durable``."""
+        self._commits.make_version_durable(version)
 
     def is_on_disk(self, version: int) -> bool:
         """Whether this handle has made the version and all below it durable."""
-        return version <= self._committer.durable_version
+        return version <= self._commits.durable_version
 
     def timed(self, name: str) -> AbstractContextManager[None]:
         """Report the block to the hooks, as the step of this name."""

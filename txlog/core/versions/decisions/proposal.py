@@ -305,8 +305,14 @@ def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitI
         "fingerprint": proposal.fingerprint,
         "joined": _joined(proposal),
     }
-    fields = {"inCommitTimestamp": in_commit_timestamp, "operation": proposal.operation, "txnId": proposal.txn_id}
-    return CommitInfo({**fields, "isBlindAppend": proposal.is_blind_append, "txlog": own})
+    fields: dict[str, Any] = {
+        "inCommitTimestamp": in_commit_timestamp,
+        "operation": proposal.operation,
+        "operationParameters": dict(proposal.operation_parameters),
+        "txnId": proposal.txn_id,
+        "isBlindAppend": proposal.is_blind_append,
+    }
+    return CommitInfo({**fields, "txlog": own})
 
 
 def _joined(proposal: Proposal) -> list[dict[str, Any]]:
