@@ -13,6 +13,7 @@ deletes a file that a committable names: its commit may have landed.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -92,6 +93,8 @@ class GlobalCommitter:
     ) -> WriteResult:
         """One commit for one checkpoint. There is one committable per task; none mean a checkpoint without rows.
 
+        An append is committed again on each definition that others make meanwhile, if its files fit there.
+
         ``unsent`` is notified when something is sent; None if another process may commit the files too, which are then
         never deleted.
 
@@ -108,7 +111,20 @@ class GlobalCommitter:
         self._require_not_void(job, state)
         if job.intent.kind == "upsert":
             return self._row_changes().commit_staged(self._open_table, state, job, committables)
-        return self._commit_beside_others(job, state, committables, unsent)
+        for _ in range(_DEFINITIONS_MAX):
+            try:
+                return self._propose(job, state, committables, unsent)
+            except (MetadataChangedError, ProtocolChangedError):
+                state = self._open_table.writable_state()
+                moved = on_newer_definition(job, state)
+                if moved is None:
+                    raise
+                replayed = self._replay(moved, state)
+                if replayed is not None:
+                    return replayed
+                logger.info("%s: appended on the definition that another writer changed", self._open_table.uri)
+                job = moved
+        return self._propose(job, state, committables, unsent)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """Check that the committables belong to this job; with ``since_ms``, also look up every file.
@@ -266,7 +282,7 @@ class GlobalCommitter:
         """Create the table with its first rows. If a concurrent writer created the same table, write to that one."""
         try:
             if not self._open_table.log.exists():
-                return self._commit_on(job, None, committables, unsent)
+                return self._propose(job, None, committables, unsent)
         except (ProtocolChangedError, MetadataChangedError):
             pass
         state = self._open_table.log.reload()
@@ -281,49 +297,23 @@ class GlobalCommitter:
                 state,
                 "created another table here, which these files do not fit",
             )
-        return self._replay(turned, state) or self._commit_on(turned, state, committables, unsent)
+        return self._replay(turned, state) or self._propose(turned, state, committables, unsent)
 
-    def _commit_beside_others(
-        self, job: WriteJob, state: TableState, committables: Sequence[Committable], unsent: UnsentFiles | None
-    ) -> WriteResult:
-        """Commit, and again on each definition that others make meanwhile, if an append's files fit there."""
-        for _ in range(_DEFINITIONS_MAX):
-            try:
-                return self._commit_on(job, state, committables, unsent)
-            except (MetadataChangedError, ProtocolChangedError):
-                state = self._open_table.writable_state()
-                moved = on_newer_definition(job, state)
-                if moved is None:
-                    raise
-                replayed = self._replay(moved, state)
-                if replayed is not None:
-                    return replayed
-                logger.info("%s: appended on the definition that another writer changed", self._open_table.uri)
-                job = moved
-        return self._commit_on(job, state, committables, unsent)
-
-    def _commit_on(
+    def _propose(
         self,
         job: WriteJob,
         state: TableState | None,
         committables: Sequence[Committable],
         unsent: UnsentFiles | None,
     ) -> WriteResult:
-        if unsent is None:
-            with UnsentFiles(self._open_table.store.files) as copies:
-                return self._propose(job, state, committables, copies)
-        return self._propose(job, state, committables, unsent)
-
-    def _propose(
-        self, job: WriteJob, state: TableState | None, committables: Sequence[Committable], owner: UnsentFiles
-    ) -> WriteResult:
-        """``owner`` deletes the files made here (copies of rows) if nothing is sent."""
-        plan = WriteExecution(self._open_table, job, committables, owner)
-        if job.is_reexecuted and state is not None:
-            result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)
-        else:
-            proposal = plan.execute(state)
-            result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
+        """Files made here, such as copies of rows, are deleted if nothing is sent."""
+        with UnsentFiles(self._open_table.store.files) if unsent is None else contextlib.nullcontext(unsent) as owner:
+            plan = WriteExecution(self._open_table, job, committables, owner)
+            if job.is_reexecuted and state is not None:
+                result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)
+            else:
+                proposal = plan.execute(state)
+                result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
         plan.warn_of_dead_rows(result.version)
         if not job.notes or result.outcome != "committed":
             return result

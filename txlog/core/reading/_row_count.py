@@ -71,11 +71,12 @@ def count_matching_rows(store: TableFiles, plan: ScanPlan, table: DefinedTable) 
 
 def _whole_matches(files: pa.Table, predicate: Predicate, table: DefinedTable) -> Iterator[bool]:
     """For each file, whether the log proves that all of its rows match."""
+    from txlog.core.predicates.skipping.one_file import Pruner
     from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
     from txlog.core.predicates.skipping.proof import MatchProver
 
     decided = PartitionPredicate.of(predicate, table)
-    prover = MatchProver(predicate, table.schema, table.partition_columns)
+    prover = MatchProver(Pruner(predicate, table.schema, table.partition_columns))
     for batch in files.select(["partitionValues", "stats"]).to_batches():
         for values, stats in zip(batch["partitionValues"].to_pylist(), batch["stats"].to_pylist(), strict=True):
             known = dict(values)

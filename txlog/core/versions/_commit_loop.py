@@ -145,7 +145,7 @@ class CommitRun:
         self.unsent = unsent
         self.sent: int | None = None  # the last version for which we sent a put
         self.sent_txn_id = proposal.txn_id  # of that put: it is another one if it carries appends of others
-        self.sent_at = ambient.instant()
+        self.sent_at: ambient.Instant | None = None
         self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
         self.doubt = ""  # why the outcome is unknown
@@ -177,7 +177,17 @@ class CommitRun:
 
     def run(self) -> RunResult:
         try:
-            return self._run()
+            while True:
+                settled: RunResult | _Next | None = self._execute_outside_turn()
+                if settled is None:
+                    try:
+                        settled = self.peers.take_turn(self) or self._round()
+                    finally:
+                        self.turn.end()
+                if settled is _Next.WAIT:
+                    self._wait_after_lost_race()
+                elif settled is not None and settled is not _Next.EXECUTE:
+                    return settled
         except TxlogError as error:
             doubt = self.peers.doubt(error, self.read_version)
             if doubt is None:
@@ -188,19 +198,6 @@ class CommitRun:
             raise
         finally:
             self.peers.leave()
-
-    def _run(self) -> RunResult:
-        while True:
-            settled: RunResult | _Next | None = self._execute_outside_turn()
-            if settled is None:
-                try:
-                    settled = self.peers.take_turn(self) or self._round()
-                finally:
-                    self.turn.end()
-            if settled is _Next.WAIT:
-                self._wait_after_lost_race()
-            elif settled is not None and settled is not _Next.EXECUTE:
-                return settled
 
     def _round(self) -> RunResult | _Next:
         """Try for one version."""
@@ -455,6 +452,7 @@ class CommitRun:
         version = self.target
         self.turn.note(version)
         self.context.durable_version = version
+        assert self.sent_at is not None
         state: TableState | None = None
         try:
             commit = encoded.commit()

@@ -70,7 +70,8 @@ class WriterPeers(Peers):
         ``is_offered``: another run has offered it to other writers."""
         self.sent_as = sent_as
         self.is_offered = is_offered
-        self.moved_s = ambient.monotonic_s()  # when it last looked at the log, or sent something
+        self.moved_s = 0.0
+        """When the run last looked at the log while it waited in line."""
         self._context = context
         self._line = context.line
         self._group = group

@@ -89,7 +89,7 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
     bound = bind(predicate, SCHEMA)
     found = matching(bound, given, partition)
     stats = statistics(given, slack)
-    if MatchProver(bound, SCHEMA, PARTITIONS).every_row_matches({"p": partition}, stats):
+    if MatchProver(Pruner(bound, SCHEMA, PARTITIONS)).every_row_matches({"p": partition}, stats):
         assert found == len(given)
     necessary = without_nan_doubts(bound, SCHEMA)
     assert matching(necessary, given, partition) >= found
@@ -114,7 +114,7 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
 )
 def test_only_exact_bounds_prove_that_every_row_matches(predicate: Predicate, is_proven: bool) -> None:
     stats = statistics([{"n": 1, "s": "a", "x": 1.0}, {"n": 3, "s": "b", "x": 2.0}], 0)
-    prover = MatchProver(predicate, SCHEMA, PARTITIONS)
+    prover = MatchProver(Pruner(predicate, SCHEMA, PARTITIONS))
     assert prover.every_row_matches({"p": "a"}, stats) is is_proven
     assert prover.every_row_matches({}, None) is False
 

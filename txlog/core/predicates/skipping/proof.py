@@ -37,10 +37,10 @@ _UNKNOWN = ColumnFacts()
 
 
 class MatchProver:
-    """One predicate for the files of one table."""
+    """The predicate of a pruner, for the files of one table."""
 
-    def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
-        self._pruner = Pruner(predicate, schema, partition_columns)
+    def __init__(self, pruner: Pruner) -> None:
+        self._pruner = pruner
 
     def every_row_matches(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
         """Whether the predicate is certainly true for each row of the file. True for a file without rows too."""

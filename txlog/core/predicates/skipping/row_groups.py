@@ -20,6 +20,7 @@ from txlog.core.format.statistics import file_leaves
 from txlog.core.predicates.predicate import Path, Predicate
 from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
 from txlog.core.predicates.values import Ordered
+from txlog.core.util.lazy import cached_property
 
 __all__ = ["RowGroupPruner"]
 
@@ -35,9 +36,16 @@ class RowGroupPruner:
     """One predicate, bound to the table's schema, for the files of one table. In doubt, a row group stays."""
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
-        self._pruner = Pruner(predicate, schema, partition_columns)
+        self._of = predicate, schema, partition_columns
+
+    @cached_property
+    def _pruner(self) -> Pruner:
+        return Pruner(*self._of)  # files with one row group, as most are, do without
+
+    @cached_property
+    def _leaves(self) -> dict[Path, Primitive | Decimal]:
         stored = self._pruner.paths - {(name,) for name in self._pruner.partition_columns}
-        self._leaves = {
+        return {
             path: data_type
             for path, data_type in leaf_paths(self._pruner.schema)
             if path in stored and isinstance(data_type, Primitive | Decimal)

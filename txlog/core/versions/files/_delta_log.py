@@ -136,10 +136,11 @@ class DeltaLog:
             return self.reload()
         if not refresh:
             return known
-        if self.state_age_s() > trusted_s(known.properties, _BUILT_ON_MAX_S):
+        age_s = self.state_age_s()
+        if age_s > trusted_s(known.properties, _BUILT_ON_MAX_S):
             return self.reload()
         asked = ambient.instant()
-        is_same = None if self.state_is_fresh() else self._look_whether_same()
+        is_same = None if self._is_fresh(known, age_s) else self._look_whether_same()
 
         def on_found() -> None:
             nonlocal is_same
@@ -262,9 +263,9 @@ class DeltaLog:
         still the same one: that is looked at once a minute, too.
         """
         known = self._state
-        if known is None:
-            return False
-        age_s = self.state_age_s()
+        return known is not None and self._is_fresh(known, self.state_age_s())
+
+    def _is_fresh(self, known: TableState, age_s: float) -> bool:
         if not self.versions.capabilities.has_cheap_calls and self._seen_same is not None:
             age_s = max(age_s, ambient.age_s(self._seen_same[1]))
         return age_s <= trusted_s(known.properties, FRESH_MAX_S)

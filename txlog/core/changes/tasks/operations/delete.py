@@ -58,12 +58,14 @@ class Condition:
 
         self.is_everything = where is None
         self.predicate = _bound(where, table, now)
-        judged_by = (table.schema, table.partition_columns)
         self.necessary = without_nan_doubts(self.predicate, table.schema)
         """Whether a row satisfies the condition; it may exclude files by statistics and partition values."""
         self._decided = None if self.is_everything else PartitionPredicate.of(self.predicate, table)
-        self._pruner = FilePruner(Pruner(self.necessary, *judged_by))
-        self._prover = MatchProver(self.predicate, *judged_by)
+        pruner = Pruner(self.predicate, table.schema, table.partition_columns)
+        self._prover = MatchProver(pruner)
+        if self.necessary != self.predicate:
+            pruner = Pruner(self.necessary, table.schema, table.partition_columns)
+        self._pruner = FilePruner(pruner)
 
     @property
     def reads(self) -> Predicate | None:
