@@ -36,8 +36,8 @@ from txlog.core.util import ambient
 from txlog.core.versions import _attempt as attempt
 from txlog.core.versions import _open_table as open_table
 from txlog.core.versions import _resolve_unknown as resolve
+from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._commit_loop import CommitRun, _Seen
-from txlog.core.versions._outcome import raise_conflict
 from txlog.core.versions.decisions import clean_up, conflicts, in_commit_timestamps
 from txlog.core.versions.decisions.conflicts import Conflict, Rebase, decide
 from txlog.core.versions.decisions.exactly_once import AlreadyCommitted

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.core.versions import _committer as joining
+from txlog.core.versions._attempt import CommitOutcome
 from txlog.core.versions._committer import Committer, _Append, _Part
-from txlog.core.versions._outcome import CommitOutcome
 from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions.decisions import conflicts, proposal
 from txlog.core.versions.decisions import handover_messages as handed_over

@@ -15,7 +15,6 @@ from txlog.core.store._base import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.versions import _commit_context as commit_context
-from txlog.core.versions import _predecessor as predecessor
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._commit_loop import CommitRun
 from txlog.core.versions.decisions.checkpoint import v2
@@ -111,7 +110,7 @@ def does_not_count_the_time_of_a_suspension(patch: pytest.MonkeyPatch) -> None:
 def trusts_a_look_for_a_minute_whatever_the_retention(patch: pytest.MonkeyPatch) -> None:
     """What was absent a minute ago is taken for never taken, where the log keeps versions for seconds."""
     patch.setattr(delta_log.DeltaLog, "state_is_fresh", lambda self: self.state_age_s() <= 60)
-    patch.setattr(predecessor, "trusted_s", lambda properties, most_s: most_s)
+    patch.setattr(commit_context, "trusted_s", lambda properties, most_s: most_s)
 
 
 def takes_the_time_of_a_late_answer_for_that_of_its_question(patch: pytest.MonkeyPatch) -> None:

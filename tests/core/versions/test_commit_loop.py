@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 
 import txlog
 from txlog.core.store import PutOutcome
+from txlog.core.versions._attempt import CommitOutcome
 from txlog.core.versions._commit_loop import CommitRun, Peers
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions._outcome import CommitOutcome
 from txlog.core.versions._plan import Plan
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState

@@ -26,7 +26,7 @@ from txlog.core.operations._write_effects import Replaced, write_parameters
 from txlog.core.operations._write_planning import on_newer_definition, with_existing_table
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
-from txlog.core.versions import WRITE_AGAIN, OpenTable, raise_conflict
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
@@ -190,6 +190,8 @@ class GlobalCommitter:
                 else:
                     detail = f"changed the schema that the files were written for at v{version}"
             reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
+            from txlog.core.versions import WRITE_AGAIN, raise_conflict
+
             raise_conflict((reason,), self._open_table.uri, WRITE_AGAIN)
 
     def make_bases_durable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
@@ -456,6 +458,8 @@ class WriteExecution:
 
 def raise_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:
     """Raise the conflict of ``rule`` with some commit up to ``state``, after calling the hooks."""
+    from txlog.core.versions import raise_conflict
+
     reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
     try:
         raise_conflict((reason,), open_table.uri)

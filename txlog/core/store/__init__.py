@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from txlog.core.store._open import foreign_scheme, is_of_store, open_store
     from txlog.core.store._options import environment_secrets, redact
     from txlog.core.store._probe import ProbeReport, probe_newest_commit, probe_store
-    from txlog.core.store._retry import RetryPolicy
+    from txlog.core.store._retry import Patience, RetryPolicy
     from txlog.core.store._table_store import TableStore
     from txlog.core.store._versions import Attempt, FolderVersions, Fork, Mended, VersionFile, VersionLog
     from txlog.core.store._write_once import write_once
@@ -52,7 +52,7 @@ else:
         _open: foreign_scheme is_of_store open_store
         _options: environment_secrets redact
         _probe: ProbeReport probe_newest_commit probe_store
-        _retry: RetryPolicy
+        _retry: Patience RetryPolicy
         _table_store: TableStore
         _versions: Attempt FolderVersions Fork Mended VersionFile VersionLog
         _write_once: write_once
@@ -80,6 +80,7 @@ __all__ = [
     "OfferState",
     "OnLink",
     "OutputFile",
+    "Patience",
     "ProbeReport",
     "PutOutcome",
     "RetryPolicy",

@@ -1,15 +1,16 @@
 """When to retry, and after how long: a table handle's policy, and the policy for reads.
 
 In: `RetryPolicy` and the store's measured round trip. Out: `Pacing`, which sleeps between the attempts of one
-commit and decides when to give up; `read_again`, which repeats one read. The loops are in `retry_loops`, which the
-first failed attempt imports: a commit without contention does not pay for the import.
-Nothing here repeats a put: only the committer knows whether a second put is safe.
+commit and decides when to give up; `Patience`, which also tells the user what the commit waits for; `read_again`, which
+repeats one read. The loops are in `retry_loops`, which the first failed attempt imports: a commit without contention
+does not pay for the import. Nothing here repeats a put: only the committer knows whether a second put is safe.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import TypeVar
 
@@ -18,9 +19,10 @@ from msgspec.structs import force_setattr
 
 from txlog.core.util import ambient
 from txlog.core.util.arguments import invalid, whole_number
-from txlog.errors import InvalidInputError
+from txlog.core.util.logs import logger
+from txlog.errors import InvalidInputError, StorageError
 
-__all__ = ["Pacing", "RetryPolicy", "read_again"]
+__all__ = ["Pacing", "Patience", "RetryPolicy", "read_again"]
 
 _REFERENCE_ROUND_TRIP_S = 0.1
 _READ_ATTEMPTS = 3
@@ -138,6 +140,69 @@ class Pacing:
         window_s = self._policy.window_s(1 if self._is_steady else self._failures, self._round_trip_s())
         remaining_s = max(0.0, self._policy.total_timeout - self.elapsed_s())
         return min(ambient.uniform(0.0, window_s), remaining_s)
+
+
+class Patience:
+    """How long one commit may still try, and what the store has said last. Used on one thread.
+
+    ``table`` is for a warning. ``let_others`` is called before each pause, so that other writers go on meanwhile.
+    """
+
+    def __init__(
+        self, policy: RetryPolicy, round_trip_s: Callable[[], float], table: str, let_others: Callable[[], None]
+    ) -> None:
+        self.waited_s = 0.0
+        self.last_words = ""
+        """What the store said last, to a put or a read that settled nothing."""
+        self._policy = policy
+        self._table = table
+        self._let_others = let_others
+        self._pacing = policy.pacing(round_trip_s)
+        self._has_warned = False
+
+    def is_over(self) -> bool:
+        """Whether the time of the policy has passed."""
+        return self._pacing.is_over()
+
+    def pause(self, *, bounded_by_count: bool = True, is_steady: bool = False) -> bool:
+        """Wait as the policy says, and return whether there is another attempt after it."""
+        self._let_others()
+        with self.waiting():
+            return self._pacing.pause(bounded_by_count=bounded_by_count, is_steady=is_steady)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the block as time that the commit waited."""
+        began_s = ambient.monotonic_s()
+        try:
+            yield
+        finally:
+            self.waited_s += ambient.monotonic_s() - began_s
+
+    def warn(self, version: int) -> None:
+        """Once in a commit: its writer waits for the store, and should know why."""
+        if not self._has_warned:
+            self._has_warned = True
+            last_s = max(0.0, self._policy.total_timeout - self._pacing.elapsed_s())
+            where = self._table, version, last_s, self.said()
+            logger.warning("%s: the store does not take v%d; it is tried again for up to %.0f s%s", *where)
+
+    def until_answered(self, request: Callable[[], None], version: int) -> None:
+        """Make a request that the commit of ``version`` needs, again by the policy while the store gives no answer."""
+        while True:
+            try:
+                return request()
+            except StorageError as error:
+                self.last_words = error.message
+                if not error.was_unanswered:
+                    raise
+                self.warn(version)
+                if not self.pause():
+                    raise
+
+    def said(self) -> str:
+        """The store's last words, as the end of a sentence."""
+        return f"; the store's last answer: {self.last_words}" if self.last_words else ""
 
 
 def read_again(read: Callable[[], T], is_transient: Callable[[BaseException], bool]) -> T:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.versions._cached_tables import KEPT_MAX, KeptOpen
+    from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
     from txlog.core.versions._identity_ranges import numbers_of
     from txlog.core.versions._open_table import OpenTable, open_table_of
-    from txlog.core.versions._outcome import READ_AGAIN, WRITE_AGAIN, raise_conflict
     from txlog.core.versions._resolve_unknown import resolve, resolve_creation
     from txlog.core.versions.upkeep._log_clean_up import clean_up_log
     from txlog.core.versions.upkeep._log_compaction import compact_log
@@ -23,7 +23,7 @@ else:
         _cached_tables: KEPT_MAX KeptOpen
         _identity_ranges: numbers_of
         _open_table: OpenTable open_table_of
-        _outcome: READ_AGAIN WRITE_AGAIN raise_conflict
+        _commit_errors: READ_AGAIN WRITE_AGAIN raise_conflict
         _resolve_unknown: resolve resolve_creation
         upkeep._log_clean_up: clean_up_log
         upkeep._log_compaction: compact_log

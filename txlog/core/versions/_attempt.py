@@ -1,8 +1,8 @@
-"""The bytes of one attempt of a commit, which depend on the version that it follows.
+"""The bytes of one attempt of a commit, which depend on the version that it follows; and the outcome in the end.
 
-In: a proposal and the table state that it follows. Out: an ``EncodedAttempt``. In-commit timestamps increase from
-version to version, and row ids continue after the winner's when a race is lost, so each attempt is encoded again.
-PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Tracking".
+In: a proposal and the table state that it follows. Out: an ``EncodedAttempt``, and the ``CommitOutcome`` of the last.
+In-commit timestamps increase from version to version, and row ids continue after the winner's when a race is lost, so
+each attempt is encoded again. PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Tracking".
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from txlog.core.format.commit_file import Commit, Limits, require_within
 from txlog.core.store import Attempt, VersionLog
@@ -17,8 +18,9 @@ from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Proposal, commit_bytes, commit_facts
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
+from txlog.result import Outcome, WriteMetrics, WriteResult
 
-__all__ = ["EncodedAttempt", "encode_attempt"]
+__all__ = ["CommitOutcome", "EncodedAttempt", "encode_attempt"]
 
 
 class EncodedAttempt(msgspec.Struct, frozen=True):
@@ -36,6 +38,36 @@ class EncodedAttempt(msgspec.Struct, frozen=True):
         """The commit as it was written, so that the caller need not read it back."""
         facts = commit_facts(self.sent, self.in_commit_timestamp_ms)
         return Commit(self.attempt.version, self.sent.actions, facts, len(self.attempt.body))
+
+
+class CommitOutcome(msgspec.Struct, frozen=True):
+    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known.
+
+    ``txn_id`` is that of the version, if known. ``holds_others``: it has appends of other handles too.
+    """
+
+    version: int | None
+    outcome: Outcome
+    attempts: int
+    lost_races: int
+    waited_s: float
+    lost_to: dict[str, int]
+    state: TableState | None
+    reexecutions: int = 0
+    txn_id: str = ""
+    holds_others: bool = False
+
+    def to_result(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
+        """The acknowledgement of a write that did ``metrics``. A dropped replay has empty metrics."""
+        did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
+        did = replace(
+            did,
+            lost_races=self.lost_races,
+            waited_s=self.waited_s,
+            lost_to=self.lost_to,
+            reexecutions=self.reexecutions,
+        )
+        return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
 
 
 def encode_attempt(

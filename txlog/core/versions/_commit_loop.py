@@ -25,16 +25,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from txlog.core.format.commit_file import Commit
-from txlog.core.store import Attempt, PutOutcome, Turn, last_answer
+from txlog.core.store import Attempt, Patience, PutOutcome, Turn, last_answer
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
-from txlog.core.versions._attempt import EncodedAttempt, encode_attempt
-from txlog.core.versions._commit_context import CommitContext
-from txlog.core.versions._outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
-from txlog.core.versions._patience import Patience
-from txlog.core.versions._plan import Plan, Reexecution
-from txlog.core.versions._predecessor import BrokenBase, make_predecessor_durable, require_predecessor
+from txlog.core.versions._attempt import CommitOutcome, EncodedAttempt, encode_attempt
+from txlog.core.versions._commit_context import (
+    BrokenBase,
+    CommitContext,
+    make_predecessor_durable,
+    require_predecessor,
+)
 from txlog.core.versions.decisions.joined_appends import holds, members
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
@@ -44,6 +45,7 @@ from txlog.hooks import LostRace, call, timed
 from txlog.result import Outcome, counted
 
 if TYPE_CHECKING:
+    from txlog.core.versions._plan import Plan, Reexecution
     from txlog.core.versions._read_ahead import ReadAhead
     from txlog.core.versions.decisions.conflicts import Apart
 
@@ -138,7 +140,7 @@ class CommitRun:
         self.versions = context.log.versions
         self.peers = peers
         self.plan = plan
-        self.reexecution = Reexecution(context.log, plan)
+        self.reexecution = None if plan is None else self._reexecution(plan)
         self.proposal = proposal
         self.txn_id = proposal.txn_id
         self.state = state
@@ -155,7 +157,12 @@ class CommitRun:
         self.winner: Commit | None = None  # the foreign commit that was read back last
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
-        self.patience = Patience(context, lambda: self.turn.end())
+        self.patience = Patience(context.retry, self.versions.round_trip_s, self.log.uri, lambda: self.turn.end())
+
+    def _reexecution(self, plan: Plan) -> Reexecution:
+        from txlog.core.versions._plan import Reexecution  # not imported for an append
+
+        return Reexecution(self.log, plan)
 
     @property
     def target(self) -> int:
@@ -204,11 +211,12 @@ class CommitRun:
         settled: RunResult | _Next | None = self.catch_up() or self.peers.wait_in_line(self)
         if settled is not None:
             return settled
-        if self.reexecution.is_behind:
-            if self.reexecution.has_much_work(self.state):
+        rerun = self.reexecution
+        if rerun is not None and rerun.is_behind:
+            if rerun.has_much_work(self.state):
                 return _Next.EXECUTE
-            self._execute()
-            if self.reexecution.is_behind:
+            self._execute(rerun)
+            if rerun.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
         encoded = self._encode(self.peers.gather(self))
@@ -227,20 +235,21 @@ class CommitRun:
 
     def _execute_outside_turn(self) -> RunResult | None:
         """Execute the plan on the newest version, and again after each new commit, until little work is left."""
-        while self.reexecution.is_behind and self.reexecution.has_much_work(self.state):
-            self.reexecution.outside += 1
-            self._execute()
+        rerun = self.reexecution
+        while rerun is not None and rerun.is_behind and rerun.has_much_work(self.state):
+            rerun.outside += 1
+            self._execute(rerun)
             self.require_time()
             settled = self.catch_up()
             if settled is not None:
                 return settled
         return None
 
-    def _execute(self) -> None:
+    def _execute(self, rerun: Reexecution) -> None:
         """Execute the plan, while no put of ours is open. The plan may stay behind the newest version."""
         assert not self.uncertain
         with timed(self.context.hooks, self.log.uri, "rerun"):
-            self.proposal = self.reexecution.execute(self.proposal, self.state)
+            self.proposal = rerun.execute(self.proposal, self.state)
 
     # --- what has landed ------------------------------------------------------------------------------------
 
@@ -289,6 +298,7 @@ class CommitRun:
                 raise NotFoundError("the commits after the known state were cleaned up")
         except NotFoundError:
             return self._step_over_cleaned_up()
+        from txlog.core.versions._commit_errors import next_step_after_conflict, raise_conflict
         from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide
 
         decision = decide(self.proposal, winners)
@@ -297,7 +307,8 @@ class CommitRun:
             self._advance(winners, asked)
             newest = decision.metadata if isinstance(decision, Rebase) else None
             self.proposal = self.proposal.rebased(self.target - 1, newest)
-            self.reexecution.is_behind |= isinstance(decision, Reexecute)
+            if self.reexecution is not None:
+                self.reexecution.is_behind |= isinstance(decision, Reexecute)
             return None
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
@@ -336,6 +347,7 @@ class CommitRun:
         unread = NotFoundError("versions that may hold it were cleaned up from the log before they were read")
         if self.peers.doubt(unread, self.read_version) is not None:
             raise unread
+        from txlog.core.versions._commit_errors import raise_conflict
         from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, Reexecute, decide_unread
 
         decision = decide_unread(self.proposal, self.state, after)
@@ -345,7 +357,8 @@ class CommitRun:
             raise_conflict(decision.reasons, self.log.uri)
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
-        self.reexecution.is_behind = isinstance(decision, Reexecute)
+        if self.reexecution is not None:
+            self.reexecution.is_behind = isinstance(decision, Reexecute)
         return None
 
     # --- one version ------------------------------------------------------------------------------------------
@@ -468,7 +481,8 @@ class CommitRun:
         """The run ends with what it has found so far."""
         attempts = max(1, self.attempts) if outcome == "committed" else self.attempts  # another writer may have sent it
         races = self.lost_races, self.patience.waited_s, self.lost_to
-        return CommitOutcome(version, outcome, attempts, *races, state, self.reexecution.count, self.sent_txn_id)
+        reruns = 0 if self.reexecution is None else self.reexecution.count
+        return CommitOutcome(version, outcome, attempts, *races, state, reruns, self.sent_txn_id)
 
     # --- durability -------------------------------------------------------------------------------------------
 
@@ -534,6 +548,8 @@ class CommitRun:
             return StorageError(
                 f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )
+        from txlog.core.versions._commit_errors import unknown_outcome
+
         self.doubt = why
         return unknown_outcome(self.log.store, self.txn_id, at, why)
 

@@ -40,11 +40,10 @@ from msgspec.structs import replace
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import new_lock
+from txlog.core.versions._attempt import CommitOutcome
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._commit_loop import CommitRun, RunResult
-from txlog.core.versions._outcome import CommitOutcome, unknown_outcome
 from txlog.core.versions._peers import WriterPeers
-from txlog.core.versions._plan import Plan
 from txlog.core.versions.decisions.joined_appends import Joining, fits, may_join
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
@@ -60,6 +59,7 @@ from txlog.errors import (
 
 if TYPE_CHECKING:
     from txlog.core.store import HandOver, Offer, OfferState
+    from txlog.core.versions._plan import Plan
 
 __all__ = ["Committer"]
 
@@ -455,6 +455,8 @@ class Committer:
 
     def _error_of(self, each: _Append, run: CommitRun, error: TxlogError) -> TxlogError:
         if isinstance(error, CommitStateUnknownError):
+            from txlog.core.versions._commit_errors import unknown_outcome
+
             return unknown_outcome(self._context.log.store, each.txn_id, error.version, run.doubt)
         return copy.copy(error)
 

@@ -20,9 +20,9 @@ from txlog.core.store import TableStore, open_store
 from txlog.core.util import ambient
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.values import repr_without
+from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._number_ranges import NumberRange
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions._outcome import raise_conflict
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState

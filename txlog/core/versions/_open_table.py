@@ -25,7 +25,6 @@ from txlog.core.util.logs import logger
 from txlog.core.util.parallel import begin, new_lock
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._committer import Committer
-from txlog.core.versions._plan import Plan
 from txlog.core.versions.decisions.definition_changes import keeps_write_rules
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, validate_proposal
 from txlog.core.versions.decisions.state import TableState
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.task_table import TaskStore, TaskTable
     from txlog.core.reading import KeyCache
     from txlog.core.versions._number_ranges import NumberRanges
+    from txlog.core.versions._plan import Plan
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.workers import GivenWorkers, Workers
     from txlog.core.writing.generated_columns import Numbers
@@ -384,7 +384,7 @@ class OpenTable:
         vacuum = state.vacuum
         if vacuum is None or began_ms > vacuum.cutoff_ms or not proposal.adds_are_new:
             return
-        from txlog.core.versions._outcome import raise_conflict
+        from txlog.core.versions._commit_errors import raise_conflict
         from txlog.core.versions.decisions.conflicts import endangered
 
         reason = endangered(proposal, vacuum)

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from txlog.core.format.commit_file import Commit
 from txlog.core.util import ambient
+from txlog.core.versions._attempt import CommitOutcome
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._commit_loop import CommitRun, Peers, RunResult
-from txlog.core.versions._outcome import CommitOutcome
 from txlog.core.versions.decisions.joined_appends import members, txn_ids
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState

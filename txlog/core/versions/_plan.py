@@ -52,9 +52,9 @@ class Plan(Protocol):
 
 
 class Reexecution:
-    """How far the plan of one commit is behind the newest version. Without a plan it is never behind."""
+    """How far the plan of one commit is behind the newest version."""
 
-    def __init__(self, log: DeltaLog, plan: Plan | None) -> None:
+    def __init__(self, log: DeltaLog, plan: Plan) -> None:
         self._log = log
         self._plan = plan
         self.is_behind = False
@@ -64,13 +64,12 @@ class Reexecution:
         """How often it was executed outside of the turn."""
 
     def has_much_work(self, state: TableState | None) -> bool:
-        """Whether there is a plan whose execution takes too long for a turn."""
-        plan, limit_s = self._plan, LITTLE_WORK_S * (1 << self.outside)
-        return plan is not None and state is not None and plan.remaining_work_s(state) > limit_s
+        """Whether an execution takes too long for a turn."""
+        limit_s = LITTLE_WORK_S * (1 << self.outside)
+        return state is not None and self._plan.remaining_work_s(state) > limit_s
 
     def execute(self, proposal: Proposal, state: TableState | None) -> Proposal:
         """The proposal on ``state``; the old one, still behind, if what the plan reads was cleaned up meanwhile."""
-        assert self._plan is not None
         assert state is not None
         try:
             executed = self._plan.execute(state)

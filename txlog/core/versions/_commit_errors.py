@@ -1,61 +1,25 @@
-"""How a commit ended: `CommitOutcome`, which becomes the caller's `WriteResult`, or a conflict error.
+"""The errors of a commit that conflicts, or of which nobody knows whether it landed.
 
-In: the counts of a run of the commit loop, or the reasons for a conflict. Out: a ``WriteResult``, or the exception.
+In: the reasons for a conflict, or the doubt. Out: the exception, with what its caller can do next.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-import msgspec
-from msgspec.structs import replace
-
 from txlog import errors
 from txlog.core.store import TableStore
 from txlog.core.versions.decisions.proposal import Proposal
-from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CommitStateUnknownError, ConflictError, ConflictReason
-from txlog.result import Outcome, WriteMetrics, WriteResult
 
 __all__ = [
     "READ_AGAIN",
     "RUN_AGAIN",
     "WRITE_AGAIN",
-    "CommitOutcome",
     "next_step_after_conflict",
     "raise_conflict",
     "unknown_outcome",
 ]
-
-
-class CommitOutcome(msgspec.Struct, frozen=True):
-    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known.
-
-    ``txn_id`` is that of the version, if known. ``holds_others``: it has appends of other handles too.
-    """
-
-    version: int | None
-    outcome: Outcome
-    attempts: int
-    lost_races: int
-    waited_s: float
-    lost_to: dict[str, int]
-    state: TableState | None
-    reexecutions: int = 0
-    txn_id: str = ""
-    holds_others: bool = False
-
-    def to_result(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
-        """The acknowledgement of a write that did ``metrics``. A dropped replay has empty metrics."""
-        did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
-        did = replace(
-            did,
-            lost_races=self.lost_races,
-            waited_s=self.waited_s,
-            lost_to=self.lost_to,
-            reexecutions=self.reexecutions,
-        )
-        return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
 
 
 RUN_AGAIN = "run it again"
