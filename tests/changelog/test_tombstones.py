@@ -325,7 +325,7 @@ def test_a_table_that_cannot_keep_tombstones_is_refused(tmp_path: Path, missing:
 @pytest.mark.parametrize(
     ("engine", "why"),
     [
-        ({"txlog.merge-engine": "first-row"}, "deduplicate: first-row takes no deletes"),
+        ({"txlog.merge-engine": "first-row"}, "deduplicate: first-row refuses deletes"),
         (
             {"txlog.merge-engine": "partial-update", "txlog.partial-update.remove-record-on-delete": "true"},
             "deduplicate: in a partial-update, an older row could still fill nulls",

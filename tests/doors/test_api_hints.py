@@ -198,7 +198,7 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.Snapshot(version=1), MADE_BY["Snapshot"]),  # type: ignore[call-arg]
         (lambda table: txlog.Transaction(), MADE_BY["Transaction"]),  # type: ignore[call-arg]
         (lambda table: txlog.Sink(table), "missing 1 required positional argument: 'app_id'"),  # type: ignore[call-arg]
-        (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() takes no 'txnAppId': it is called 'app_id' here"),
+        (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() has no argument 'txnAppId': it is called 'app_id' here"),
         (
             lambda table: txlog.Sink(table.uri, "app"),
             "expected a Table, as Table.open(uri) returns",
@@ -229,7 +229,7 @@ def test_a_call_with_wrong_arguments_says_what_to_use(
 
 def test_a_wrong_argument_of_a_transactions_method_is_explained(table: txlog.Table) -> None:
     with (
-        pytest.raises(txlog.InvalidInputError, match=r"Transaction\.append\(\) takes no 'mode'"),
+        pytest.raises(txlog.InvalidInputError, match=r"Transaction\.append\(\) has no argument 'mode'"),
         table.transaction() as txn,
     ):
         txn.append(ROWS, mode="append")  # type: ignore[call-arg]

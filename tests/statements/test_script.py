@@ -419,7 +419,7 @@ def test_the_query_of_a_statement_has_the_queries_in_front_of_it() -> None:
     merge = one("with c as (select 1 as id) merge into t using c s on t.id = s.id when matched then delete")
     assert (merge.query.text(), merge.source_alias) == ("with c as (select 1 as id) SELECT * FROM `c`", "s")
     assert [each.table.text for each in one("with c as (select 1) insert into t table u").query.readings] == ["u"]
-    with pytest.raises(InvalidInputError, match="WITH stands in front of the statement already"):
+    with pytest.raises(InvalidInputError, match="the statement already begins with WITH"):
         one("with c as (select 1) insert into t with d as (select 2) select * from c, d")
 
 

@@ -44,7 +44,7 @@ def check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
     if producer == "input" and engine is not None and not engine.replaces_rows:
         raise InvalidInputError(
             f"{CHANGELOG_PRODUCER} = input records every row that arrives, and merge-engine {engine.name} leaves out"
-            " rows of known keys, so whoever follows the feed would get rows that the table does not have: use lookup"
+            " rows of known keys, so readers of the feed would get rows that the table does not have: use lookup"
         )
     if configuration.get(ROW_DEDUPLICATE) == "true" and engine is None:
         raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")

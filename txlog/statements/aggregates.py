@@ -87,7 +87,7 @@ def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = F
     if not lowest <= len(operands) <= (highest or len(operands)):
         raise ValueError(f"{name}() takes {lowest if lowest == highest else f'{lowest} or more'} values in a query")
     if ignores_nulls and name not in ("first", "last"):
-        raise ValueError(f"{name}() takes no IGNORE NULLS")
+        raise ValueError(f"{name}() does not support IGNORE NULLS")
     found = make([*operands, Operand("", BOOLEAN, Value(True, BOOLEAN))] if ignores_nulls else operands)
     if found is None:
         types = ", ".join(type_name(operand.type) for operand in operands)

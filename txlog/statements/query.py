@@ -107,7 +107,7 @@ def read_query(cursor: Cursor) -> Query:
     if cursor.word() not in BEGINNINGS:
         raise cursor.refused("expected a query: SELECT, WITH or VALUES")
     if cursor.common_queries and cursor.word() == "WITH":
-        raise cursor.refused("WITH stands in front of the statement already: write all of its queries there")
+        raise cursor.refused("the statement already begins with WITH: write all of its queries there")
     return _split(*_without_versions(cursor.behind_common_queries()), at, cursor.dialect)
 
 

@@ -708,7 +708,7 @@ class Binder:
         sorting = ""
         if order is not None:
             if name not in ("listagg", "string_agg"):
-                raise Unsupported(f"{name}() takes no WITHIN GROUP in a query")
+                raise Unsupported(f"{name}() does not support WITHIN GROUP in a query")
             sorting = self.order(order, inner, ())
         shape = _Shape("" if where is None else condition, sorting, over, is_distinct=distinct is not None)
         return Column(result_name(call), found.type, self.shaped(found, shape))

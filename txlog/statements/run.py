@@ -458,7 +458,7 @@ class Runner:
             options |= {"schema_mode": "overwrite", "column_rules": "drop", "commit": _reruns(commit)}
             return self._engine.write(table, rows, "overwrite", options)
         if statement.comment:
-            raise InvalidInputError("CREATE TABLE AS takes no COMMENT: write COMMENT ON TABLE after it")
+            raise InvalidInputError("CREATE TABLE AS cannot have a COMMENT: write COMMENT ON TABLE after it")
         rows = self._rows(statement.query)
 
         def make(place: TablePlace) -> Any:

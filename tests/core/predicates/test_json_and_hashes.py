@@ -128,7 +128,7 @@ def test_a_row_that_engines_read_differently_is_refused(json: str, call: str, pr
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("hash(m)", "takes no map"),
+        ("hash(m)", "refuses maps"),
         ("get_json_object(s, '$.*')", "a path such as"),
         ("get_json_object(s, 'a')", "a path such as"),
         ("get_json_object(s, s)", "takes a literal string"),

@@ -237,7 +237,7 @@ def test_an_executor_that_was_shut_down_is_refused(tmp_path: Path) -> None:
     folder = random_table(tmp_path / "t", 0)
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
-    with pytest.raises(txlog.InvalidInputError, match="takes no tasks"):
+    with pytest.raises(txlog.InvalidInputError, match="accepts no tasks"):
         txlog.Table.open(folder).optimize(workers=executor)
 
 

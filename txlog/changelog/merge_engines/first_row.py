@@ -25,7 +25,7 @@ class FirstRow(MergeEngine, frozen=True):
     name: ClassVar[str] = "first-row"
     takes_whole_rows: ClassVar[bool] = True
     replaces_rows: ClassVar[bool] = False
-    why_no_tombstones: ClassVar[str | None] = "first-row takes no deletes, so there is none to remember"
+    why_no_tombstones: ClassVar[str | None] = "first-row refuses deletes, so there are none to remember"
 
     @classmethod
     def of(cls, options: EngineOptions) -> Self:

@@ -113,7 +113,7 @@ def _array_contains(values: Expression, wanted: Expression) -> Expression:
     if not isinstance(values.type, Array) or common_type(values.type.element, wanted.type) != values.type.element:
         raise ValueError(f"array_contains() takes an array and a value of its type, not {type_name(values.type)}")
     if wanted.type == VOID:
-        raise ValueError("array_contains() takes no NULL: it finds a value")
+        raise ValueError("array_contains() looks for a value, and NULL is none")
     return Call("array_contains", (values, convert(wanted, values.type.element)), BOOLEAN)
 
 
@@ -240,7 +240,7 @@ def _from_json(text: Expression, schema: Expression) -> Expression:
 def _hash(name: str, result: DataType) -> Make:
     def make(*values: Expression) -> Expression:
         if any(_has_map(value.type) for value in values):
-            raise ValueError(f"{name}() takes no map, since maps that are equal may have another order of keys")
+            raise ValueError(f"{name}() refuses maps, since equal maps may order their keys differently")
         return Call(name, values, result)
 
     return make

@@ -433,7 +433,7 @@ def _wrong_call(
     unknown = next((name for name in named if name not in takes), None)
     if unknown is None:
         return InvalidInputError(f"{python_says.replace(function.__qualname__, called)}; it takes {', '.join(takes)}")
-    return InvalidInputError(f"{called}() takes no {unknown!r}: {_advice(unknown, takes)}")
+    return InvalidInputError(f"{called}() has no argument {unknown!r}: {_advice(unknown, takes)}")
 
 
 def _heir(owner: str, given: tuple[Any, ...]) -> str:

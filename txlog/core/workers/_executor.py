@@ -68,7 +68,7 @@ class ExecutorWorkers(msgspec.Struct, frozen=True):
         except BrokenExecutor:
             raise
         except RuntimeError as error:
-            message = f"{argument('workers')}: the executor takes no tasks ({error}): pass one that is open"
+            message = f"{argument('workers')}: the executor accepts no tasks ({error}): pass one that is open"
             raise InvalidInputError(message) from error
 
 

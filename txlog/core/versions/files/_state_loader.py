@@ -348,8 +348,8 @@ class StateLoader:
                 version=target,
             )
         return CorruptLogError(
-            f"the log has a gap: version {missing} is missing although version {newest} exists and no checkpoint"
-            " stands in for it",
+            f"the log has a gap: version {missing} is missing although version {newest} exists, and no"
+            " checkpoint replaces it",
             table=self._table,
             version=missing,
             path=None if missing is None else self._versions.name_of(missing),
