@@ -99,7 +99,9 @@ def test_an_overwrite_of_rows_that_a_table_read_loses_to_a_change_after_that(
 
 def test_a_wrong_call_is_named_after_the_class_that_it_was_made_on(table: Table) -> None:
     for owner in (table, table.snapshot()):
-        with pytest.raises(txlog.InvalidInputError, match=rf"^{type(owner).__name__}.count\(\) has no argument 'predicate'"):
+        with pytest.raises(
+            txlog.InvalidInputError, match=rf"^{type(owner).__name__}.count\(\) has no argument 'predicate'"
+        ):
             owner.count(predicate="id = 1")  # type: ignore[call-arg]
 
 

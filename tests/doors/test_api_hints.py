@@ -198,7 +198,10 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.Snapshot(version=1), MADE_BY["Snapshot"]),  # type: ignore[call-arg]
         (lambda table: txlog.Transaction(), MADE_BY["Transaction"]),  # type: ignore[call-arg]
         (lambda table: txlog.Sink(table), "missing 1 required positional argument: 'app_id'"),  # type: ignore[call-arg]
-        (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() has no argument 'txnAppId': it is called 'app_id' here"),
+        (
+            lambda table: txlog.Sink(table, txnAppId="app"),
+            "Sink() has no argument 'txnAppId': it is called 'app_id' here",
+        ),
         (
             lambda table: txlog.Sink(table.uri, "app"),
             "expected a Table, as Table.open(uri) returns",

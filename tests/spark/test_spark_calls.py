@@ -23,7 +23,9 @@ def test_each_call_lists_the_options_that_all_have(call: Any) -> None:
 
 
 def test_a_name_of_another_library_is_answered_with_ours() -> None:
-    with pytest.raises(txlog.InvalidInputError, match=r"delete\(\) has no argument 'predicate': it is called 'where' here"):
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"delete\(\) has no argument 'predicate': it is called 'where' here"
+    ):
         txlog.spark.delete(None, "t", predicate="id = 1")  # type: ignore[call-arg, arg-type]
     with pytest.raises(txlog.InvalidInputError, match=r"has no argument 'txnAppId': it is called 'app_id' here"):
         txlog.spark.update(None, "t", {}, txnAppId="a")  # type: ignore[call-arg, arg-type]
@@ -47,7 +49,9 @@ def test_a_merge_engine_is_no_argument_of_upserts_that_tasks_do() -> None:
         txlog.spark.upsert(None, "t", None, ["id"], merge_engine="first-row")  # type: ignore[call-arg, arg-type]
     with pytest.raises(txlog.InvalidInputError, match=instead):
         txlog.spark.MicroBatch.upsert(None, None, "t", ["id"], merge_engine="first-row")  # type: ignore[call-arg, arg-type]
-    with pytest.raises(txlog.InvalidInputError, match=r"foreach_batch\(\) has no argument 'merge_engine': .*upsertKeys"):
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"foreach_batch\(\) has no argument 'merge_engine': .*upsertKeys"
+    ):
         txlog.spark.foreach_batch("t", mode="upsert", keys=["id"], merge_engine="first-row")  # type: ignore[call-arg]
     with pytest.raises(txlog.InvalidInputError, match="merge engine, append with the option upsertKeys"):
         txlog.spark.foreach_batch("t", mode="upsert", keys=["id"], options={"mergeEngine": "first-row"})

@@ -112,13 +112,19 @@ def test_a_misspelled_name_is_an_attribute_error_like_any_other(table: Table) ->
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
-        ("txlog.write(table.uri, data, column_mapping='name')", "write() has no argument 'column_mapping': pass properties="),
+        (
+            "txlog.write(table.uri, data, column_mapping='name')",
+            "write() has no argument 'column_mapping': pass properties=",
+        ),
         ("Table.open(table.uri, version=1)", "Table.open() has no argument 'version': table.snapshot(version) and"),
         ("Table.open(table.uri, options={})", "it is called 'storage_options' here"),
         ("Table.create(table.uri, schema, partitionBy=['id'])", "it is called 'partition_by' here"),
         ("Table.create(table.uri, schema, configuration={})", "it is called 'properties' here"),
         ("txlog.write(table.uri, data, partition_cols=['id'])", "it is called 'partition_by' here"),
-        ("table.append(data, schemaMode='merge')", "Table.append() has no argument 'schemaMode': it is called 'schema_mode'"),
+        (
+            "table.append(data, schemaMode='merge')",
+            "Table.append() has no argument 'schemaMode': it is called 'schema_mode'",
+        ),
         ("table.append(data, mergeSchema=True)", 'schema_mode="merge" adds the columns'),
         ("table.append(data, mode='overwrite')", "table.overwrite(data, where) replaces all or some"),
         ("table.append(data, partition_by=['id'])", "set the partitioning when you create the table"),

@@ -92,7 +92,10 @@ def vacuum(
 ) -> VacuumResult:
     """Delete what no retained version needs. Raises what `Table.vacuum` raises."""
     if options.lite and options.inventory is not None:
-        raise InvalidInputError("a lite vacuum finds the files in the log and needs no inventory: pass lite or inventory, not both", table=open_table.uri)
+        raise InvalidInputError(
+            "a lite vacuum finds the files in the log and needs no inventory: pass lite or inventory, not both",
+            table=open_table.uri,
+        )
     if not options.dry_run:
         open_table.log.require_maintained_here("a vacuum")
     needed = NeededFiles(open_table.log, open_table.retry)

@@ -62,7 +62,9 @@ def _substring(text: Expression, position: Expression, length: Expression | None
         raise ValueError("substring() from -2147483648 loses a letter in Spark: write right(s, n)")
     count = None if length is None else max(0, constant(length, int, "substring"))
     if start < 0 and length is not None:
-        raise ValueError("substring() that begins at the end cannot have a length, since engines disagree about it: write right(s, n)")
+        raise ValueError(
+            "substring() from the end cannot have a length, since engines disagree about it: write right(s, n)"
+        )
     first = start if start < 0 else max(start - 1, 0)
     stop = None if count is None else first + count
     return call("substring", (typed(text, STRING, "substring"),), STRING, (first, stop))

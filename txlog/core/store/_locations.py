@@ -39,7 +39,8 @@ def cloud_location(uri: str) -> Location:
     parts = split_uri(uri)
     if parts.query or parts.fragment:
         raise InvalidInputError(
-            f"a {scheme}:// location cannot have a query (?) or a fragment (#): pass tokens and other settings as storage_options"
+            f"a {scheme}:// location cannot have a query (?) or a fragment (#): pass tokens and other settings as"
+            " storage_options"
         )
     bucket = parts.netloc
     config: tuple[tuple[str, str], ...] = ()
