@@ -26,10 +26,10 @@ from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFOR
 from txlog.changelog.tombstone_tasks import tombstone_rows
 from txlog.core.changes.tasks.file_rows import FileRows
 from txlog.core.changes.tasks.operation import Touched
+from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
 from txlog.core.changes.tasks.operations.known_keys import known_keys
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions, UpsertRows
+from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.format import change_data
-from txlog.core.format.actions import operation_parameters
 from txlog.core.format.properties import (
     CHANGELOG_PRODUCER,
     MERGE_ENGINE,
@@ -162,7 +162,7 @@ def bound_merged_rows(
             sequence_by=upsert.sequence_by,
             table=open_table.uri,
         )
-        return MergedRows(open_table, state, source, engine, upsert)
+        return MergedRows(open_table, state, source, engine)
 
 
 def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
@@ -176,7 +176,7 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
             )
 
 
-class MergedRows(UpsertRows):
+class MergedRows(KeyedChange):
     """The `RowOperation` of an upsert with a merge engine, which decides by the values of existing rows. Its source is
     one row for each key."""
 
@@ -186,13 +186,11 @@ class MergedRows(UpsertRows):
         state: TableState,
         source: ChangelogSource,
         engine: MergeEngine,
-        upsert: UpsertOptions,
         mismatches: Mismatches | None = None,
         more_parameters: Callable[[], dict[str, str]] = dict,
     ) -> None:
         known = known_keys(open_table.key_cache, source.keys.index, state)
-        how = UpsertOptions(upsert.keys, when_matched="update" if engine.replaces_rows else "ignore")
-        super().__init__(source.keys, how, None, state, known)
+        super().__init__(source.keys, state, known, replaces_rows=engine.replaces_rows)
         self.num_decisions = 0
         self._engine = engine
         self._mismatches = mismatches or Mismatches(USUAL, self.num_source_rows)
@@ -224,17 +222,10 @@ class MergedRows(UpsertRows):
         self.writes_every_source_row = is_plain and engine.replaces_rows and not self.is_empty
 
     def parameters(self) -> dict[str, str]:
-        condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
         kinds = self._changes.kinds
         deletes = kinds is not None and (kinds == DELETE).any() and not self._engine.ignores_deletes
-        matched = [{"actionType": "update"}] if self._engine.replaces_rows else []
-        return operation_parameters(
-            predicate=[condition],
-            matchedPredicates=[*matched, {"actionType": "delete"}] if deletes else matched,
-            notMatchedPredicates=[{"actionType": "insert"}],
-            notMatchedBySourcePredicates=[],
-            **self._more_parameters(),
-        )
+        matched = ["update"] if self.replaces_rows else []
+        return self.history([*matched, "delete"] if deletes else matched, **self._more_parameters())
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
         """The rows of keys that the merge replaces or deletes; a key's tombstones count as its delete."""
@@ -333,17 +324,9 @@ class MergedRows(UpsertRows):
             for batch in rows.slice(start, end - start).to_batches():
                 yield _WORDS[int(kinds[start])], batch
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """As in any upsert, except that deleted rows do not come back."""
+    def has_row(self) -> NDArray[np.bool_]:
         assert self._merged is not None
-        has_row = self._merged.has_row
-        found, comes_back = super().updated(touched)
-        kept = []
-        for each, is_updated in zip(touched, found, strict=True):
-            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
-            assert hits.source_rows is not None
-            kept.append(is_updated & has_row[hits.source_rows])
-        return kept, comes_back & has_row
+        return self._merged.has_row
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         merged = self._merged

@@ -23,10 +23,9 @@ from txlog.changelog.staged_merge import check_staged_rows, commit_staged_merge
 from txlog.core.changes.plan import RowOptions, check_changeable, run_prepared
 from txlog.core.changes.tasks.file_rows import FileReader, FileRows
 from txlog.core.changes.tasks.operation import Touched
+from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
 from txlog.core.changes.tasks.operations.known_keys import KnownKeys, cached_keys
 from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions, UpsertRows
-from txlog.core.format.actions import operation_parameters
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.reading import new_key_numbers
 from txlog.core.util import ambient
@@ -110,9 +109,7 @@ def _commit_keys(
         mismatches = Mismatches(job.mismatch, staged.num_rows, held.cases)
         files = _files_of_latest(open_table, state, job, committables, staged, mismatches.held, unsent)
         known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
-        operation = StagedChanges(
-            open_table, state, job.intent.keys, staged, (*files, *more), known, mismatches, held, opened, chosen
-        )
+        operation = StagedChanges(open_table, state, staged, (*files, *more), known, mismatches, held, opened, chosen)
         try:
             result = run_prepared(open_table, state, options, operation, unsent=unsent)
         except MismatchFound as found:
@@ -173,7 +170,7 @@ def _written(
     return found
 
 
-class StagedChanges(UpsertRows):
+class StagedChanges(KeyedChange):
     """The `RowOperation` of a checkpoint: an upsert whose new rows are already in files, and which also deletes keys.
 
     ``chosen`` are the rows of open changes that ``files`` has, by key.
@@ -183,7 +180,6 @@ class StagedChanges(UpsertRows):
         self,
         open_table: OpenTable,
         state: TableState,
-        keys: Sequence[str],
         staged: StagedKeys,
         files: tuple[PendingFile, ...],
         known: KnownKeys | None,
@@ -192,27 +188,19 @@ class StagedChanges(UpsertRows):
         opened: OpenChanges | None,
         chosen: NDArray[np.int64],
     ) -> None:
-        super().__init__(staged, UpsertOptions(keys), None, state, known)
+        super().__init__(staged, state, known)
         self._opened, self._chosen = opened, chosen
         self._staged = staged
         self.source_files = self._new_files = files
-        self.writes_every_source_row = False
         self._mismatches = mismatches
         self._held = held
-        self._are_new = ~staged.are_deletes & (mismatches.held == 0)
+        self._are_new: NDArray[np.bool_] = ~staged.are_deletes & (mismatches.held == 0)
         if opened is not None:
             self._are_new |= chosen >= 0
         self._open_table, self._state = open_table, state
 
     def parameters(self) -> dict[str, str]:
-        condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
-        return operation_parameters(
-            predicate=[condition],
-            matchedPredicates=[{"actionType": "update"}, {"actionType": "delete"}],
-            notMatchedPredicates=[{"actionType": "insert"}],
-            notMatchedBySourcePredicates=[],
-            **self._held.parameters(),
-        )
+        return self.history(["update", "delete"], **self._held.parameters())
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
         """The rows of held-back keys stay, and those that the changes of open keys leave."""
@@ -227,28 +215,18 @@ class StagedChanges(UpsertRows):
             raise OpenRowsFound(chosen)
         return [self._without_kept(each, resolved.stays) for each in found]
 
-    @staticmethod
-    def _without_kept(each: Touched, stays: NDArray[np.bool_]) -> Touched:
-        assert each.hits.source_rows is not None
-        keys = each.hits.source_rows[np.searchsorted(each.hits.positions, each.replaced)]
+    def _without_kept(self, each: Touched, stays: NDArray[np.bool_]) -> Touched:
+        keys = self.of_hits(each)
         return replace(each, replaced=each.replaced[~stays[keys]]) if stays[keys].any() else each
 
     def report(self) -> None:
         self._mismatches.report_odd(self._open_table.uri)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self._are_new
-        return found
+        return self._are_new
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """As in any upsert, except that rows with deleted keys do not come back."""
-        found, comes_back = super().updated(touched)
-        kept = []
-        for each, is_updated in zip(touched, found, strict=True):
-            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
-            assert hits.source_rows is not None
-            kept.append(is_updated & self._are_new[hits.source_rows])
-        return kept, comes_back & self._are_new
+    def has_row(self) -> NDArray[np.bool_]:
+        return self._are_new
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Read from the tasks' files, which have each new row once."""

@@ -24,7 +24,6 @@ from txlog.changelog.staged_rows import FEED_PLACES
 from txlog.changelog.staged_rows_reader import read_staged_rows
 from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.core.changes.plan import RowOptions, run_prepared
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions
 from txlog.core.changes.tasks.operations.upsert_source import MEMORY_MAX_BYTES
 from txlog.core.format.arrow.spill import SpillError, no_room
 from txlog.core.format.arrow.spill import held as held_rows
@@ -74,7 +73,6 @@ def commit_staged_merge(
     are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and what `run_prepared` raises.
     """
     source = _source(open_table, committables, state.schema, keys, engine)
-    upsert = UpsertOptions([key.name for key in keys])
 
     def rows(cases: NDArray[np.int8]) -> Iterator[QuarantineRows]:
         of_row = cases[source.changes.keys]
@@ -86,7 +84,7 @@ def commit_staged_merge(
 
     while True:
         mismatches = Mismatches(held.policy, source.keys.num_rows, held.cases)
-        merge = MergedRows(open_table, state, source, engine, upsert, mismatches, held.parameters)
+        merge = MergedRows(open_table, state, source, engine, mismatches, held.parameters)
         try:
             return run_prepared(open_table, state, options, merge, unsent=unsent)
         except MismatchFound as found:

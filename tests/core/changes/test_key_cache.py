@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.core.changes.tasks import rewrite, row_work
-from txlog.core.changes.tasks.operations import upsert as upserts
+from txlog.core.changes.tasks.operations import keyed_change
 from txlog.core.definition import create_table
 from txlog.core.format import bitmaps
 from txlog.core.format.actions import AddFile
@@ -83,7 +83,7 @@ def test_from_its_third_upsert_on_a_handle_reads_no_file_of_the_table(
     assert len(watched.read_by(lambda: upsert(rows(1, 51, 200, v=1), keys))) == 2
     assert len(watched.read_by(lambda: upsert(rows(2, 52, 200, v=2), keys))) == 4, "all data files, and their vectors"
     assert len(watched.read_by(lambda: upsert(rows(3, 53, 200, v=3), keys))) == 1, "what the first wrote"
-    monkeypatch.setattr(upserts, "KeyPruner", None)  # nor does it judge a file by its statistics
+    monkeypatch.setattr(keyed_change, "KeyPruner", None)  # nor does it judge a file by its statistics
     for number in range(4, 9):
         assert not watched.read_by(
             lambda number=number: upsert(rows(number, 50 + number, 200 + number, v=number), keys)

@@ -14,7 +14,7 @@ import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan._file_choice import FileChoice
 from txlog.core.changes.tasks.operations.delete import DeleteRows
-from txlog.core.changes.tasks.operations.upsert import UpsertRows
+from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
 from txlog.core.store._commit_queue import OPEN
 
 
@@ -98,11 +98,11 @@ def test_after_lost_races_only_files_that_the_winners_changed_are_judged(
     table.append(pa.table({"id": range(200), "day": pa.array(range(200), pa.int32())}))
     seen: list[int] = []
     matters = FileChoice._matters
-    candidates = {each: each.candidates for each in (DeleteRows, UpsertRows)}
+    candidates = {each: each.candidates for each in (DeleteRows, KeyedChange)}
 
     def judging(operation: Any, files: pa.Table) -> Any:
         seen.append(files.num_rows)
-        return candidates[type(operation)](operation, files)
+        return next(real for each, real in candidates.items() if isinstance(operation, each))(operation, files)
 
     def asking(*arguments: Any) -> bool:
         seen.append(1)

@@ -25,10 +25,8 @@ from txlog.core.writing.write_plan import WriteJob
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.changes.tasks.operations.upsert import (  # loads pandas, which an append has no use for
-        UpsertOptions,
-        UpsertRows,
-    )
+    from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
+    from txlog.core.changes.tasks.operations.upsert import UpsertOptions  # loads pandas: an append has no use for it
 
 __all__ = ["ROW_CHANGES", "Engine", "RowChanges", "check_definition", "is_merged", "row_changes"]
 
@@ -57,7 +55,7 @@ class RowChanges(Protocol):
 
     def bound(
         self, open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, engine: Any
-    ) -> UpsertRows:
+    ) -> KeyedChange:
         """Read a changelog and bind its merge by ``engine``, which `engine_of` returned, to a version.
 
         Raises:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
+from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
 from txlog.core.changes.tasks.operations.upsert import (
     UpsertOptions,
-    UpsertRows,
     for_source,
     keeping_numbers,
     read_upsert,
@@ -126,7 +126,7 @@ def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) ->
 
 def bound_upsert(
     open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
-) -> UpsertRows:
+) -> KeyedChange:
     """Read the source and bind its upsert to a version. Raises what `read_source` and `RowChanges` raise.
 
     ``numbers`` are for the identity columns of new rows; None means the table's.

@@ -29,10 +29,7 @@ from txlog.core.writing.keys import KeyColumn, KeyIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KnownKeys", "KnownPart", "are_kept", "cached_keys", "keys_of_file", "known_keys"]
-
-KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
-"""The keys of some rows of a file, as numbers, and the rows' positions."""
+__all__ = ["KeysOfFile", "KnownKeys", "are_kept", "cached_keys", "keys_of_file", "known_keys"]
 
 
 def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], table: DefinedTable) -> CachedKeys:
@@ -50,7 +47,7 @@ def are_kept(keys: Sequence[KeyColumn], table: DefinedTable) -> bool:
 
 
 class KnownKeys:
-    """Compares a source's keys with the cached keys of files. `is_wanted`, `part_of`, `offer` are thread-safe.
+    """Compares a source's keys with the cached keys of files. `keys_of` and `offer` are thread-safe.
 
     If several source rows have one key, the last one counts, as in `KeyIndex.source_rows`.
     """
@@ -97,20 +94,16 @@ class KnownKeys:
             return found
         return {file: KeyPlaces(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
 
-    def is_wanted(self, add: AddFile) -> bool:
-        """Whether to read all keys of a file, and to `offer` them."""
+    def keys_of(self, add: AddFile) -> KeysOfFile | None:
+        """Takes all keys of a file, which `keep` will cache; None if they are not wanted."""
         folder = self._cached.folder
         is_to_keep = folder is not None and folder.is_wanted(add)
-        return self._cached.is_wanted(add.file_id, num_records(add.stats)) or is_to_keep
+        is_wanted = self._cached.is_wanted(add.file_id, num_records(add.stats)) or is_to_keep
+        return KeysOfFile(self._cached, add, self) if is_wanted else None
 
-    def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
-        """The keys of some rows of a file."""
-        return _part(self._cached, columns, positions)
-
-    def offer(self, add: AddFile, parts: Sequence[KnownPart]) -> None:
-        """Take all keys of a file, which `keep` will cache."""
-        if parts:
-            self._offered.append(_file_keys(add, parts))
+    def offer(self, keys: FileKeys) -> None:
+        """Take the keys of a file, which `keep` will cache."""
+        self._offered.append(keys)
 
     def keep(self) -> None:
         """Cache the keys that were offered."""
@@ -153,6 +146,35 @@ class KnownKeys:
             self._to_keep.append(keys)
 
 
+class KeysOfFile:
+    """Gathers the keys of one file while its rows are read."""
+
+    def __init__(self, cached: CachedKeys, add: AddFile, known: KnownKeys | None = None) -> None:
+        self._cached = cached
+        self._add = add
+        self._known = known
+        self._values: list[KeyValues] = []
+        self._positions: list[NDArray[np.int64]] = []
+
+    def note(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> None:
+        """Take the keys of some rows."""
+        values, rows = self._cached.numbers.of(columns)
+        self._values.append(values)
+        self._positions.append(positions if rows is None else positions[rows])
+
+    def all(self) -> FileKeys | None:
+        """The keys of all rows; None if there are none."""
+        if not self._values:
+            return None
+        return FileKeys.of(self._add.file_id, KeyValues.joined(self._values), np.concatenate(self._positions))
+
+    def offer(self) -> None:
+        """Let `KnownKeys.keep` cache them."""
+        found = self.all()
+        if found is not None and self._known is not None:
+            self._known.offer(found)
+
+
 def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, table: DefinedTable) -> KnownKeys | None:
     """A source's keys in memory; None if nothing is cached or may be cached."""
     if not index.num_rows or not (cache.size_bytes_max or are_kept(index.keys, table)):
@@ -167,18 +189,10 @@ def keys_of_file(
     batches: Iterable[tuple[NDArray[np.int64], pa.RecordBatch]],
 ) -> FileKeys | None:
     """All keys of a file, whose rows come with their positions; None if it has no rows."""
-    parts = [_part(cached, [key.of(batch) for key in keys], positions) for positions, batch in batches]
-    return _file_keys(add, parts) if parts else None
-
-
-def _part(cached: CachedKeys, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
-    values, rows = cached.numbers.of(columns)
-    return values, positions if rows is None else positions[rows]
-
-
-def _file_keys(add: AddFile, parts: Sequence[KnownPart]) -> FileKeys:
-    values = KeyValues.joined([values for values, _ in parts])
-    return FileKeys.of(add.file_id, values, np.concatenate([positions for _, positions in parts]))
+    found = KeysOfFile(cached, add)
+    for positions, batch in batches:
+        found.note([key.of(batch) for key in keys], positions)
+    return found.all()
 
 
 def _folded(path: Sequence[str]) -> tuple[str, ...]:

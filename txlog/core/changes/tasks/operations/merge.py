@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.operation import Hits, Images, RowOperation, Touched
-from txlog.core.changes.tasks.operations.known_keys import KnownKeys, KnownPart
+from txlog.core.changes.tasks.operation import Hits, Images, Touched
+from txlog.core.changes.tasks.operations.keyed_change import CachesKeys
+from txlog.core.changes.tasks.operations.known_keys import KnownKeys
 from txlog.core.changes.tasks.operations.merge_clauses import (
     AMBIGUOUS,
     NONE,
@@ -50,11 +51,11 @@ __all__ = ["MergeRows"]
 _PAIRS_MAX = 1 << 26  # 16 bytes each, kept where a row of the table matches several source rows
 
 
-class MergeRows(RowOperation):
-    """The `RowOperation` of a merge."""
+class MergeRows(CachesKeys):
+    """The `RowOperation` of a merge.
 
-    name = "MERGE"
-    uses_key_cache = True
+    It does not keep the keys of files that it wrote: a clause may give an inserted row another key than the source's.
+    """
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class MergeRows(RowOperation):
         known: KnownKeys | None = None,
         numbers: Numbers | None = None,
     ) -> None:
+        super().__init__(None if source.computed else known)
         self._source = source
         self.num_source_rows: int = source.rows.num_rows
         self._given = clauses
@@ -88,7 +90,8 @@ class MergeRows(RowOperation):
         conditions = self._conditions_on_target()
         looked_at = conditions | source.target_columns
         self._fields = tuple(field for field in table.schema.fields if field.name in looked_at)
-        self._known = None if self._clauses.of["not matched by source"] or source.computed else known
+        if self._clauses.of["not matched by source"]:
+            self._known = None
         self._keys_decide = source.is_by_keys and source.target_term is None and not conditions
         self._pairs_left = _PAIRS_MAX
         self._places: dict[FileId, KeyPlaces] = {}
@@ -142,9 +145,9 @@ class MergeRows(RowOperation):
         if places is not None:
             batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
             return _joined([self._hits(positions, batch) for positions, batch in batches])
-        parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
+        kept = self._keys_of(add)
         is_narrow = (
-            parts is None
+            kept is None
             and not self._clauses.of["not matched by source"]
             and (self._pruner is None or self._pruner.of_one_file.holds_others(add.partition_values, add.stats))
         )
@@ -152,10 +155,10 @@ class MergeRows(RowOperation):
         batches = rows.reader(self._fields, self._range if is_narrow else None).batches(add, with_dead_rows=True)
         for positions, batch in batches:
             found.append(self._hits(positions, batch))
-            if parts is not None and self._known is not None:
-                parts.append(self._known.part_of(self._source.keys_of(batch), positions))
-        if parts is not None and self._known is not None:
-            self._known.offer(add, parts)
+            if kept is not None:
+                kept.note(self._source.keys_of(batch), positions)
+        if kept is not None:
+            kept.offer()
         return _joined(found)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
@@ -176,15 +179,6 @@ class MergeRows(RowOperation):
             for file, at in places.items()
             if file not in self._places
         }
-
-    def keep(self) -> None:
-        """Does not keep files that a merge wrote: a clause may give an inserted row another key than the source's."""
-        if self._known is not None:
-            self._known.keep()
-
-    def keep_beside(self) -> None:
-        if self._known is not None:
-            self._known.keep_beside()
 
     def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
         if self._source.is_by_keys:

@@ -1,41 +1,31 @@
 """UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
-In: a `UpsertSource`, and what to do with keys that the table has or lacks. Out: a `RowOperation`. The rows of a file
-with a source key are looked up once. Which keys the table has is decided again at each execution, from all live files:
-another writer may have deleted or added a key.
+In: a `UpsertSource`, and what to do with keys that the table has or lacks. Out: a `RowOperation`. How it finds the rows
+with a key is ``keyed_change``'s.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.file_rows import FileReader, FileRows
-from txlog.core.changes.tasks.operation import Hits, Images, RowOperation, Touched
-from txlog.core.changes.tasks.operations.known_keys import KnownKeys, KnownPart, known_keys
-from txlog.core.changes.tasks.operations.merge_history import merge_metrics
-from txlog.core.changes.tasks.operations.numbered_keys import NumberedKeys
-from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
+from txlog.core.changes.tasks.operation import Hits, Images, Touched
+from txlog.core.changes.tasks.operations.keyed_change import KeyedChange, KeyedSource
+from txlog.core.changes.tasks.operations.known_keys import KnownKeys, known_keys
 from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate, UpsertSource, read_source
-from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.core.format.arrow.take_rows import joined_rows, taken_batches
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.schema import Struct, fold_name
-from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.core.reading import KeyCache
 from txlog.core.util import ambient
 from txlog.core.util.arguments import described, invalid, names_in, one_of
-from txlog.core.util.lazy import cached_property
 from txlog.core.util.wording import argument, setting
-from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.generated_columns import (
     ComputedColumns,
     Numbers,
@@ -44,16 +34,14 @@ from txlog.core.writing.generated_columns import (
     refuse_set_numbers,
     without_computed,
 )
-from txlog.core.writing.keys import KeyColumn, KeyIndex, key_columns
+from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.core.writing.write_intent import SchemaMode, check_adds_columns
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "KeyedSource",
     "MissingColumns",
     "UpsertOptions",
     "UpsertRows",
@@ -71,9 +59,6 @@ WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 MissingColumns: TypeAlias = Literal["error", "default"]
 """Of table columns that the source lacks: refuse them; or keep them in matched rows, and insert defaults or nulls."""
-
-_SMALL_BYTES = 1 << 20  # a small file has at most one row group to skip, and checking costs as much
-_PROBE_ROWS = 1 << 20  # looked up at a time: each lookup's cost grows with the number of source keys
 
 
 class UpsertOptions(msgspec.Struct, frozen=True):
@@ -135,20 +120,6 @@ def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable)
     counted = {column.name for column in identity_columns(table.schema)}
     updated = [name for name in table.schema.names if fold_name(name) in names and name not in {*of_keys, *counted}]
     return replace(upsert, update_columns=tuple(updated)) if updated else replace(upsert, when_matched="ignore")
-
-
-class KeyedSource(Protocol):
-    """Rows with distinct keys. Only a `UpsertSource` holds the rows themselves."""
-
-    @property
-    def index(self) -> KeyIndex | NumberedKeys | SortedKeys: ...
-
-    @property
-    def num_rows(self) -> int: ...
-
-    @property
-    def num_given(self) -> int:
-        """The number of rows before rows with equal keys were dropped."""
 
 
 def read_upsert(
@@ -295,11 +266,8 @@ def _source_schema(
     return Struct(tuple(f for f in schema.fields if f.name in needed or fold_name(f.name) in needed))
 
 
-class UpsertRows(RowOperation):
+class UpsertRows(KeyedChange):
     """The `RowOperation` of an upsert."""
-
-    name = "MERGE"
-    uses_key_cache = True
 
     def __init__(
         self,
@@ -309,9 +277,7 @@ class UpsertRows(RowOperation):
         table: DefinedTable,
         known: KnownKeys | None,
     ) -> None:
-        self._source = source
-        self._known = known
-        self.num_source_rows = source.num_rows
+        super().__init__(source, table, known, replaces_rows=upsert.when_matched == "update")
         self._upsert = upsert
         self._updated = updated
         self._computed = None
@@ -321,15 +287,8 @@ class UpsertRows(RowOperation):
         self._new_values: pa.Table | None = None
         if updated is not None and isinstance(source, UpsertSource):
             self._new_values = joined_rows(source.rows.select(list(updated)))
-        self._index = source.index
-        keys = self._index.keys
-        paths = [key.path for key in keys]
-        self._paths, self._table = paths, table
         self._names = list(table.schema.names)
-        names = {path[0] for path in paths}
-        self._fields = tuple(field for field in table.schema.fields if field.name in names)
         self.makes_images = updated is not None
-        self.replaces_rows = upsert.when_matched == "update"
         is_plain = upsert.when_matched == "update" and upsert.when_not_matched == "insert"
         self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
         new = {*(updated or ()), *(each.name for each in self._recomputed)}
@@ -337,130 +296,12 @@ class UpsertRows(RowOperation):
         if updated is not None and self._computed is None:
             self.changed_fields = tuple(field for field in table.schema.fields if field.name in new)
 
-    @cached_property
-    def _pruner(self) -> KeyPruner:
-        """Made only if a file is not known: for a small source it costs more than everything else."""
-        return KeyPruner(self._paths, self._values_of_keys, self._table.schema, self._table.partition_columns)
-
-    @cached_property
-    def _range(self) -> Predicate | None:
-        return key_range(self._paths, self._values_of_keys, self._table.schema)
-
-    @property
-    def _values_of_keys(self) -> Sequence[pa.Array | KeyRanges]:
-        """The values of each key column, or ranges that hold them."""
-        return self._index.ranges if isinstance(self._index, NumberedKeys) else self._index.columns
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the source has no row."""
-        return self.num_source_rows == 0
-
-    @property
-    def reads(self) -> Predicate | None:
-        return self._range
-
     def parameters(self) -> dict[str, str]:
-        condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
         upsert = self._upsert
-        return operation_parameters(
-            predicate=[condition],
-            matchedPredicates=[{"actionType": "update"}] if upsert.when_matched == "update" else [],
-            notMatchedPredicates=[{"actionType": "insert"}] if upsert.when_not_matched == "insert" else [],
-            notMatchedBySourcePredicates=[],
+        return self.history(
+            ["update"] if upsert.when_matched == "update" else [],
+            ["insert"] if upsert.when_not_matched == "insert" else [],
         )
-
-    def metrics(self, done: WriteMetrics) -> dict[str, str]:
-        return merge_metrics(self._source.num_given, done)
-
-    # --- look-up --------------------------------------------------------------------------------------------
-
-    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        return self._pruner.mask_of_table(files)
-
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
-        is_narrow = (
-            parts is None
-            and add.size > _SMALL_BYTES
-            and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
-        )
-        positions, source_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        reader = rows.reader(self._fields, self._range if is_narrow else None, filters_rows=False)
-        for numbers, columns in self._keys_in(reader, add):
-            at, matched = self._index.matches(columns)
-            positions.append(numbers[at])
-            source_rows.append(matched)
-            if parts is not None and self._known is not None:
-                parts.append(self._known.part_of(columns, numbers))
-        if parts is not None and self._known is not None:
-            self._known.offer(add, parts)
-        return self._hits(np.concatenate(positions).astype(np.uint64), np.concatenate(source_rows))
-
-    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
-        offers = [self._known is not None and self._known.is_wanted(add) for add in adds]
-        reader = rows.reader(self._fields)
-        found = [list(reader.batches(add, with_dead_rows=True)) for add in adds]
-        counts = [sum(len(numbers) for numbers, _ in batches) for batches in found]
-        if not any(counts):
-            return [self._hits(np.empty(0, np.uint64), np.empty(0, np.int64)) for _ in adds]
-        numbers = np.concatenate([numbers for batches in found for numbers, _ in batches])
-        table = pa.Table.from_batches([batch for batches in found for _, batch in batches])
-        columns = [key.of(table) for key in self._index.keys]
-        at, source_rows = self._index.matches(columns)
-        positions = numbers[at].astype(np.uint64)
-        ends = np.cumsum(counts)
-        cuts = [0, *np.searchsorted(at, ends).tolist()]
-        for add, is_offered, count, end in zip(adds, offers, counts, ends.tolist(), strict=True):
-            if is_offered and count and self._known is not None:
-                of_file = [column.slice(end - count, count) for column in columns]
-                self._known.offer(add, [self._known.part_of(of_file, numbers[end - count : end])])
-        return [self._hits(positions[start:end], source_rows[start:end]) for start, end in itertools.pairwise(cuts)]
-
-    def _keys_in(self, reader: FileReader, add: AddFile) -> Iterator[tuple[NDArray[np.int64], list[pa.Array]]]:
-        """The positions and key columns of a file, many rows at a time."""
-        batches = reader.batches(add, with_dead_rows=True)
-        at_once = 0 if self._index.is_cheap else _PROBE_ROWS
-        waiting: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
-        for each in itertools.chain(batches, [None]):
-            if each is not None:
-                waiting.append(each)
-            if waiting and (each is None or sum(len(numbers) for numbers, _ in waiting) >= at_once):
-                table = pa.Table.from_batches([batch for _, batch in waiting])
-                numbers = np.concatenate([numbers for numbers, _ in waiting])
-                waiting = []
-                yield numbers, [key.of(table) for key in self._index.keys]
-
-    def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> Hits:
-        stays = np.zeros(len(positions), dtype=bool) if self._upsert.when_matched == "ignore" else None
-        return Hits(positions, source_rows, stays)
-
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
-        if self._known is None:
-            return {}
-        found = self._known.recall(files, are_all_live=are_all_live)
-        none = self._hits(np.empty(0, np.uint64), np.empty(0, np.int64))  # in most files if there are many
-        return {
-            file: self._hits(each.positions, each.keys) if len(each.positions) else none for file, each in found.items()
-        }
-
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
-        found = {} if self._known is None else self._known.find_kept(adds)
-        return {file: self._hits(each.positions, each.keys) for file, each in found.items()}
-
-    def keep(self) -> None:
-        if self._known is not None:
-            self._known.keep()
-
-    def keep_beside(self) -> None:
-        if self._known is not None:
-            self._known.keep_beside()
-
-    def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
-        if self._known is not None:
-            self._known.keep_written(files, is_written)
-
-    # --- rows -----------------------------------------------------------------------------------------------
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         assert self._updated is not None
@@ -502,38 +343,16 @@ class UpsertRows(RowOperation):
         return is_written
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """If several rows have one key, the first comes back as the source row, unless all are updated."""
-        comes_back = np.zeros(self.num_source_rows, dtype=bool)
-        found = []
-        for each in touched:
-            if self._updated is not None:
-                found.append(np.ones(len(each.replaced), bool))
-                continue
-            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
-            assert hits.source_rows is not None
-            is_first = np.zeros(len(hits.source_rows), dtype=bool)
-            is_first[np.unique(hits.source_rows, return_index=True)[1]] = True
-            found.append(is_first & ~comes_back[hits.source_rows])
-            comes_back[hits.source_rows] = True
-        return found, comes_back
+        if self._updated is None:
+            return super().updated(touched)
+        return [np.ones(len(each.replaced), bool) for each in touched], np.zeros(self.num_source_rows, dtype=bool)
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         assert isinstance(self._source, UpsertSource)
         return self._source.batches(is_written)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        assert is_written is not None
-        is_matched = self.matched(touched)
-        replaced = sum(len(each.replaced) for each in touched)
-        inserted = int((is_written & ~is_matched).sum())
+        inserted, updated, deleted = super().counts(touched, is_written)
         if self._updated is not None:
-            return inserted, replaced, 0
-        updated = int((is_written & is_matched).sum())
-        return inserted, updated, replaced - updated
-
-    def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        """Which source rows have a table row with their key."""
-        is_matched = np.zeros(self.num_source_rows, dtype=bool)
-        for each in touched:
-            is_matched[each.live_source_rows] = True
-        return is_matched
+            return inserted, updated + deleted, 0
+        return inserted, updated, deleted

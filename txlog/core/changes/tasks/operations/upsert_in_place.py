@@ -56,9 +56,7 @@ class UpsertInPlace(UpsertRows):
         found, written = super().updated(touched)
         here = []
         for each, is_updated in zip(touched, found, strict=True):
-            assert each.hits.source_rows is not None
-            source_rows = each.hits.source_rows[np.searchsorted(each.hits.positions, each.replaced)]
-            here.append(is_updated & ~self._elsewhere[source_rows])
+            here.append(is_updated & ~self._elsewhere[self.of_hits(each)])
         return here, written
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
