@@ -44,8 +44,8 @@ def upsert(
         ),
     ] = None,
 ) -> None:
-    """With --row-kind, the rows can also be deletes. With a merge engine, rows with the same key are merged, such as
-    summed.
+    """With --row-kind, the rows can also be deletes. With a merge engine, rows with the same key are merged,
+    for example summed.
     """
     given = call.given
     engine, options = given.pop("merge_engine", None), pairs(merge_options, "--merge-option")

@@ -83,7 +83,7 @@ UPKEEP: Final = (
             ),
             dry_run("only list what would be deleted", "DRY RUN"),
             Argument(
-                "lite", "look for removed files in the log only; finds none of crashed writers", SWITCH, sql="LITE"
+                "lite", "look for removed files in the log only; misses those of crashed writers", SWITCH, sql="LITE"
             ),
             Argument("inventory", "a Parquet file that lists the files: path, length, isDir, modificationTime", FILE),
             Argument("force", "accept a retention shorter than the table's", SWITCH),
