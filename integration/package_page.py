@@ -1,4 +1,4 @@
-"""What a package index shows as the project's page: README.md, in which links to files of the checkout are plain text.
+"""What a package index shows as the project's page: README.md without pictures of the checkout and links to its files.
 
 Hatchling calls it for every wheel and sdist (`[tool.hatch.metadata.hooks.custom]` in pyproject.toml).
 """
@@ -26,5 +26,8 @@ class PackagePage(MetadataHookInterface):
 
 
 def without_links_to_files(text: str) -> str:
-    """``[Read](docs/read.md)`` becomes ``Read``; links to the web and to headings of the page stay."""
+    """``[Read](docs/read.md)`` becomes ``Read``; links to the web and to headings of the page stay. A picture of the
+    checkout is left out.
+    """
+    text = re.sub(r"!\[[^]]*\]\((?!https://)[^)]+\)\n*", "", text)
     return re.sub(r"\[([^]]+)\]\((?!https://|#)[^)]+\)", r"\1", text)

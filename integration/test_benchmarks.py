@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import summary
+from benchmarks import bars, process_tree, summary
 from benchmarks.measure import ROOT, best_in_bold, fresh_process
+from benchmarks.peers import Measured, check, table_of
 from benchmarks.upsert_tables import BY_DEFAULT, LAYOUTS, WITH_VECTORS, make_table, save, source_rows
 
 
@@ -34,6 +35,69 @@ def test_the_peak_memory_of_a_fresh_process_is_its_own() -> None:
     ours = b"x" * (256 << 20)
     theirs = fresh_process("-c", "from benchmarks.measure import peak_mb; print(peak_mb())")
     assert float(theirs.stdout) < 128 < len(ours) >> 20
+
+
+def test_the_peak_of_a_tree_of_processes_has_its_children_and_what_they_had_before_is_left_out() -> None:
+    child = "b = b'x' * (200 << 20); print('full', flush=True); input()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process_tree.measured_peak([process.pid]) as peak:
+            assert process.stdout.readline() == "full\n"
+        assert 200 < peak.mb < 400
+        with process_tree.measured_peak([process.pid]) as peak:
+            pass
+        assert 200 < peak.mb < 400, "what the child still holds"
+        assert process_tree.cpu_s([process.pid]) > 0
+        process.communicate("\n")
+
+
+def test_a_peer_with_other_rows_fails_the_benchmark_and_sums_of_doubles_may_differ_in_their_last_digits() -> None:
+    check("a peer", [3, 0.1 + 0.2, "x"], [3, 0.3, "x"])
+    for wrong in ([4, 0.3, "x"], [3, 0.31, "x"], [3, 0.3, "y"], [3, 0.3]):
+        with pytest.raises(RuntimeError, match="a peer has other rows"):
+            check("a peer", wrong, [3, 0.3, "x"])
+
+
+def test_the_ratios_of_peers_are_to_the_better_mode_of_txlog_and_a_peer_that_failed_says_why() -> None:
+    lines = {
+        ("1 %", "txlog-vectors"): Measured(2.0, 1.0, 100.0, 5.0),
+        ("1 %", "txlog-copies"): Measured(4.0, 3.0, 50.0, 5.0),
+        ("1 %", "deltalake"): Measured(8.0, 1.0, 200.0, 5.0),
+        ("1 %", "pyiceberg"): Measured(failure="longer than 60 s"),
+    }
+    names = {name: name for _, name in lines}
+    table = table_of(lines, names, {})
+    assert "| 1 %: deltalake | 8.00 | 1.00 | 200 | 5.0 |  | 4.00 | 4.00 |" in table
+    assert "| 1 %: pyiceberg | longer than 60 s |" in table
+
+
+def test_the_picture_at_the_top_takes_the_lines_of_the_field_from_their_sections() -> None:
+    told = '<!-- ratios {"1 %": {"deltalake": 2.5, "DuckLake, SQLite": 4.0, "DuckLake, PostgreSQL": 3.0}} -->'
+    (line,) = summary.field_lines(f"<!-- merge_micro -->\n{told}\n<!-- /merge_micro -->\n{told}")
+    assert line == bars.Line("LHBench, merge of 1 %", [2.5, None, None, 3.0])
+    drawn = bars.picture("times", "said", ["a", "b", "c"], [line])
+    assert ">2.5<" in drawn
+    assert ">LHBench, merge of 1 %<" in drawn
+
+
+@pytest.mark.hunt(part="benchmarks")
+@pytest.mark.parametrize(
+    ("benchmark", "cells"),
+    [
+        ("merge_micro", {"1 % (500 rows): deltalake", f"1 % (500 rows): {BY_DEFAULT}"}),
+        ("lineitem_merges", {"mixed upsert, 1 %: PyIceberg", "updates alone, 5 %: DuckLake, SQLite"}),
+        ("small_batches", {"deltalake", "DuckLake, SQLite", "DuckLake, SQLite, without inlining"}),
+        ("usable_rates", {"as many overwrites as appends"}),
+        ("longevity", {"deltalake, with upkeep", "PyIceberg", f"{WITH_VECTORS}, with upkeep"}),
+    ],
+)
+def test_the_benchmarks_of_the_field_run_and_check_the_rows_of_every_peer(
+    benchmark: str, cells: set[str], tmp_path: Path
+) -> None:
+    assert cells <= _first_cells(_report_of(benchmark, tmp_path))
 
 
 @pytest.mark.hunt(part="benchmarks")

@@ -47,6 +47,7 @@ BENCHMARKS = (
         "engines",
     ),
     *("stream", "stream_growth", "sustained", "log_scale", "growth", "reading", "read_stream", "iceberg", "week"),
+    *("merge_micro", "lineitem_merges", "small_batches", "usable_rates", "longevity"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
 OUTPUT = ROOT / ".benchmarks"

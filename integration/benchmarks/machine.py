@@ -9,7 +9,7 @@ import statistics
 import time
 from pathlib import Path
 
-PACKAGES = ("txlog-delta", "pyarrow", "deltalake", "pyspark")
+PACKAGES = ("txlog-delta", "pyarrow", "deltalake", "pyspark", "pyiceberg", "duckdb")
 
 
 def describe(scratch: Path) -> str:

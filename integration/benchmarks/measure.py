@@ -114,17 +114,24 @@ def p99(values: Iterable[float]) -> float:
 def fresh_process(*arguments: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
     """This Python with ``arguments``, able to import the benchmarks and this checkout. Raises with its last output.
 
-    Raises ``subprocess.TimeoutExpired`` after ``timeout_s``. It may keep bytecode, as pip-installed packages do:
-    otherwise it would compile this checkout every time.
+    Raises ``subprocess.TimeoutExpired`` after ``timeout_s``.
+    """
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=surroundings(), capture_output=True, text=True, timeout=timeout_s)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of a process that imports the benchmarks and this checkout.
+
+    It may keep bytecode, as pip-installed packages do: otherwise it would compile this checkout every time.
     """
     places = [str(ROOT / "integration"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return done
+    return environment
 
 
 def peak_mb() -> float:

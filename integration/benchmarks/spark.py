@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from java_home import spark_environment
@@ -31,17 +32,23 @@ SETTINGS = {
 
 @contextmanager
 def session(bench: Bench) -> Iterator[SparkSession]:
-    """A local session on two cores; its Python workers find the benchmarks' txlog."""
+    """A local session on two cores, for the length of the block."""
+    spark = start(bench.scratch)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def start(scratch: Path) -> SparkSession:
+    """A local session on two cores; its Python workers find the benchmarks' txlog. Its warehouse is in ``scratch``."""
     os.environ.update(spark_environment())
     places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise every new worker would compile this checkout again
     from pyspark.sql import SparkSession
 
-    settings = {**SETTINGS, **jar_settings(DELTA_PACKAGE), "spark.sql.warehouse.dir": str(bench.scratch / "warehouse")}
+    settings = {**SETTINGS, **jar_settings(DELTA_PACKAGE), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
     spark = SparkSession.builder.master("local[2]").appName("txlog benchmarks").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    return spark

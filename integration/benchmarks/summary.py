@@ -1,18 +1,18 @@
-"""The top of the benchmark page: ten lines of the readme's comparison, and a picture of them.
+"""The top of the benchmark page: ten lines of the readme's comparison, and a picture of them and of the field's lines.
 
-In: README.md. Out: the lines between ``<!-- summary -->`` and its end in docs/benchmarks.md, and
-docs/images/benchmarks.svg. `PYTHONPATH=integration python -m benchmarks.summary` writes both; a test compares them.
+In: README.md, and the page's sections of the field's benchmarks. Out: the lines between ``<!-- summary -->`` and its
+end in docs/benchmarks.md, and docs/images/benchmarks.svg. `PYTHONPATH=integration python -m benchmarks.summary` writes
+both; a test compares them.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
 
+from benchmarks import bars
 from benchmarks.measure import ROOT, markdown_table
 
-PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "images" / "benchmarks.svg"
+PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", bars.IMAGES / "benchmarks.svg"
 LINES = (
     "16 processes append at once: commits per second",
     "on an S3 server 50 ms away: round trips",
@@ -37,16 +37,14 @@ _LABELS = (
     "write 10 million rows from Spark",
     "micro-batch of upserts from Spark",
 )
-_PEERS = ("deltalake", "Spark's Delta")
-_LEFT, _UNIT, _ROW, _BAR = 265, 180, 34, 11
-_STYLE = """
-.bm { font: 13px Inter, system-ui, sans-serif; --ink: var(--md-default-fg-color, #1f2328); --line: #8886 }
-@media (prefers-color-scheme: dark) { .bm { --ink: var(--md-default-fg-color, #e6edf3) } }
-.bm text { fill: var(--ink); dominant-baseline: central }
-.bm .name { text-anchor: end } .bm .tick { text-anchor: middle }
-.bm line { stroke: var(--line) } .bm .one { stroke: #5b6ee1; stroke-width: 2 }
-.bm .peer0 { fill: #d97706 } .bm .peer1 { fill: #8b5cf6 }
-"""
+_FIELD = {
+    "merge_micro": "LHBench, merge of ",
+    "lineitem_merges": "memory of lineitem's ",
+    "small_batches": "batches of 10 rows: ",
+    "longevity": "after ten rounds: ",
+}
+"""The benchmarks of the field, whose ratios the page has as soon as `make bench` has run them."""
+_PEERS = ("deltalake", "Spark's Delta", "PyIceberg", "DuckLake")
 
 
 def lines() -> list[list[str]]:
@@ -81,51 +79,23 @@ def table() -> str:
     return markdown_table(header, lines())
 
 
+def field_lines(page: str) -> list[bars.Line]:
+    """The lines of the field's benchmarks that the page has: of each peer the one that comes nearest to txlog."""
+    found = []
+    for name, prefix in _FIELD.items():
+        section = page.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+        for what, told in bars.told_ratios(section).items():
+            of_peer = [[times for title, times in told.items() if title.startswith(peer)] for peer in _PEERS]
+            found.append(bars.Line(prefix + what, [min(times, default=None) for times in of_peer]))
+    return found
+
+
 def picture() -> str:
     """Bars on a logarithmic scale, from 1: a peer that takes as long as txlog."""
-    rows = lines()
-    height = 60 + _ROW * len(rows)
-    right = _LEFT + int(2 * _UNIT) + 70
-    body = [
-        f'<svg class="bm" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} {height}" role="img"'
-        ' aria-label="How many times as long as txlog other writers take; the table below has the figures.">',
-        f"<style>{_STYLE.strip()}</style>",
-        f'<text x="{_LEFT}" y="12">How many times as long as txlog: </text>',
-        *_legend(),
-        *_axis(height),
-    ]
-    for number, (label, row) in enumerate(zip(_LABELS, rows, strict=True)):
-        y = 46 + _ROW * number
-        body.append(f'<text class="name" x="{_LEFT - 25}" y="{y + _ROW / 2 - 5:g}">{label}</text>')
-        body += _bars(y, ratios(row))
-    body.append("</svg>")
-    return "\n".join(body) + "\n"
-
-
-def _legend() -> Iterator[str]:
-    for number, peer in enumerate(_PEERS):
-        x = _LEFT + 225 + 90 * number
-        yield f'<rect class="peer{number}" x="{x}" y="7" width="10" height="10"/>'
-        yield f'<text x="{x + 15}" y="12">{peer}</text>'
-
-
-def _axis(height: int) -> Iterator[str]:
-    for times in (1, 10, 100):
-        x = _LEFT + _UNIT * math.log10(times)
-        one = ' class="one"' if times == 1 else ""
-        yield f'<line{one} x1="{x:g}" x2="{x:g}" y1="40" y2="{height - 14}"/>'
-        yield f'<text class="tick" x="{x:g}" y="32">{times if times > 1 else "txlog"}</text>'
-
-
-def _bars(y: int, found: list[float | None]) -> Iterator[str]:
-    shown = [(number, times) for number, times in enumerate(found) if times is not None]
-    for place, (number, times) in enumerate(shown):
-        length = _UNIT * math.log10(times)
-        top = y + place * (_BAR + 2) + (0 if len(shown) > 1 else _BAR / 2)
-        yield (
-            f'<rect class="peer{number}" x="{_LEFT + min(length, 0):.1f}" y="{top:g}" width="{abs(length):.1f}"'
-            f' height="{_BAR}"/><text x="{_LEFT + max(length, 0) + 5:.1f}" y="{top + _BAR / 2:g}">{times:.2g}</text>'
-        )
+    of_field = field_lines(PAGE.read_text())
+    all_lines = [bars.Line(label, ratios(row)) for label, row in zip(_LABELS, lines(), strict=True)] + of_field
+    said = "How many times as long as txlog other writers take; the table below has the figures."
+    return bars.picture("How many times as long as txlog", said, _PEERS if of_field else _PEERS[:2], all_lines)
 
 
 def page_with_summary(page: str) -> str:
