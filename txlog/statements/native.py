@@ -32,6 +32,7 @@ from txlog.core.format.schema import (
     type_name,
 )
 from txlog.core.predicates.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
+from txlog.core.predicates.time_patterns import pattern_parts
 from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value
 from txlog.core.predicates.types import is_floating, is_integer
 from txlog.core.predicates.zones import UTC
@@ -44,6 +45,7 @@ _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _OF_ASCII = ("upper", "lower")
 """duckdb has the other case of some letters beyond ASCII as other letters."""
 _WIDEST = 38
+_STRFTIME = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
 def duckdb_type(data_type: DataType) -> str:
@@ -279,6 +281,16 @@ def _part(node: Call, types: list[DataType], texts: list[str]) -> str:
     return f"CAST({node.name}({_clock(texts[0], types[0])}) AS INTEGER)"
 
 
+def _written(node: Call, types: list[DataType], texts: list[str]) -> str:
+    """A time by a pattern, whose parts have the same digits in duckdb."""
+    parts = pattern_parts(node.options[0], node.name)
+    written = text_literal("".join(_STRFTIME.get(part, part.strip("'")) for part in parts))
+    clock = _clock(texts[0], types[0])
+    error = "CAST(error('date_format() takes years from 1 to 9999') AS VARCHAR)"
+    first, last = (f"make_timestamp(CAST({end} AS BIGINT))" for end in _MICROSECONDS)
+    return f"CASE WHEN {clock} < {first} OR {clock} > {last} THEN {error} ELSE strftime({clock}, {written}) END"
+
+
 def _like(node: Call, types: list[DataType], texts: list[str]) -> str | None:
     pattern = literal(node.options[0], STRING)
     return None if pattern is None else f"({texts[0]} LIKE {pattern} ESCAPE '\\')"
@@ -319,6 +331,7 @@ _CALLS: dict[str, Write] = {
     **dict.fromkeys(("/", "div", "%"), _divided),
     **dict.fromkeys(("year", "month", "day", "quarter", "hour", "minute", "second"), _part),
     **dict.fromkeys(("trim", "ltrim", "rtrim"), _trimmed),
+    "date_format": _written,
     "like": _like,
     "substring": _substring,
     **dict.fromkeys(("date_add", "date_sub"), _shifted),

@@ -35,6 +35,7 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.core.predicates.float_texts import float_text
 from txlog.core.predicates.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
 from txlog.core.predicates.zones import UTC, as_clock, as_instant
 
@@ -80,6 +81,8 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
         return _date_text(values)
     if source in TIMESTAMPS and target == STRING:
         return _time_text(values)
+    if is_floating(source) and target == STRING:
+        return _float_text(values)
     if target == STRING or BOOLEAN in (source, target):
         return _plain(values, arrow_type)
     if is_numeric(source):
@@ -131,6 +134,8 @@ _NO_TEXT = pa.nulls(1, pa.string())[0]  # pa.scalar would import pandas
 
 def cast_can_fail(source: DataType, target: DataType) -> bool:
     """Whether some value of type ``source`` does not fit type ``target``."""
+    if is_floating(source) and target == STRING:
+        return True
     if source in (target, VOID) or target == STRING or (is_floating(target) and source != STRING):
         return False
     match source, target:
@@ -211,6 +216,12 @@ def _time_text(values: Any) -> Any:
         raise pa.ArrowInvalid("a timestamp as a string has a year from 1 to 9999")
     clock = _plain(values, pa.timestamp("us"))  # always with six digits of the fraction
     return pc.replace_substring_regex(_plain(clock, pa.string()), r"\.?0*$", "")
+
+
+def _float_text(values: Any) -> Any:
+    if isinstance(values, pa.Scalar):
+        return float_text(pa.repeat(values, 1))[0]
+    return float_text(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
 
 
 # --- arrays, maps and structs ---------------------------------------------------------------------------------

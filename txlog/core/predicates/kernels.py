@@ -23,7 +23,7 @@ from txlog.core.predicates.json_kernels import JSON_KERNELS
 from txlog.core.predicates.patterns import like_pattern
 from txlog.core.predicates.row_filter import ARROW_COMPARISONS
 from txlog.core.predicates.row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
-from txlog.core.predicates.time_patterns import pattern_parts
+from txlog.core.predicates.time_patterns import pattern_parts, written_by
 from txlog.core.predicates.tree import Call
 from txlog.core.predicates.types import is_floating, is_integer
 from txlog.core.predicates.zones import as_clock, as_instant
@@ -358,21 +358,8 @@ def _truncated(call: Call, values: Any) -> Any:
 
 
 def _formatted(call: Call, values: Any) -> Any:
-    """Raises ``ArrowInvalid`` for a year that engines write differently."""
-    _check_years(values)
-    years = pc.year(values)
-    if pc.any(pc.or_(pc.less(years, 1), pc.greater(years, 9999))).as_py():
-        raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
-    text = values.cast(pa.timestamp("us")).cast(pa.string())  # 2026-11-29 11:17:40.000000
-    pieces: list[Any] = []
-    for part in pattern_parts(call.options[0], call.name):
-        at = _PLACES.get(part)
-        pieces.append(part.strip("'") if at is None else pc.utf8_slice_codeunits(text, at, at + len(part)))
-    return pc.binary_join_element_wise(*pieces, "", null_handling="emit_null")
-
-
-_PLACES = {"yyyy": 0, "MM": 5, "dd": 8, "HH": 11, "mm": 14, "ss": 17}
-"""Where Arrow writes each part of a time."""
+    (moments,) = _columns((values,))
+    return _as_given((values,), written_by(pattern_parts(call.options[0], call.name), moments))
 
 
 # --- arrays, maps and structs ---------------------------------------------------------------------------------

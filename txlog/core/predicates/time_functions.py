@@ -81,7 +81,7 @@ def _to_timestamp(value: Expression, pattern: Expression | None = None) -> Expre
 def _parsed(name: str, text: Expression, pattern: Expression, result: DataType) -> Expression:
     written = str(constant(pattern, str, name))
     parts = [part for part in pattern_parts(written, name) if part in TIME_PATTERNS]
-    if sorted(parts) != sorted([*TIME_PATTERNS][: len(parts)]) or len(parts) < 3:
+    if sorted(parts) != sorted(TIME_PATTERNS[: len(parts)]) or len(parts) < 3:
         raise ValueError(
             f"{name}() takes a pattern with yyyy, MM and dd, then HH, mm and ss, each once, not {written!r}"
         )

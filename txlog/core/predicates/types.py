@@ -138,7 +138,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return not (is_floating(source) and isinstance(target, Decimal))
     if target == STRING:
         small = isinstance(source, Decimal) and source.scale <= 6
-        return is_integer(source) or small or source in (BOOLEAN, *TIMES)
+        return is_integer(source) or is_floating(source) or small or source in (BOOLEAN, *TIMES)
     if source == STRING:
         return is_numeric(target) or target in (BOOLEAN, *TIMES, BINARY)
     if source == BOOLEAN or target == BOOLEAN:
