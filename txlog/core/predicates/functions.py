@@ -7,6 +7,7 @@ the engine or the time; the error names them. ``kernels`` computes each function
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 
 from txlog.core.format.schema import (
@@ -58,12 +59,18 @@ NONDETERMINISTIC = frozenset(
 """Functions that return another value in each call or session."""
 
 _INSTEAD = {
-    "ln": "engines differ in the last digit: compute it first",
-    "log": "engines differ in the last digit: compute it first",
-    "exp": "engines differ in the last digit: compute it first",
-    "pow": "engines differ in the last digit: multiply",
-    "power": "engines differ in the last digit: multiply",
-    "log10": "engines differ in the last digit: compute it first",
+    **dict.fromkeys(
+        ("cbrt", "tanh"),
+        "Java's versions differ in the last digit: compute it first",
+    ),
+    **dict.fromkeys(
+        ("sin", "cos", "tan", "cot", "sec", "csc"),
+        "Java computes it by the processor, with another last digit than its own definition: compute it first",
+    ),
+    **dict.fromkeys(
+        ("asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "log1p", "expm1"),
+        "Java and other libraries differ in the last digit: compute it first",
+    ),
     **dict.fromkeys(
         ("count", "sum", "avg", "min", "max", "first", "last", "any_value", "collect_list", "collect_set"),
         "it is a value of several rows: compute it first",
@@ -151,12 +158,6 @@ def _extreme(name: str) -> Make:
     return make
 
 
-def _sign(value: Expression) -> Expression:
-    if not is_numeric(value.type):
-        raise ValueError(f"sign() takes a number, not {type_name(value.type)}")
-    return call("sign", (convert(value, DOUBLE),), DOUBLE)
-
-
 def _pmod(left: Expression, right: Expression) -> Expression:
     """The remainder; a negative one plus the divisor."""
     rest = arithmetic("%", left, right)
@@ -184,10 +185,18 @@ def _decode(value: Expression, *rest: Expression) -> Expression:
     return convert(found, LONG)  # as Spark does
 
 
-def _sqrt(value: Expression) -> Expression:
-    if not is_numeric(value.type):
-        raise ValueError(f"sqrt() takes a number, not {type_name(value.type)}")
-    return call("sqrt", (convert(value, DOUBLE),), DOUBLE)
+def _of_doubles(name: str) -> Make:
+    def make(*values: Expression) -> Expression:
+        for value in values:
+            if not is_numeric(value.type) and value.type != VOID:
+                raise ValueError(f"{name}() takes a number, not {type_name(value.type)}")
+        return call(name, [convert(value, DOUBLE) for value in values], DOUBLE)
+
+    return make
+
+
+def _log(base: Expression, value: Expression | None = None) -> Expression:
+    return _of_doubles("ln")(base) if value is None else _of_doubles("log")(base, value)
 
 
 def _bit_count(value: Expression) -> Expression:
@@ -268,6 +277,7 @@ _CASTS: dict[str, DataType] = {
     **{"string": STRING, "boolean": BOOLEAN, "binary": BINARY, "timestamp": TIMESTAMP},
 }
 _EPOCH = Value(0, DATE)
+_OF_ONE_DOUBLE = ("sign", "sqrt", "exp", "ln", "log2", "log10", "degrees", "radians", "rint")
 
 
 FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
@@ -276,12 +286,18 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     **NESTED_FUNCTIONS,
     "abs": (1, 1, _absolute),
     "negative": (1, 1, _negated),
-    "sign": (1, 1, _sign),
     "ceil": (1, 1, _whole("ceil")),
     "floor": (1, 1, _whole("floor")),
     "round": (1, 2, _rounded("round")),
     "bround": (1, 2, _rounded("bround")),
-    "sqrt": (1, 1, _sqrt),
+    **{
+        name: (1, 1, _of_doubles(name))
+        for name in ("sign", "sqrt", "exp", "ln", "log2", "log10", "degrees", "radians", "rint")
+    },
+    "log": (1, 2, _log),
+    "power": (2, 2, _of_doubles("power")),
+    "pi": (0, 0, lambda: Value(math.pi, DOUBLE)),
+    "e": (0, 0, lambda: Value(math.e, DOUBLE)),
     "isnan": (1, 1, _isnan),
     "bit_count": (1, 1, _bit_count),
     "shiftleft": (2, 2, _shifted),
@@ -333,6 +349,7 @@ ALIASES = {
     "regexp_like": "rlike",
     "sha": "sha1",
     "signum": "sign",
+    "pow": "power",
     "cardinality": "size",
     "array_size": "size",
     "datepart": "date_part",

@@ -7,6 +7,8 @@ Out: the result. Arithmetic is checked: an overflow raises ``pyarrow.ArrowInvali
 from __future__ import annotations
 
 import decimal
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.arrow.decimals import divided, truncated
 from txlog.core.format.schema import Decimal, Map, type_to_arrow
+from txlog.core.predicates import strict_math
 from txlog.core.predicates.casts import to_decimal
 from txlog.core.predicates.hash_kernels import HASH_KERNELS
 from txlog.core.predicates.json_kernels import JSON_KERNELS
@@ -106,15 +109,34 @@ def _remainder(call: Call, left: Any, right: Any) -> Any:
         return _DECIMAL_REMAINDER(call, left, right)
     if is_floating(call.type):
         pc.divide_checked(left, right)  # raises for a divisor of zero
-        columns = _columns((left, right))
-        with np.errstate(all="ignore"):  # the remainder of an infinity is NaN
-            found = np.fmod(*(each.to_numpy(zero_copy_only=False) for each in columns))
-        is_null = pc.or_(*map(pc.is_null, columns)).to_numpy(zero_copy_only=False)
-        return _as_given((left, right), pa.array(found, type_to_arrow(call.type), mask=is_null))
+        return _by_numpy(np.fmod)(call, left, right)
     arrow_type = type_to_arrow(call.type)
     minus_one, one = pa.scalar(-1, arrow_type), pa.scalar(1, arrow_type)
     divisor = pc.if_else(pc.equal(right, minus_one), one, right)
     return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
+
+
+def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of floats. What has no number as its value is NaN or an infinity."""
+
+    def kernel(call: Call, *values: Any) -> Any:
+        columns = _columns(values)
+        with np.errstate(all="ignore"):
+            found = function(*(each.to_numpy(zero_copy_only=False) for each in columns))
+        is_null = functools.reduce(pc.or_, map(pc.is_null, columns)).to_numpy(zero_copy_only=False)
+        return _as_given(values, pa.array(found, type_to_arrow(call.type), mask=is_null))
+
+    return kernel
+
+
+def _logarithm(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of logarithms: null for zero and below."""
+
+    def kernel(call: Call, *values: Any) -> Any:
+        nothing = pa.scalar(None, pa.float64())
+        return _by_numpy(function)(call, *(pc.if_else(pc.less_equal(each, 0.0), nothing, each) for each in values))
+
+    return kernel
 
 
 def _decimal_remainder(call: Call, left: decimal.Decimal, right: decimal.Decimal) -> decimal.Decimal:
@@ -469,6 +491,15 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "ceil": _ceil,
     "floor": _floor,
     "sqrt": lambda call, values: pc.sqrt(values),
+    "exp": _by_numpy(strict_math.exp),
+    "ln": _logarithm(strict_math.log),
+    "log": _logarithm(lambda base, values: strict_math.log(values) / strict_math.log(base)),
+    "log2": _logarithm(lambda values: strict_math.log(values) / strict_math.log(np.float64(2))),
+    "log10": _logarithm(strict_math.log10),
+    "power": _by_numpy(strict_math.power),
+    "degrees": _by_numpy(lambda values: values * (180 / math.pi)),
+    "radians": _by_numpy(lambda values: values * (math.pi / 180)),
+    "rint": _by_numpy(np.rint),
     "sign": lambda call, values: pc.if_else(pc.equal(values, 0.0), values, pc.sign(values)),  # zeros keep theirs
     "greatest": _extreme,
     "least": _extreme,
