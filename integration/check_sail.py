@@ -220,3 +220,30 @@ def test_times_are_read_in_the_zone_of_the_session_or_the_option_must_name_one(s
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert ids(path) == sorted({*range(24)} - {*found}) != [*range(24)]
+
+
+def test_sql_runs_its_queries_in_sail_where_the_caller_says_so(tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    feed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    txlog.sql(f"create table s.t (id bigint, x double, ts timestamp) {feed}", catalog)
+    rows = "(1, 2.5, '2026-01-01 10:00:00'), (2, 3, null), (3, -0.0, '2026-07-01 23:30:00')"
+    txlog.sql(f"insert into s.t values {rows}", catalog)
+    txlog.sql("delete from s.t where id = 2", catalog)  # Sail's reader leaves out deleted rows
+
+    def run(text: str, **parameters: object) -> list[dict[str, Any]]:
+        found = txlog.sql(text, catalog, parameters, engine="sail", time_zone="Europe/Berlin")
+        return list(found.read_all().to_pylist())
+
+    text = "select id, factorial(id) as f, hour(ts) as h from s.t where id in (:ids) order by id"
+    with pytest.raises(txlog.InvalidInputError, match=r"factorial\(\) is not supported.*engine='sail' runs it in Sail"):
+        txlog.sql(text, catalog, {"ids": [1, 3]})
+    assert run(text, ids=[1, 3]) == [{"id": 1, "f": 1, "h": 11}, {"id": 3, "f": 6, "h": 1}]
+    assert run("select count(*) as n from s.t version as of 1") == [{"n": 3}]
+    assert run("select sum(id) as n from table_changes('s.t', 1, 1)") == [{"n": 6}]
+    txlog.sql("insert into s.t select factorial(4), 1, null from s.t limit 1", catalog, engine="sail")
+    assert ids(f"{tmp_path}/s/t") == [1, 3, 24]
+    with pytest.raises(txlog.InvalidInputError, match="Sail cannot run the query at line 1, column 1"):
+        run("select nope from s.t")
+    session = txlog.SqlSession(catalog, engine="sail")
+    session.sql("create temporary view v as select factorial(3) as n")
+    assert session.sql("select n from v").read_all().to_pylist() == [{"n": 6}]

@@ -12,6 +12,7 @@ import decimal
 import itertools
 import math
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -209,6 +210,10 @@ forall(a, q -> q > 0)|reduce(a, 0, (u, v) -> u + coalesce(v, 1))|transform(a, (q
 transform(`as`, q -> concat(q, s))|transform(a, q -> q * n)|exists(`as`, q -> q IS NULL)|aggregate(a, 0, (u, v) -> u + v * n)
 transform(array(st), q -> q.x)|filter(a, q -> exists(a, r -> r > q))|array_prepend(a, 1)|array_intersect(a, array(1, 2, NULL))
 array_except(a, array(1, NULL))|array_union(a, a)|sequence(p, 1)|sequence(1, 9, p)|sequence(n, p)|sequence(1L, 3L)|get(a, n)
+exp(d)|exp(m)|ln(m)|log(d)|log(d, e)|log(2, n)|log2(p)|log10(p)|log1p(d)|expm1(d)|power(d, e)|power(n, p)|power(d, 0.5)|power(2, n)
+power(m, 2)|pow(d, -1)|power(p, 0.1)|power(l, 3)|exp(f)|ln(f)|log(i)|tan(d)|asin(d)|acos(d)|atan(d)|sinh(d)|cosh(n)|tanh(d)|radians(d)|cot(d)
+degrees(f)|radians(n)|hypot(d, e)|pi() * p|round(e(), 3)|sqrt(m)|sqrt(n)|square(n)|concat(d, s)|d || 'x'|string(f)|CAST(d * 2 AS STRING)
+CAST(f AS STRING) = '1.5'|CASE WHEN d > 0 THEN string(d) ELSE s END|length(CAST(d AS STRING))|concat_ws('-', d, n)|rint(f)|signum(m)
 array_append(a, NULL)|array_append(`as`, s)|array_repeat(s, n)|flatten(array(a, NULL))|size(array())|coalesce(a, array())
 try_add(1, p)|n << p|l << 1|bit_count(l)|~l|endswith(s, s)|replace(s, s, t2)|left(s, p)|right(t2, p)|initcap(t2)|typeof(mp)|typeof(m)
 """
@@ -282,14 +287,41 @@ SELECT g, rank() OVER (ORDER BY sum(n) DESC, g) AS r FROM t GROUP BY g ORDER BY 
 SELECT n, n FROM t WHERE id = 1|SELECT g, sum(n) AS n FROM t GROUP BY g HAVING sum(n) > 0 ORDER BY n, g|SELECT id FROM t ORDER BY sum(n) OVER (PARTITION BY g), id|SELECT count(*) FROM (SELECT id FROM t LIMIT 7)|SELECT 1 AS q WHERE 1 = 0
 FROM t SELECT id WHERE id < 3 ORDER BY id|SELECT st.x, st.* FROM t WHERE id = 1|SELECT t.id AS q FROM t t ORDER BY q LIMIT 1|SELECT id FROM t WHERE id IN (SELECT max(id) FROM t GROUP BY g HAVING count(*) > 1) ORDER BY id|SELECT g, id FROM t QUALIFY rank() OVER (PARTITION BY g ORDER BY n) = 1 ORDER BY g, id|SELECT g, sum(n) AS c FROM t GROUP BY g QUALIFY rank() OVER (ORDER BY sum(n)) < 3 ORDER BY g
 SELECT id, row_number() OVER (ORDER BY id) AS r FROM t QUALIFY r = 2|SELECT g FROM t GROUP BY g HAVING row_number() OVER (ORDER BY g) = 1|SELECT id FROM t WHERE row_number() OVER (ORDER BY id) = 1
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n), max(n) AS top FOR p IN (1, 2 AS two)) ORDER BY g
+SELECT * FROM (SELECT g, p, t2, n FROM t) PIVOT (sum(n) AS u, count(*) FOR (p, t2) IN ((1, 'a') AS x, (2, 'b'))) ORDER BY g
+SELECT * FROM (SELECT t2, n FROM t) PIVOT (sum(n) FOR t2 IN ('a', 'b', ''))|SELECT * FROM (SELECT g, p, t2 FROM t) PIVOT (max(t2) FOR p IN (1, 2)) ORDER BY g
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (collect_list(n) FOR p IN (1, 2)) ORDER BY g|SELECT * FROM (SELECT g, p, t2 FROM t) PIVOT (max(t2), count(*) FOR p IN (1, 3)) ORDER BY g
+SELECT * FROM (SELECT g, p, m FROM t) PIVOT (avg(m) FOR p IN (1, 2)) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1, NULL)) ORDER BY g
+SELECT * FROM (SELECT dt, n FROM t) PIVOT (sum(n) FOR dt IN (DATE '2024-02-29', DATE '1970-01-01' AS start))|SELECT * FROM (SELECT g, b, n FROM t) PIVOT (sum(n) FOR b IN (true, false)) ORDER BY g
+SELECT * FROM (SELECT m, n FROM t) PIVOT (sum(n) FOR m IN (1.50, 0.01))|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (round(sum(n) / count(*), 1) AS r FOR p IN (1, 2)) ORDER BY g
+SELECT g, z.one FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1 AS one)) AS z WHERE z.one > 0 ORDER BY g|SELECT count(*), sum(`1`) FROM t PIVOT (sum(n) FOR p IN (1))
+WITH c AS (SELECT g, p, n FROM t) SELECT * FROM c PIVOT (sum(n) FOR p IN (1, 2)) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN ('1')) ORDER BY g
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (count(DISTINCT n) FOR p IN (1, 2)) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1, 1)) ORDER BY g
+SELECT * FROM (SELECT g, n, p FROM t) PIVOT (sum(p) u FOR n IN (-1 AS neg, 1)) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1 + 0)) ORDER BY g
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (n FOR p IN (1)) ORDER BY g|SELECT * FROM (SELECT g, p FROM t) PIVOT (sum(p) FOR p IN (1, 2)) ORDER BY g
+SELECT x.g, y.one FROM (SELECT DISTINCT g FROM t) x JOIN (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1 AS one)) y ON x.g = y.g ORDER BY 1
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FILTER (WHERE n > 0) FOR p IN (1, 2)) ORDER BY g|SELECT * FROM (SELECT g, d, n FROM t) PIVOT (sum(n) FOR d IN (0, 2.5)) ORDER BY g
+SELECT * FROM (SELECT l, n FROM t) PIVOT (sum(n) FOR l IN (1, 2))|SELECT * FROM (SELECT i, n FROM t) PIVOT (sum(n) FOR i IN (1L))|SELECT * FROM (SELECT G, P, N FROM t) PIVOT (SUM(n), MAX(N) FOR p IN (1)) ORDER BY g
+SELECT * FROM (SELECT g, p, t2, n FROM t) PIVOT (sum(n) FOR (p, t2) IN ((1, 'a'), (2, ''))) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) + 1 FOR p IN (1, 5)) ORDER BY g
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (coalesce(sum(n), 0) AS u FOR p IN (1, 5)) ORDER BY g|SELECT * FROM (SELECT g, p, t2 FROM t) PIVOT (coalesce(max(t2), 'none') FOR p IN (1, 5)) ORDER BY g
+SELECT * FROM (SELECT g, p, dt FROM t) PIVOT (min(dt) FOR p IN (1, 5)) ORDER BY g|SELECT * FROM (SELECT g, p, t2 FROM t) PIVOT (first(t2) FOR p IN (1, 5)) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t WHERE false) PIVOT (sum(n) FOR p IN (1)) ORDER BY g
+SELECT * FROM (SELECT p, n FROM t WHERE false) PIVOT (sum(n) FOR p IN (1))|SELECT * FROM (SELECT ts, n FROM t) PIVOT (sum(n) FOR ts IN (TIMESTAMP '1970-01-01'))|SELECT * FROM (SELECT p, nope FROM t) PIVOT (sum(p) FOR p IN (1))
+SELECT * FROM (SELECT id, n, p FROM t WHERE id < 9) UNPIVOT (v FOR k IN (n, p)) ORDER BY id, k|SELECT * FROM (SELECT id, n, p FROM t WHERE id < 9) UNPIVOT INCLUDE NULLS (v FOR k IN (n, p)) ORDER BY id, k
+SELECT * FROM (SELECT id, n, p FROM t WHERE id < 9) UNPIVOT EXCLUDE NULLS (v FOR k IN (n AS one, p two)) ORDER BY id, k|SELECT * FROM (SELECT id, n, p FROM t) UNPIVOT (v FOR k IN (n AS 'one', p)) ORDER BY id, k
+SELECT * FROM (SELECT id, n, l, m FROM t WHERE id < 9) UNPIVOT (v FOR k IN (n, l, m)) ORDER BY id, k|SELECT * FROM (SELECT id, n, p, i, j FROM t WHERE id < 9) UNPIVOT ((v, w) FOR k IN ((n, p) AS x, (i, j))) ORDER BY id, k
+SELECT z.v, z.k FROM (SELECT id, n, p FROM t WHERE id < 9) UNPIVOT (v FOR k IN (n, p)) AS z ORDER BY z.id, z.k|SELECT * FROM (SELECT id, n, t2 FROM t) UNPIVOT (v FOR k IN (n, t2)) ORDER BY id
+SELECT * FROM (SELECT id, st, n FROM t WHERE id < 5) UNPIVOT (v FOR k IN (st.x, n)) ORDER BY id, k|SELECT * FROM (SELECT id, n, p FROM t WHERE id < 9) UNPIVOT (n FOR k IN (n, p)) ORDER BY id, k
+SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1 AS a, 2 AS b)) UNPIVOT (v FOR k IN (a, b)) ORDER BY g, k|SELECT count(*), count(DISTINCT k) FROM t UNPIVOT INCLUDE NULLS (v FOR k IN (y, h, i))
+SELECT * FROM (SELECT n, p FROM t WHERE id < 4) UNPIVOT (v FOR k IN (*)) ORDER BY k, v|SELECT * FROM (SELECT id, dt, ts FROM t WHERE id < 9) UNPIVOT (v FOR k IN (dt, ts)) ORDER BY id, k|SELECT * FROM (SELECT id, n FROM t WHERE id < 4) UNPIVOT ((v) FOR k IN ((n))) ORDER BY id
+SELECT id, k FROM (SELECT id, n, i, p FROM t WHERE id < 9) UNPIVOT ((v, w) FOR k IN ((n, p), (i, p) AS y)) ORDER BY id, k|SELECT k, sum(v) AS q FROM (SELECT id, n, p FROM t) UNPIVOT (v FOR k IN (n, p)) GROUP BY k ORDER BY k
 SELECT nope FROM t|SELECT id, count(*) FROM t|SELECT a, FROM t
 """
 
 
 def _split(text: str) -> Iterator[str]:
     for line in text.strip().splitlines():
-        # "n | 4" is a bar with spaces around it
-        yield from (part.strip().replace("\0", " | ") for part in line.replace(" | ", "\0").split("|"))
+        # "n | 4" is a bar with spaces around it, and "s || t2" two bars
+        yield from (part.strip() for part in re.split(r"(?<! )(?<!\|)\|(?! )(?!\|)", line))
 
 
 def texts() -> list[tuple[str, str]]:
@@ -362,5 +394,5 @@ def query(kind: str, text: str, ids: Sequence[int] | None = None) -> str:
     key = "g" if kind == "group" else "id"
     where = "" if ids is None else f" WHERE {key} IN ({', '.join(map(str, ids))})"
     if kind == "group":
-        return f"SELECT g, {text} AS v FROM t{where} GROUP BY g"
-    return f"SELECT id, {text} AS v FROM t{where}"
+        return f"SELECT g, {text} FROM t{where} GROUP BY g"
+    return f"SELECT id, {text} FROM t{where}"

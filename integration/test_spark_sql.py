@@ -360,6 +360,70 @@ def test_no_property_of_a_table_as_a_query_is_an_option_of_the_write(spark: Spar
     assert "userMetadata" not in catalog.table("t").history(1)[0]
 
 
+HOSTILE = ("b", "it's", 'a"b', "a\\\\'b", "') OR 1 = 1 --", "{x} {{y}}", ":s", "%s", "line\nbreak", "é😀", "/* */", "")
+
+
+def test_a_parameter_is_a_value_at_every_door_of_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads back what was written, and each text finds its own row alone."""
+    catalog = txlog.Catalog(tmp_path)
+    location = f"{tmp_path}/s/t"
+
+    def run(text: str, **parameters: object) -> Any:
+        return txlog.spark.sql(spark, text, catalog, parameters)
+
+    def kept(where: str, **parameters: object) -> list[int]:
+        frame = txlog.spark.read(spark, location, where=where, parameters=parameters)
+        return sorted(row.id for row in frame.collect())
+
+    run("CREATE TABLE s.t (id BIGINT, s STRING, n DECIMAL(9, 2), d DOUBLE)")
+    values = ", ".join(f"({at}, :s{at}, :n, :d)" for at in range(len(HOSTILE)))
+    texts = {f"s{at}": text for at, text in enumerate(HOSTILE)}
+    run(f"INSERT INTO s.t VALUES {values}", **texts, n=Decimal(-5), d=math.nan)
+    read = {row.id: row.s for row in txlog.spark.read(spark, location).collect()}
+    assert [read[at] for at in range(len(HOSTILE))] == [*HOSTILE]
+    found = run(
+        "SELECT collect_set(id) AS ids FROM s.t WHERE s IN (:all) AND n = :n AND d = :d AND s != :no",
+        all=HOSTILE,
+        n=Decimal(-5),
+        d=math.nan,
+        no="b",
+    )
+    assert sorted(found.collect()[0].ids) == [*range(1, len(HOSTILE))]
+    alone = run(
+        f"SELECT {', '.join(f':s{at} AS c{at}' for at in range(len(HOSTILE)))}, typeof(:n) AS kind, :m::string AS m",
+        **texts,
+        n=Decimal(-5),
+        m=-5,
+    )
+    assert [*alone.collect()[0]] == [*HOSTILE, "decimal(1,0)", "-5"]
+    for at, text in enumerate(HOSTILE):
+        assert kept("s = :s", s=text) == [at], text
+    txlog.spark.update(
+        spark, location, {"s": txlog.expr("concat(:a, s)")}, "s IN (:s)", parameters={"a": "'", "s": HOSTILE[:3]}
+    )
+    assert kept("s IN (:s)", s=[f"'{text}" for text in HOSTILE[:3]]) == [0, 1, 2]
+    run("UPDATE s.t SET s = concat(s, :a) WHERE s IN (:s)", a="\\", s=HOSTILE[3:5])
+    assert kept("s IN (:s)", s=[f"{text}\\" for text in HOSTILE[3:5]]) == [3, 4]
+    source = spark.createDataFrame([(5, HOSTILE[5]), (99, "new")], "k bigint, t string")
+    merge = txlog.spark.merge(
+        spark, location, source, "target.s = source.t AND source.t = :s", parameters={"s": HOSTILE[5], "v": "'"}
+    )
+    merge.when_matched_update({"s": txlog.expr(":v")}).execute()
+    assert kept("s = :s", s="'") == [5]
+    merging = "MERGE INTO s.t USING (SELECT 6 AS k) u ON t.id = u.k AND t.s = :s WHEN MATCHED THEN UPDATE SET s = :v"
+    run(merging, s=HOSTILE[6], v="'--")
+    assert kept("s = :s", s="'--") == [6]
+    txlog.spark.delete(spark, location, "s IN (:s)", parameters={"s": HOSTILE[7:9]})
+    run("DELETE FROM s.t WHERE s IN (:s)", s=HOSTILE[9:])
+    assert kept("true") == [*range(7)]
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        with pytest.raises(txlog.errors.InvalidInputError, match="escapes nothing in this session"):
+            run("SELECT :s AS s", s="it's")
+    finally:
+        spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+
+
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:
     """What each statement does: rows, nothing to show, or a refusal."""
     found: list[tuple[str, Any]] = []

@@ -47,7 +47,7 @@ def answer_of(kind: str, text: str, rows: pa.Table, raises: tuple[str, ...] = ()
         values = {str(at): json.dumps(row) for at, row in enumerate(zip(*columns, strict=True))}
         return Answer(kind, text, ", ".join(types), tuple(rows.column_names), values)
     values = {str(key): json.dumps(value) for key, value in zip(*columns, strict=True)}
-    return Answer(kind, text, types[1], (), values, raises)
+    return Answer(kind, text, types[1], (rows.column_names[1],), values, raises)
 
 
 def _type_of(kind: pa.DataType) -> str:
@@ -83,7 +83,8 @@ def _shown(value: Any) -> Any:
 
 def difference(expected: Answer, found: Answer) -> str:
     """How an answer differs from Spark's: "" if it is right, "refused" or "raises" if it says so itself, "digit" if
-    floats differ in their last digits, and otherwise what nobody would be told of: "value", "type" or "accepted"."""
+    floats differ in their last digits, and otherwise what nobody would be told of: "value", "type", "name" or
+    "accepted"."""
     if found.is_refused:
         return "" if expected.is_refused else "refused"
     if expected.is_refused:
@@ -101,8 +102,8 @@ def difference(expected: Answer, found: Answer) -> str:
         return "value"
     if expected.type and found.type != expected.type:
         return "type"
-    if expected.kind == "query" and found.names != expected.names:
-        return "type"
+    if expected.names and found.names != expected.names:
+        return "name"
     if "digit" in kinds:
         return "digit"
     return "raises" if set(found.raises) - set(expected.raises) else ""

@@ -913,12 +913,71 @@ def test_a_query_in_duckdbs_own_sql_has_duckdbs_values(catalog: txlog.Catalog) -
     assert run("from `default`.t select sum(id) as n") == [(3,)]
     with pytest.raises(InvalidInputError, match="takes queries alone: append their rows"):
         txlog.sql("insert into t select 1, 'x'", catalog, dialect="duckdb")
-    for call in ("skewness(id)", "median_absolute(id)", "exp(id)"):
-        refused = rf"{call.split('(')[0]}\(\) is not supported.* dialect='duckdb' runs the query as duckdb's own SQL"
+    for call in ("skewness(id)", "median_absolute(id)", "sin(id)", "approx_count_distinct(id)"):
+        ways = "txlog.spark.sql runs .* in Spark. Without Java, engine='sail' .* and dialect='duckdb'"
+        refused = rf"{call.split('(')[0]}\(\) is not supported.*{ways}"
         with pytest.raises(InvalidInputError, match=refused):
             txlog.sql(f"select {call} from t", catalog)
     with pytest.raises(InvalidInputError, match="one of 'spark', 'duckdb'"):
         txlog.sql("select 1", catalog, dialect="mysql")  # type: ignore[arg-type]
+
+
+def test_an_engine_runs_only_the_queries_that_it_reads(catalog: txlog.Catalog) -> None:
+    with pytest.raises(InvalidInputError, match="expected 'duckdb' or 'sail'"):
+        txlog.sql("select 1", catalog, engine="spark")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="duckdb's own SQL, which engine='sail' does not read"):
+        txlog.sql("select 1", catalog, dialect="duckdb", engine="sail")
+
+
+LISTS: list[tuple[str, object, list[int]]] = [
+    ("id in (:ids)", [1, 3], [1, 3]),
+    ("id in (2, :ids)", (3, 1), [1, 2, 3]),
+    ("id not in (:ids)", {1, 2}, [3]),
+    ("id not in (:ids)", [1, None], []),
+    ("s in (:ids)", ["a", "') or 1 = 1 --"], [1]),
+    ("(id + 1) in (:ids)", [Decimal(2), Decimal("3.5")], [1]),
+    ("id in (select id from t where id in (:ids))", [3], [3]),
+]
+
+
+@pytest.mark.parametrize(("condition", "values", "expected"), LISTS)
+def test_a_list_is_a_parameter_for_in_at_every_statement(
+    condition: str, values: object, expected: list[int], catalog: txlog.Catalog
+) -> None:
+    txlog.sql("create table t (id int, s string); insert into t values (1, 'a'), (2, 'b'), (3, null)", catalog)
+    assert rows(catalog, f"select id from t where {condition} order by id", ids=values) == [(id,) for id in expected]
+    assert txlog.sql(f"update t set s = 'new' where {condition}", catalog, {"ids": values}).read_all()[0][
+        0
+    ].as_py() == len(expected)
+    txlog.sql("restore table t to version as of 1", catalog)
+    txlog.sql(f"delete from t where {condition}", catalog, {"ids": values})
+    left = [(id,) for id in (1, 2, 3) if id not in expected]
+    assert rows(catalog, "select id from t order by id") == left
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "refused"),
+    [
+        ("select 1 in (:v)", [], "the list of :v is empty"),
+        ("select :v as a", [1], "is a list, which only IN takes"),
+        ("select 1 in (1 + :v)", [1], "is a list, which only IN takes"),
+        ("select 1 in (:v)", [[1]], "expected None, a boolean, a number"),
+        ("select 1 in (:v)", {"a": 1}, "expected None, a boolean, a number"),
+    ],
+)
+def test_a_list_elsewhere_or_without_values_is_refused(text: str, values: object, refused: str) -> None:
+    with pytest.raises(InvalidInputError, match=refused):
+        txlog.sql(text, parameters={"v": values})
+
+
+def test_a_parameter_is_one_value_of_its_own_type_whatever_is_around_it() -> None:
+    text = "select :x::string as a, 2 - :x as b, -:x as c, typeof(:y) as d, typeof(:z) as e, typeof(:w) as f"
+    given = {"x": -5, "y": Decimal(5), "z": Decimal("1E+2"), "w": Decimal("-0.50")}
+    (row,) = txlog.sql(text, parameters=given).read_all().to_pylist()
+    assert [*row.values()] == ["-5", 7, 5, "decimal(1,0)", "decimal(3,0)", "decimal(2,2)"]
+    assert txlog.sql("select :x::varchar as a", parameters={"x": -5}, dialect="duckdb").read_all()["a"].to_pylist() == [
+        "-5"
+    ]
 
 
 @pytest.mark.parametrize(

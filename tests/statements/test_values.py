@@ -26,7 +26,7 @@ from txlog.statements.query import Query
 from txlog.statements.query_binder import GENERATORS
 from txlog.statements.script import STATEMENTS, read_statements
 
-SILENT = ("value", "type", "accepted")
+SILENT = ("value", "type", "name", "accepted")
 
 
 class Engine:

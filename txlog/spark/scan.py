@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from txlog.core.predicates.unbound import with_parameters
 from txlog.core.util.api_hints import explains_call
 from txlog.core.util.parallel import new_lock
 from txlog.spark.columns import is_translatable
@@ -27,7 +28,7 @@ from txlog.spark.table_version import open_version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.reading import ScanTask
 
 __all__ = ["read"]
@@ -48,6 +49,7 @@ def read(
     where: AnyCondition | None = None,
     columns: Sequence[str] | None = None,
     *,
+    parameters: Parameters | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """A version of a table as a DataFrame, read at the speed of Spark's own Parquet reader.
@@ -63,6 +65,7 @@ def read(
         where: A condition in SQL, as for ``Snapshot.to_arrow``: returns only matching rows, and reads only files that
             may hold some. Times without a zone are in the session's.
         columns: The columns to return, in this order; None means all.
+        parameters: Values for ``:name`` in the condition, as for `Table.delete`.
         storage_options: The store's options for reading the log; by default those from the session's ``fs.s3a.*``.
 
     Returns:
@@ -77,6 +80,7 @@ def read(
         StorageError: The store failed.
     """
     check_session(spark)
+    (where,) = with_parameters(parameters, where)
     location = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
     if storage_options is None:
         storage_options = of_session(spark, location)

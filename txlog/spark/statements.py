@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
+_RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
 _IN_JSON = (("partition_by", "partitionBy"), ("cluster_by", "clusterBy"), ("properties", "tableProperties"))
 """Arguments of `txlog.write`, and the options that have them as JSON: in it, names and texts stay what they are."""
 
@@ -147,6 +148,11 @@ class SparkEngine:
             for number, (reading, source) in enumerate(zip(query.readings, sources, strict=True))
         ]
         text = query.escaped().text(*names) if frames else query.text(*names)  # Spark formats the text for frames only
+        if "\\" in text and str(self._spark.conf.get(_RAW_STRINGS, "false")).lower() == "true":
+            raise InvalidInputError(
+                f"the query at {query.at} has a backslash, perhaps in a parameter, which escapes nothing in this"
+                f" session: set {_RAW_STRINGS} to false, its default; nothing was run"
+            )
         try:
             return self._spark.sql(text, **frames)
         except Exception as error:

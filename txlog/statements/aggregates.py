@@ -80,9 +80,8 @@ def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = F
     """The aggregate of this name. Raises ValueError for operands whose value would be another one."""
     name = ALIASES.get(name, name)
     if name not in AGGREGATES:
-        raise ValueError(
-            f"the aggregate {name}() is not supported in a query: there are {', '.join(sorted(AGGREGATES))}"
-        )
+        instead = _INSTEAD.get(name, f"there are {', '.join(sorted(AGGREGATES))}")
+        raise ValueError(f"the aggregate {name}() is not supported in a query: {instead}")
     lowest, highest, make = AGGREGATES[name]
     if not lowest <= len(operands) <= (highest or len(operands)):
         raise ValueError(f"{name}() takes {lowest if lowest == highest else f'{lowest} or more'} values in a query")
@@ -305,6 +304,15 @@ _OTHERS = frozenset(
     }
 )
 """Spark's aggregates without an equal in duckdb, which are refused by name."""
+
+_INSTEAD = {
+    "approx_count_distinct": "Spark corrects its estimate by tables of measured errors: count(DISTINCT x) is exact",
+    **dict.fromkeys(
+        ("approx_percentile", "percentile_approx"),
+        "Spark's value depends on how its rows are spread over tasks: percentile(x, 0.5) is exact",
+    ),
+}
+"""What can be written in place of some of them, and why."""
 
 RANKS: dict[str, DataType] = {
     **dict.fromkeys(("row_number", "rank", "dense_rank", "ntile"), INTEGER),

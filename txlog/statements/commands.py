@@ -59,6 +59,9 @@ def sql(
     dialect: Annotated[
         Literal["spark", "duckdb"], typer.Option(help="duckdb: queries in duckdb's own SQL, with its values")
     ] = "spark",
+    engine: Annotated[
+        Literal["duckdb", "sail"], typer.Option(help="sail: queries in Sail, some with other values than Spark's")
+    ] = "duckdb",
     workers: Workers = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -78,13 +81,13 @@ def sql(
     with processes(workers) as executor:
         if text is None:
             with out.reporting():
-                session = _session(catalog, options, executor)
+                session = _session(catalog, options, executor, engine)
             for entered in _prompted():
                 with contextlib.suppress(typer.Exit), out.reporting():
                     _run(out, session._results(entered, given, dialect), limit)
             return
         with out.reporting():
-            _run(out, _session(catalog, options, executor)._results(text, given, dialect), limit)
+            _run(out, _session(catalog, options, executor, engine)._results(text, given, dialect), limit)
 
 
 def _given_text(text: str | None, file: Path | None) -> str | None:
@@ -153,11 +156,17 @@ def _quoted(name: str) -> str:
     return ".".join(map(backquoted, parts))
 
 
-def _session(catalog: str | None, storage_options: dict[str, str], executor: Executor | None) -> SqlSession:
+def _session(
+    catalog: str | None,
+    storage_options: dict[str, str],
+    executor: Executor | None,
+    engine: Literal["duckdb", "sail"] = "duckdb",
+) -> SqlSession:
     from txlog.statements.session import SqlSession  # with SQL's parser, which most commands start without
 
     zone = time_zone.get()
-    return SqlSession(catalog, storage_options=storage_options or None, workers=executor, time_zone=zone)
+    options = storage_options or None
+    return SqlSession(catalog, storage_options=options, workers=executor, time_zone=zone, engine=engine)
 
 
 def _run(out: Output, results: Iterator[Any], limit: int | None) -> None:

@@ -107,8 +107,14 @@ class _Script:
             raise invalid("parameters", parameters, 'values by name, such as {"id": 7} for :id')
         self.text, self.dialect = text, dialect
         written = quoted if dialect == "spark" else _in_duckdb
-        self.parameters = {str(name): _plain(value, f":{name}") for name, value in parameters.items()}
-        self.literals = {name: written(value, f":{name}") for name, value in self.parameters.items()}
+        self.parameters = {
+            str(name): [_plain(each, f":{name}") for each in value] if _is_list(value) else _plain(value, f":{name}")
+            for name, value in parameters.items()
+        }
+        self.literals = {
+            name: ", ".join(written(each, f":{name}") for each in (value if isinstance(value, list) else [value]))
+            for name, value in self.parameters.items()
+        }
 
     def line_and_column(self, at: int) -> str:
         before = bisect_left(self._line_ends, at)
@@ -407,9 +413,7 @@ class Cursor:
                 continue
             name = self._parameter_at(at)
             if name is not None:
-                value = self._script.literals[name]
-                begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
-                pieces.append(f" {value}" if begins_comment else value)
+                pieces.append(self._literal_at(at, name))
             elif (
                 token.token_type is TokenType.STRING
                 and self.dialect == "spark"
@@ -420,6 +424,33 @@ class Cursor:
                 pieces.append(self._written(at))
             at += 1 if name is None else 2
         return "".join(pieces)
+
+    def _literal_at(self, at: int, name: str) -> str:
+        """The literal of a parameter, whose sign belongs to it whatever is around it."""
+        if isinstance(self._script.parameters[name], list):
+            self._check_list(at, name)
+        value = self._script.literals[name]
+        follows = self._tokens[at + 2 :][:1]
+        if value[0] == "-" and follows and follows[0].token_type in (TokenType.DCOLON, TokenType.L_BRACKET):
+            return f"({value})"
+        begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
+        return f" {value}" if begins_comment else value
+
+    def _check_list(self, at: int, name: str) -> None:
+        """Raises InvalidInputError for a list where no list of values is, or without values."""
+        before = [token.text.upper() for token in self._tokens[:at]]
+        depth, begin = 0, at - 1
+        while begin >= 0 and (depth or before[begin] != "("):
+            depth += (before[begin] == ")") - (before[begin] == "(")
+            begin -= 1
+        wrong = ""
+        if begin < 1 or before[begin - 1] != "IN" or before[at - 1] not in ("(", ","):
+            wrong = f"the parameter :{name} is a list, which only IN takes: a IN (:{name})"
+        elif not self._script.parameters[name]:
+            wrong = f"the list of :{name} is empty, and IN needs a value: leave the condition out"
+        if wrong:
+            self._at = at
+            raise self.refused(wrong)
 
     def next_text(self, *, is_first: bool) -> str:
         """The text of the next token or parameter, with the space before it unless it is the first."""
@@ -524,7 +555,7 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, int):
         return str(int(value))
     if isinstance(value, decimal.Decimal) and value.is_finite():
-        return f"{value:f}"
+        return f"{value:f}" if "." in f"{value:f}" else f"{value:f}."  # 5. is a decimal, and 5 an int
     if isinstance(value, float):  # as text: a number with a point is a decimal, whose cast may be another double
         return f"CAST('{value!r}' AS DOUBLE)"
     if isinstance(value, str):
@@ -537,6 +568,10 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset))
 
 
 def _in_duckdb(value: object, what: str) -> str:

@@ -7,7 +7,7 @@ In: a `Query` with the tables that it reads, each at one version. Out: rows, whi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 import pyarrow as pa
@@ -16,8 +16,9 @@ from txlog.core.catalogs import TablePlace
 from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
 from txlog.core.format.schema import Field, Struct, from_arrow, type_to_arrow
 from txlog.core.operations import WriteOptions, write_batch
-from txlog.core.util.arguments import UTC
+from txlog.core.util.arguments import UTC, invalid
 from txlog.core.util.extras import how_to_install
+from txlog.core.util.points import Point
 from txlog.core.util.time_zones import zone_name
 from txlog.errors import InvalidInputError
 from txlog.extend import open_table_of
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from txlog.statements.duckdb_query import Duckdb
     from txlog.statements.names import TableName
 
-__all__ = ["Engine", "LocalEngine", "Session", "Source"]
+__all__ = ["Engine", "LocalEngine", "QueryEngine", "QueryEngineOf", "RunsQueries", "Session", "Source"]
+
+QueryEngine: TypeAlias = Literal["duckdb", "sail"]
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -136,14 +139,37 @@ class Engine(Protocol):
         """`Table.merge`."""
 
 
-class LocalEngine:
-    """This process, with duckdb for queries. Commands work on ``workers``, if there are any."""
+class RunsQueries(Protocol):
+    """Another engine than duckdb, for the queries of one session."""
 
-    def __init__(self, workers: GivenWorkers | None = None, time_zone: str | ZoneInfo = UTC) -> None:
+    def rows(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
+        """The rows of a query. Raises InvalidInputError for one that the engine cannot run."""
+
+
+class QueryEngineOf(Protocol):
+    """What a package offers in the group ``txlog.query_engines``."""
+
+    def __call__(self, time_zone: str) -> RunsQueries:
+        """The engine, for queries in which times without a zone are in this one."""
+
+
+QUERY_ENGINES: Final[Point[QueryEngineOf]] = Point("txlog.query_engines", "the query engine")
+
+
+class LocalEngine:
+    """This process, with duckdb or another engine for queries. Commands work on ``workers``, if there are any."""
+
+    def __init__(
+        self, workers: GivenWorkers | None = None, time_zone: str | ZoneInfo = UTC, engine: QueryEngine = "duckdb"
+    ) -> None:
+        if engine not in get_args(QueryEngine):
+            raise invalid("engine", engine, "'duckdb' or 'sail'")
         self.workers = workers
         self.time_zone = zone_name(time_zone)
         self.keeps_names = None
+        self._engine = engine
         self._duckdb: Duckdb | None = None
+        self._other: RunsQueries | None = None
 
     def session(self, *what: str, table: Table | None = None) -> Session:
         return Session()
@@ -155,18 +181,37 @@ class LocalEngine:
         return False
 
     def check(self, query: Query) -> None:
+        if query.dialect == "duckdb" and self._engine != "duckdb":
+            raise InvalidInputError(
+                f"the query at {query.at} is in duckdb's own SQL, which engine='{self._engine}' does not read: leave"
+                " out one of dialect= and engine=; nothing was run"
+            )
         if query.whole is None:
-            self._started_duckdb()
+            self._started()
 
     def check_own(self, name: TableName, target: Table) -> None:
         """There are none."""
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
+        if query.whole is None and self._engine != "duckdb":
+            return self._started_other().rows(query, sources)
         given = [_rows(source) for source in sources if source is not None]
         if query.whole is not None:
             rows = given[0] if isinstance(given[0], pa.RecordBatchReader) else given[0].scanner().to_reader()
             return rows if query.whole.limit is None else _first(rows, query.whole.limit)
         return self._started_duckdb().run(query, given)
+
+    def _started(self) -> None:
+        """Raises InvalidInputError if the engine is not installed."""
+        if self._engine == "duckdb":
+            self._started_duckdb()
+        else:
+            self._started_other()
+
+    def _started_other(self) -> RunsQueries:
+        if self._other is None:
+            self._other = QUERY_ENGINES.load(self._engine)(self.time_zone)
+        return self._other
 
     def _started_duckdb(self) -> Duckdb:
         """One for all queries, since it takes far longer to start than a short query. Raises InvalidInputError."""
@@ -182,6 +227,8 @@ class LocalEngine:
     def conditions(self, query: Query, sources: Sequence[Source | None]) -> list[str | None]:
         if query.whole is not None or query.dialect == "duckdb":
             return [None] * len(sources)
+        if self._engine != "duckdb":
+            raise InvalidInputError(f"{self._engine} plans queries itself: EXPLAIN needs engine='duckdb'")
         self._started_duckdb()  # or an error that says how to install it
         from txlog.statements.duckdb_query import conditions_of
 

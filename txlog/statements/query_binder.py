@@ -32,6 +32,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates.build import as_condition, balanced, compare, convert
 from txlog.core.predicates.evaluate import can_fail, evaluate
+from txlog.core.predicates.grammar import plain_equal
 from txlog.core.predicates.predicate import And, Comparison, In, Predicate
 from txlog.core.predicates.sql_reader import SqlReader
 from txlog.core.predicates.tree import Expression, Value, columns_of
@@ -48,6 +49,7 @@ from txlog.statements.aggregates import (
     is_aggregate,
 )
 from txlog.statements.native import duckdb_type, identifier, native
+from txlog.statements.query_pivot import pivoted
 from txlog.statements.query_scope import Column, QueryScope, Relation, Rows, column_key
 from txlog.statements.query_select import SelectList
 from txlog.statements.query_tree import (
@@ -68,8 +70,8 @@ from txlog.statements.result_names import result_name
 __all__ = ["GENERATORS", "BoundQuery", "Function", "bind_query"]
 
 _WAYS_OUT = (
-    "; dialect='duckdb' runs the query as duckdb's own SQL, with duckdb's values, and txlog.spark.sql runs it in Spark"
-    " or Sail"
+    "; txlog.spark.sql runs the query in Spark. Without Java, engine='sail' runs it in Sail and dialect='duckdb' as"
+    " duckdb's own SQL: both have other values than Spark in some expressions"
 )
 GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 _JOINS = {
@@ -278,6 +280,8 @@ class Binder:
 
     def relation(self, node: Any, outer: QueryScope | None, common: _Common) -> tuple[str, Relation]:
         """duckdb's text of one item of FROM, and its columns."""
+        if node.args.get("pivots"):
+            return self.pivoted(node, outer, common)
         named = node.args.get("alias")
         name = str(named.this.this) if named is not None and named.this is not None else ""
         names = [str(each.this) for each in (named.args.get("columns") or ())] if named is not None else []
@@ -317,6 +321,22 @@ class Binder:
             case _:
                 raise Unsupported(f"{node.sql(dialect='spark')} is not supported in FROM")
         return f"({rows.text}) AS {alias}", rows.relation(alias, name, names)
+
+    def pivoted(self, node: Any, outer: QueryScope | None, common: _Common) -> tuple[str, Relation]:
+        """An item of FROM with PIVOT or UNPIVOT behind it."""
+        bare = node.copy()
+        bare.set("pivots", None)
+        text, relation = self.relation(bare, outer, common)
+        name, names = relation.alias, []
+        for pivot in node.args["pivots"]:
+            columns = ", ".join(f"{column.text} AS c{at}" for at, column in enumerate(relation.columns))
+            rows = Rows(f"SELECT {columns} FROM {text}", tuple((each.name, each.type) for each in relation.columns))
+            rows = pivoted(self, pivot, rows, name, outer, common)
+            named, alias = pivot.args.get("alias"), self.alias()
+            name = "" if named is None or named.this is None else str(named.this.this)
+            names = [] if named is None else [str(each.this) for each in named.args.get("columns") or ()]
+            text, relation = f"({rows.text}) AS {alias}", rows.relation(alias, name, names)
+        return text, relation
 
     def numbers(self, node: exp.Expression) -> Rows:
         """``range(end)``, ``range(start, end, step)``."""
@@ -648,7 +668,7 @@ class Binder:
                 return exp.Var(this=column_key(".".join((column.text, *map(fold_name, rest)))))
             if isinstance(each, exp.Anonymous) and str(each.this) != str(each.this).lower():
                 each.set("this", str(each.this).lower())
-            return each
+            return plain_equal(each)
 
         return str(node.transform(change).sql(dialect="spark"))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from txlog.core.workers import GivenWorkers
     from txlog.statements.cursor import Dialect
-    from txlog.statements.engine import Engine
+    from txlog.statements.engine import Engine, QueryEngine
 
 __all__ = ["SqlSession", "begun"]
 
@@ -45,6 +45,7 @@ class SqlSession:
         storage_options: As for `txlog.sql`.
         workers: As for `txlog.sql`.
         time_zone: As for `txlog.sql`.
+        engine: As for `txlog.sql`.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class SqlSession:
         storage_options: Mapping[str, str] | None = None,
         workers: GivenWorkers | None = None,
         time_zone: str | ZoneInfo = UTC,
+        engine: QueryEngine = "duckdb",
     ) -> None:
-        self._runner = begun(LocalEngine(workers, time_zone), catalog, storage_options)
+        self._runner = begun(LocalEngine(workers, time_zone, engine), catalog, storage_options)
 
     def sql(
         self, text: str, parameters: Mapping[str, object] | None = None, *, dialect: Dialect = "spark"

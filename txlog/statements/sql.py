@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from txlog.catalog import Catalog
     from txlog.core.workers import GivenWorkers
     from txlog.statements.cursor import Dialect
-    from txlog.statements.engine import Engine
+    from txlog.statements.engine import Engine, QueryEngine
 
 __all__ = ["results_of", "sql"]
 
@@ -39,6 +39,7 @@ def sql(
     workers: GivenWorkers | None = None,
     time_zone: str | ZoneInfo = UTC,
     dialect: Dialect = "spark",
+    engine: QueryEngine = "duckdb",
 ) -> SqlResult:
     """Run SQL: one statement, or several with a semicolon after each. docs/sql.md lists the statements.
 
@@ -53,12 +54,14 @@ def sql(
         text: The statements. Strings are in single or double quotes, names with other signs than letters, digits
             and _ in backquotes. A table without a name is ``delta.`location```.
         catalog: Where the names of tables are looked up: a `Catalog`, or its address.
-        parameters: Values for ``:name`` in the text.
+        parameters: Values for ``:name`` in the text, and lists of them for ``IN (:name)``.
         storage_options: The options of the store, as for `Table.open`, for tables that are named by location.
         workers: Where commands work, as for `Table.open`.
         time_zone: As for `Table.open`, for queries too.
         dialect: ``"spark"``, whose values a query has in all of txlog and in Spark; or ``"duckdb"``, for queries in
             duckdb's own SQL, with duckdb's values and types.
+        engine: What runs queries: ``"duckdb"``; or ``"sail"``, which takes more of Spark's SQL, without Java too,
+            but silently has other values than Spark in some expressions (docs/sql.md).
 
     Returns:
         The answer to the last statement, which prints as a table: the rows of a query, of DESCRIBE or SHOW; or a row of
@@ -69,7 +72,7 @@ def sql(
         TableNotFoundError: A table is named that does not exist. Nothing was run.
         TxlogError: What the methods of `Table` raise. Statements before the one that failed were run.
     """
-    *_, last = results_of(text, LocalEngine(workers, time_zone), catalog, parameters, storage_options, dialect)
+    *_, last = results_of(text, LocalEngine(workers, time_zone, engine), catalog, parameters, storage_options, dialect)
     return SqlResult(last)
 
 

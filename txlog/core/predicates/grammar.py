@@ -11,13 +11,18 @@ from typing import Any
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.databricks import Databricks
 
-__all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect", "is_parameter"]
+__all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect", "is_parameter", "plain_equal"]
 
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
 
 class NullSafeEQ(exp.NullSafeEQ):
     """``<=>``. Around an operand of its own class, sqlglot puts parentheses that nobody wrote."""
+
+
+def plain_equal(node: Any) -> Any:
+    """A node of sqlglot's own classes, which sqlglot can write."""
+    return exp.NullSafeEQ(**node.args) if isinstance(node, NullSafeEQ) else node
 
 
 def _types(*names: str) -> frozenset[TokenType]:

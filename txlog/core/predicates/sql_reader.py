@@ -41,7 +41,7 @@ from txlog.core.predicates.build import (
     try_cast_to,
 )
 from txlog.core.predicates.functions import function
-from txlog.core.predicates.grammar import NullSafeEQ
+from txlog.core.predicates.grammar import NullSafeEQ, plain_equal
 from txlog.core.predicates.lambdas import LAMBDA_FUNCTIONS, LambdaScope
 from txlog.core.predicates.nested_functions import item
 from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate
@@ -490,8 +490,7 @@ def line_and_column(text: str, at: int) -> str:
 
 
 def _text(node: exp.Expression) -> str:
-    known = node.transform(lambda each: exp.NullSafeEQ(**each.args) if isinstance(each, NullSafeEQ) else each)
-    return str(known.sql(dialect="spark"))  # which writes RLIKE as users do
+    return str(node.transform(plain_equal).sql(dialect="spark"))  # which writes RLIKE as users do
 
 
 def _number(text: str) -> int | float | decimal.Decimal:
