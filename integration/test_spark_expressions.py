@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from expression_texts import ANY, ROW, SCHEMA, batch_of
@@ -503,3 +504,39 @@ def test_an_expression_that_fails_in_spark_fails_in_txlog(ansi: SparkSession, te
         ansi.range(1).selectExpr(text).collect()
     with pytest.raises(InvalidInputError):
         evaluate(parse(text, SCHEMA), batch_of([{}]))
+
+
+@pytest.mark.hunt(part="sql")
+@pytest.mark.parametrize(
+    "text", ["CAST(d AS STRING)", "CAST(f AS STRING)", "exp(d)", "ln(d)", "log10(d)", "power(d, e)"]
+)
+def test_a_million_floats_have_every_bit_of_sparks_texts_logarithms_and_powers(ansi: SparkSession, text: str) -> None:
+    """Numbers of any bits, of the sizes that people have, and with few digits. Where Java's versions write numbers
+    differently, txlog says so, and these are left out."""
+    draw = np.random.default_rng(58)
+    count = 1 << 20
+    bits = draw.integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
+    few = np.round(draw.uniform(-1000, 1000, count), 2)
+    sizes = 10.0 ** draw.uniform(-20, 40, count) * draw.choice([1, -1], count)
+    d = np.choose(draw.integers(0, 3, count), [bits, few, sizes])
+    e = np.where(draw.integers(0, 2, count), draw.integers(-20, 20, count), draw.uniform(-30, 30, count))
+    with np.errstate(all="ignore"):
+        f = d.astype(np.float32)
+    rows = pa.table({"d": d, "e": e.astype(np.float64), "f": f})
+    if "STRING" in text:
+        column, least, large = (f.astype(np.float64), 1e-40, 2.0**25) if "f AS" in text else (d, 1e-319, 2.0**54)
+        size = np.abs(column)
+        rows = rows.filter(pa.array(~(((size > 0) & (size < least)) | ((size >= large) & (size < 1e27)))))
+    found = evaluate(parse(text, from_arrow(rows.schema)), rows)
+    parts = [rows.slice(start, 1 << 16) for start in range(0, len(rows), 1 << 16)]  # a session takes 8 MiB of answers
+    answers = [ansi.createDataFrame(part).selectExpr(f"{text} AS v").toArrow()["v"].chunks for part in parts]
+    expected = pa.concat_arrays([chunk for chunks in answers for chunk in chunks])
+    if "STRING" in text:
+        assert found.equals(expected)
+        return
+    one, other = (
+        np.where(np.isnan(values), np.nan, values).view(np.int64)
+        for values in (each.fill_null(-1.5).to_numpy(zero_copy_only=False) for each in (found, expected))
+    )
+    assert found.is_null().equals(expected.is_null())
+    assert np.flatnonzero(one != other).tolist() == []

@@ -323,7 +323,9 @@ class Binder:
         return f"({rows.text}) AS {alias}", rows.relation(alias, name, names)
 
     def pivoted(self, node: Any, outer: QueryScope | None, common: _Common) -> tuple[str, Relation]:
-        """An item of FROM with PIVOT or UNPIVOT behind it."""
+        """An item of FROM with PIVOT or UNPIVOT behind it. In Spark, one behind a join is about the join."""
+        if isinstance(node.parent, exp.Join) or node.args.get("joins"):
+            raise Unsupported("PIVOT behind a JOIN is not supported: put what it is about into a query in parentheses")
         bare = node.copy()
         bare.set("pivots", None)
         text, relation = self.relation(bare, outer, common)

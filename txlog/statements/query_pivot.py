@@ -110,6 +110,7 @@ class _Pivot:
         self.keys = _listed(field.this)
         self.aggregates = [_named(each) for each in node.expressions]
         self.kept = [_column(each.name) for each in _left([*self.keys, *(each for _, each in self.aggregates)], scope)]
+        self.known: set[tuple[str, ...]] = set()
         self.values = [self.value(each) for each in field.expressions]
         for _, aggregate in self.aggregates:
             if not has_aggregate(aggregate):
@@ -170,6 +171,9 @@ class _Pivot:
         if len(parts) != len(self.keys):
             raise wrong_query(f"PIVOT has {len(self.keys)} columns, and {len(parts)} values for them in its list")
         texts = [self.shown(part, key) for part, key in zip(parts, self.keys, strict=True)]
+        if tuple(texts) in self.known:
+            raise wrong_query(f"PIVOT has {', '.join(texts)} twice in its list")
+        self.known.add(tuple(texts))
         return name or (texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"), parts
 
     def shown(self, node: Any, key: Any) -> str:
@@ -216,9 +220,12 @@ def _unpivoted(binder: Binder, node: exp.Pivot, field: exp.In, rows: Rows, scope
     parts = [(alias, _listed(given)) for alias, given in map(_named, field.expressions)]
     if any(len(columns) != len(names) for _, columns in parts):
         raise wrong_query(f"UNPIVOT makes {len(names)} columns of values, and its list has parts of another number")
-    if any(not isinstance(each, exp.Column) or each.is_star for _, columns in parts for each in columns):
-        raise wrong_query("UNPIVOT takes names of columns in its list")
-    kept = _left([each for _, columns in parts for each in columns], scope)
+    listed = [each for _, columns in parts for each in columns]
+    if any(not isinstance(each, exp.Column) or each.is_star for each in listed) or any(
+        scope.column(tuple(str(part.this) for part in each.parts))[1] for each in listed
+    ):
+        raise wrong_query("UNPIVOT takes names of columns in its list, and no fields of them")
+    kept = _left(listed, scope)
     known = [alias or "_".join(str(each.name) for each in columns) for alias, columns in parts]
     lists, types = [f"[{', '.join(map(text_literal, known))}]"], [STRING]
     for at, wanted in enumerate(names):
