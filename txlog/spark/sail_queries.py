@@ -7,8 +7,8 @@ the first query, and that ends with the process.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +35,17 @@ class SailQueries:
 
     def __init__(self, time_zone: str) -> None:
         try:
-            from pyspark import SparkContext
             from pyspark.sql.connect.session import SparkSession
 
-            url = _server_url()
+            from txlog.spark.sail_server import server_url
+
+            url = server_url()
         except ImportError as error:
             raise InvalidInputError(
                 f"engine='sail' needs Sail and PySpark's client ({error}): {how_to_install('sail')}. Nothing was run"
             ) from None
-        if SparkContext._active_spark_context is not None:
+        context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)  # which the client lacks
+        if getattr(context, "_active_spark_context", None) is not None:
             raise InvalidInputError(
                 "engine='sail' cannot be used in a process that has a Spark session: run the query by txlog.spark.sql;"
                 " nothing was run"
@@ -72,19 +74,3 @@ def _connect_mode() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[_CONNECT_MODE]
-
-
-@functools.cache
-def _server_url() -> str:
-    """Where the process's server listens, which starts when it is first asked for."""
-    os.environ.setdefault("RUST_LOG", "off")  # it would write to the program's own output
-    from pysail.spark import SparkConnectServer
-
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
-    _SERVERS.append(server)
-    return f"sc://127.0.0.1:{server.listening_address[1]}"
-
-
-_SERVERS: list[Any] = []
-"""A server ends when nothing refers to it."""

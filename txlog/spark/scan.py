@@ -93,10 +93,8 @@ def read(
     if root is None or not reads_natively(plan.selection) or not (predicate is None or is_translatable(predicate)):
         return python.of(tasks, plan.selection)
     native = NativeFrames(spark, table, plan.selection, root)
-    if _knows_files(spark):
-        groups, others = groups_of(native.with_vectors_loaded(tasks))
-    else:
-        groups, others = _groups_of_equal_rows(tasks)
+    knows_files = _knows_files(spark)
+    groups, others = groups_of(native.with_vectors_loaded(tasks)) if knows_files else _groups_of_equal_rows(tasks)
     others += native.left_out
     with _few_listing_tasks(spark, root, len(tasks)):
         frames = [native.of(group) for group in groups]

@@ -108,7 +108,9 @@ class _Script:
         self.text, self.dialect = text, dialect
         written = quoted if dialect == "spark" else _in_duckdb
         self.parameters = {
-            str(name): [_plain(each, f":{name}") for each in value] if _is_list(value) else _plain(value, f":{name}")
+            str(name): [_plain(each, f":{name}") for each in value]
+            if isinstance(value, (list, tuple, set, frozenset))
+            else _plain(value, f":{name}")
             for name, value in parameters.items()
         }
         self.literals = {
@@ -568,10 +570,6 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple, set, frozenset))
 
 
 def _in_duckdb(value: object, what: str) -> str:

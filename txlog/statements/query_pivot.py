@@ -59,7 +59,7 @@ def pivoted(binder: Binder, node: exp.Pivot, rows: Rows, name: str, outer: Query
         Unsupported: Spark's values of it are not known here.
     """
     takes(node, *_PARTS, *_OF_THE_PARSER)
-    fields = node.args.get("fields") or ()
+    fields: list[Any] = node.args.get("fields") or []
     if len(fields) != 1 or not isinstance(fields[0], exp.In):
         raise Unsupported(f"{node.sql(dialect='spark')} is not supported in a query")
     takes(fields[0], "this", "expressions")
@@ -220,14 +220,15 @@ def _unpivoted(binder: Binder, node: exp.Pivot, field: exp.In, rows: Rows, scope
     parts = [(alias, _listed(given)) for alias, given in map(_named, field.expressions)]
     if any(len(columns) != len(names) for _, columns in parts):
         raise wrong_query(f"UNPIVOT makes {len(names)} columns of values, and its list has parts of another number")
-    listed = [each for _, columns in parts for each in columns]
-    if any(not isinstance(each, exp.Column) or each.is_star for each in listed) or any(
-        scope.column(tuple(str(part.this) for part in each.parts))[1] for each in listed
+    named = [each for _, columns in parts for each in columns]
+    if any(not isinstance(each, exp.Column) or each.is_star for each in named) or any(
+        scope.column(tuple(str(part.this) for part in each.parts))[1] for each in named
     ):
         raise wrong_query("UNPIVOT takes names of columns in its list, and no fields of them")
-    kept = _left(listed, scope)
+    kept = _left(named, scope)
     known = [alias or "_".join(str(each.name) for each in columns) for alias, columns in parts]
-    lists, types = [f"[{', '.join(map(text_literal, known))}]"], [STRING]
+    lists = [f"[{', '.join(map(text_literal, known))}]"]
+    types: list[DataType] = [STRING]
     for at, wanted in enumerate(names):
         values = [binder.bound(columns[at], scope) for _, columns in parts]
         types.append(binder.common_type([each.type for each in values], f"column {wanted} of UNPIVOT"))
@@ -238,6 +239,6 @@ def _unpivoted(binder: Binder, node: exp.Pivot, field: exp.In, rows: Rows, scope
     whole = f"SELECT {listed} FROM ({rows.text}) AS {scope.relations[0].columns[0].text.partition('.')[0]}"
     if not node.args.get("include_nulls"):
         present = " OR ".join(f"c{at} IS NOT NULL" for at in range(len(kept) + 1, len(items)))
-        named = ", ".join(f"c{at}" for at in range(len(items)))
-        whole = f"SELECT {named} FROM ({whole}) AS {binder.alias()} WHERE {present}"
+        same = ", ".join(f"c{at}" for at in range(len(items)))
+        whole = f"SELECT {same} FROM ({whole}) AS {binder.alias()} WHERE {present}"
     return Rows(whole, tuple(columns))
