@@ -21,7 +21,7 @@ from txlog.changelog.staged_changes import rows_reader
 from txlog.changelog.staged_keys import gather_keys
 from txlog.core.changes.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.skipping.key_pruning import KeyRanges
+from txlog.core.predicates.skipping import KeyRanges
 from txlog.core.reading import KeyNumbers, KeyValues, new_key_numbers
 from txlog.core.writing.keys import KeyColumn, key_columns
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from txlog.core.format.arrow.arrays import large_type, numbers_of
 from txlog.core.format.arrow.wide_years import date_text, timestamp_text
 from txlog.core.format.schema import TIMESTAMPS, Struct, leaf_paths
-from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, ColumnLeaf, bounds_of_text, leaves_of
+from txlog.core.predicates.skipping import BoundsColumns, ColumnLeaf, bounds_of_text, leaves_of
 from txlog.report.commits import shortened
 
 __all__ = ["KeyColumn", "Range", "key_column", "key_columns", "ordered_paths"]

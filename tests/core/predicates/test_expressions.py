@@ -34,7 +34,7 @@ from txlog.core.predicates.functions import ALIASES, FUNCTIONS
 from txlog.core.predicates.join import conjuncts, split_join
 from txlog.core.predicates.kernels import KERNELS
 from txlog.core.predicates.predicate import Anything, Comparison, prunable
-from txlog.core.predicates.skipping.one_file import Pruner
+from txlog.core.predicates.skipping import Pruner
 from txlog.core.predicates.sql import parse, parse_predicate
 from txlog.core.predicates.tree import columns_of
 from txlog.errors import InvalidInputError

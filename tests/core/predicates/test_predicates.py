@@ -28,8 +28,7 @@ from txlog.core.format.schema import Field, Struct, to_arrow
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.predicate import Constant, Predicate, bind
-from txlog.core.predicates.skipping.many_files import prune_files
-from txlog.core.predicates.skipping.one_file import Pruner
+from txlog.core.predicates.skipping import Pruner, prune_files
 from txlog.core.predicates.sql import parse_predicate
 from txlog.core.predicates.unbound import col
 from txlog.errors import InvalidInputError

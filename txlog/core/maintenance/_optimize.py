@@ -45,7 +45,7 @@ from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._curve import ClusterColumns
 from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewriteBins, RewrittenBin, rewritten_bins
 from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
+from txlog.core.predicates.skipping import PartitionPredicate
 from txlog.core.util import ambient
 from txlog.core.util.arguments import check_text, whole_number
 from txlog.core.util.logs import logger

@@ -28,7 +28,7 @@ from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import Field, Struct
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.skipping.many_files import prune_files
+from txlog.core.predicates.skipping import prune_files
 from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.reading import ChangeTask, ScanPlan, ScanTask, Selection, VersionChanges
 from txlog.core.util import ambient

@@ -190,7 +190,7 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
     Raises:
         InvalidInputError: Partition values do not decide the predicate.
     """
-    from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
+    from txlog.core.predicates.skipping import PartitionPredicate
 
     decided = PartitionPredicate.of(predicate, state)
     if decided is None:

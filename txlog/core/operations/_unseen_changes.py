@@ -40,7 +40,7 @@ def without_unseen(
     if job.rows_of_version is None or not unseen:
         return files
     versions = range(job.rows_of_version + 1, unseen[-1] + 1)
-    from txlog.core.predicates.skipping.proof import without_nan_doubts
+    from txlog.core.predicates.skipping import without_nan_doubts
     from txlog.core.versions.decisions.lost_updates import Region, unseen_changes
 
     predicate = None

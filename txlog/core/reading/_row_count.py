@@ -71,9 +71,7 @@ def count_matching_rows(store: TableFiles, plan: ScanPlan, table: DefinedTable) 
 
 def _whole_matches(files: pa.Table, predicate: Predicate, table: DefinedTable) -> Iterator[bool]:
     """For each file, whether the log proves that all of its rows match."""
-    from txlog.core.predicates.skipping.one_file import Pruner
-    from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
-    from txlog.core.predicates.skipping.proof import MatchProver
+    from txlog.core.predicates.skipping import MatchProver, PartitionPredicate, Pruner
 
     decided = PartitionPredicate.of(predicate, table)
     prover = MatchProver(Pruner(predicate, table.schema, table.partition_columns))

@@ -32,7 +32,7 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogErro
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from txlog.core.predicates.skipping.row_groups import RowGroupPruner
+    from txlog.core.predicates.skipping import RowGroupPruner
 
 __all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
 
@@ -312,7 +312,7 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
     """
     if selection.predicate is None or selection.column_mapping_mode == "id":
         return None
-    from txlog.core.predicates.skipping.row_groups import RowGroupPruner
+    from txlog.core.predicates.skipping import RowGroupPruner
 
     return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
 

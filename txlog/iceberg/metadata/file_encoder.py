@@ -23,7 +23,7 @@ from txlog.core.format.partition_values import decode
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import DataType
 from txlog.core.format.statistics_read import StatisticsReader, num_records
-from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics
+from txlog.core.predicates.skipping import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics
 from txlog.iceberg.metadata.avro import (
     NULL,
     SOME,

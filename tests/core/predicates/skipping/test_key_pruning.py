@@ -18,7 +18,7 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import Struct, from_arrow, to_arrow
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.skipping.key_pruning import KeyPruner, KeyRanges, key_range
+from txlog.core.predicates.skipping._key_pruning import KeyPruner, KeyRanges, key_range
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {
     "i": (pa.int32(), st.integers(-5, 5)),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from txlog.core.format.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, bind
-from txlog.core.predicates.skipping.one_file import Pruner
-from txlog.core.predicates.skipping.proof import MatchProver, without_nan_doubts
+from txlog.core.predicates.skipping._one_file import Pruner
+from txlog.core.predicates.skipping._proof import MatchProver, without_nan_doubts
 from txlog.core.predicates.unbound import col
 
 SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from txlog.core.format.arrow.parquet_footer import read_footer
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.skipping.row_groups import RowGroupPruner
+from txlog.core.predicates.skipping._row_groups import RowGroupPruner
 from txlog.core.predicates.sql import parse_predicate
 
 

@@ -20,9 +20,7 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import to_arrow
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.skipping.key_pruning import key_range
-from txlog.core.predicates.skipping.many_files import FilePruner
-from txlog.core.predicates.skipping.one_file import Pruner
+from txlog.core.predicates.skipping import FilePruner, Pruner, key_range
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:

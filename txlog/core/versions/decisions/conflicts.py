@@ -42,7 +42,7 @@ from txlog.core.versions.decisions.state import BegunVacuum, begun_vacuum
 from txlog.errors import ConflictReason
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.skipping.one_file import Pruner
+    from txlog.core.predicates.skipping import Pruner
     from txlog.core.versions.decisions.state import TableState
 
 __all__ = [
@@ -457,7 +457,7 @@ def _counts_as_later(proposal: Proposal, winner: Commit, level: Isolation) -> bo
 def _pruners(proposal: Proposal) -> list[Pruner]:
     if not proposal.read_set.predicates:
         return []
-    from txlog.core.predicates.skipping.one_file import Pruner  # not imported for a blind append
+    from txlog.core.predicates.skipping import Pruner  # not imported for a blind append
 
     return [
         Pruner(predicate, proposal.schema, proposal.partition_columns) for predicate in proposal.read_set.predicates

@@ -48,7 +48,7 @@ class Region(msgspec.Struct, frozen=True):
         if partitions is not None:
             fields = physical_fields(self.schema, self.partition_columns)
             return lambda add: partition_key(add.partition_values, fields) in partitions
-        from txlog.core.predicates.skipping.one_file import Pruner
+        from txlog.core.predicates.skipping import Pruner
 
         assert self.predicate is not None
         pruner = Pruner(self.predicate, self.schema, self.partition_columns)

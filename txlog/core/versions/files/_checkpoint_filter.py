@@ -19,8 +19,7 @@ import pyarrow as pa
 from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
 from txlog.core.format.schema import leaf_paths
 from txlog.core.predicates.predicate import Path
-from txlog.core.predicates.skipping.many_files import FilePruner
-from txlog.core.predicates.skipping.one_file import ColumnFacts
+from txlog.core.predicates.skipping import ColumnFacts, FilePruner
 from txlog.core.versions.decisions.files import NamedFiles
 
 __all__ = ["CheckpointFilter", "NameFilter"]

@@ -23,7 +23,7 @@ from txlog.core.versions.files._bounded_batches import beside, bounded_batches
 from txlog.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.skipping.many_files import FilePruner
+    from txlog.core.predicates.skipping import FilePruner
 
 __all__ = ["CheckpointParquet", "CheckpointPiece"]
 

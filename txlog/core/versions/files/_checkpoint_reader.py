@@ -31,7 +31,7 @@ from txlog.core.versions.files._checkpoint_parquet import CheckpointParquet, Che
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.skipping.many_files import FilePruner
+    from txlog.core.predicates.skipping import FilePruner
 
 __all__ = ["LOG_DIRECTORY", "CheckpointReader", "Opened", "sidecar_name"]
 

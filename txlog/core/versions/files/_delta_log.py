@@ -435,8 +435,7 @@ class DeltaLog:
         It names columns of ``state``, or of the later version ``named``, which may have more. Raises what `files`
         raises.
         """
-        from txlog.core.predicates.skipping.many_files import FilePruner, prune_files
-        from txlog.core.predicates.skipping.one_file import Pruner
+        from txlog.core.predicates.skipping import FilePruner, Pruner, prune_files
 
         self.check_zones(state, predicate.columns())
         judged_by = (predicate, (named or state).schema, (named or state).partition_columns)

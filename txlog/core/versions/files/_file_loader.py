@@ -36,7 +36,7 @@ from txlog.core.versions.files._state_loader import as_corrupt
 from txlog.errors import CorruptLogError, NotFoundError
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.skipping.many_files import FilePruner
+    from txlog.core.predicates.skipping import FilePruner
 
 __all__ = ["FileLoader"]
 

@@ -23,7 +23,7 @@ from txlog.core.format.schema import Field
 from txlog.core.format.tombstones import is_tombstones
 from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.predicate import Constant, Predicate
-from txlog.core.predicates.skipping.partition_predicate import PartitionPredicate
+from txlog.core.predicates.skipping import PartitionPredicate
 from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.util import ambient
 from txlog.result import WriteMetrics
@@ -52,9 +52,7 @@ class Condition:
     """A condition on rows of a table, evaluated on statistics, partition values or rows. Thread-safe."""
 
     def __init__(self, where: AnyCondition | None, table: DefinedTable, now: datetime.datetime) -> None:
-        from txlog.core.predicates.skipping.many_files import FilePruner
-        from txlog.core.predicates.skipping.one_file import Pruner
-        from txlog.core.predicates.skipping.proof import MatchProver, without_nan_doubts
+        from txlog.core.predicates.skipping import FilePruner, MatchProver, Pruner, without_nan_doubts
 
         self.is_everything = where is None
         self.predicate = _bound(where, table, now)

@@ -24,7 +24,7 @@ from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.skipping.key_pruning import KeyPruner, KeyRanges, key_range
+from txlog.core.predicates.skipping import KeyPruner, KeyRanges, key_range
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.keys import KeyIndex

@@ -34,8 +34,7 @@ from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field
 from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.skipping.key_pruning import KeyPruner
-from txlog.core.predicates.skipping.many_files import prune_files
+from txlog.core.predicates.skipping import KeyPruner, prune_files
 from txlog.core.predicates.tree import columns_of
 from txlog.core.reading import KeyPlaces
 from txlog.errors import InvalidInputError

@@ -30,7 +30,7 @@ from txlog.core.predicates.conditions import bind_predicate
 from txlog.core.predicates.evaluate import evaluate
 from txlog.core.predicates.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
 from txlog.core.predicates.predicate import And, Comparison, Constant, Predicate, bind
-from txlog.core.predicates.skipping.key_pruning import key_range
+from txlog.core.predicates.skipping import key_range
 from txlog.core.predicates.tree import Expression, Path, Side, columns_of
 from txlog.core.predicates.unbound import AnyCondition
 from txlog.core.util.lazy import cached_property

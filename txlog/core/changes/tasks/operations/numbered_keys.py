@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys, sort_order
 from txlog.core.format.schema import type_to_arrow
-from txlog.core.predicates.skipping.key_pruning import KeyRanges
+from txlog.core.predicates.skipping import KeyRanges
 from txlog.core.reading import KeyNumbers, KeyValues
 from txlog.core.util import ambient
 from txlog.core.writing.keys import KeyColumn, KeyIndex

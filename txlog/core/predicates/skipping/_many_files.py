@@ -31,7 +31,7 @@ from txlog.core.predicates.predicate import (
     Predicate,
     StartsWith,
 )
-from txlog.core.predicates.skipping.bounds_columns import (
+from txlog.core.predicates.skipping._bounds_columns import (
     BoundsColumns,
     ColumnBounds,
     Mask,
@@ -39,7 +39,7 @@ from txlog.core.predicates.skipping.bounds_columns import (
     bounds_of_text,
     leaves_of,
 )
-from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
+from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
 from txlog.core.predicates.values import beside
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from txlog.core.format.arrow.wide_years import is_beyond_python
 from txlog.core.format.column_mapping import physical_path
 from txlog.core.format.schema import Struct
 from txlog.core.predicates.predicate import And, Comparison, IsNull, Path, Predicate, bind
-from txlog.core.predicates.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask
-from txlog.core.predicates.skipping.many_files import FilePruner, Partition
-from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner
+from txlog.core.predicates.skipping._bounds_columns import BoundsColumns, ColumnBounds, Mask
+from txlog.core.predicates.skipping._many_files import FilePruner, Partition
+from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner
 from txlog.core.predicates.values import beside
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from txlog.core.predicates.predicate import (
     StartsWith,
     type_of,
 )
-from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
+from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
 
 __all__ = ["MatchProver", "without_nan_doubts"]
 

@@ -18,7 +18,7 @@ from txlog.core.format.arrow.parquet_footer import check_footer
 from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths, timestamp_of
 from txlog.core.format.statistics import file_leaves
 from txlog.core.predicates.predicate import Path, Predicate
-from txlog.core.predicates.skipping.one_file import ColumnFacts, Pruner, possible
+from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
 from txlog.core.predicates.values import Ordered
 from txlog.core.util.lazy import cached_property
 
