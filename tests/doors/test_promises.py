@@ -21,7 +21,6 @@ REFUSED = {
     "delta.enableIcebergCompatV1": "true",
     "delta.enableIcebergCompatV2": "true",
     "delta.enableIcebergCompatV3": "true",
-    "delta.enableVariantShredding": "true",
     "delta.universalFormat.enabledFormats": "hudi",
     "delta.writePartitionColumnsToParquet": "true",
 }
@@ -30,7 +29,6 @@ FEATURES = {
     "delta.enableIcebergCompatV1": "icebergCompatV1",
     "delta.enableIcebergCompatV2": "icebergCompatV2",
     "delta.enableIcebergCompatV3": "icebergCompatV3",
-    "delta.enableVariantShredding": "variantShredding",
     "delta.writePartitionColumnsToParquet": "materializePartitionColumns",
 }
 """The writer features without which these properties mean nothing."""
@@ -54,6 +52,7 @@ KEPT = {
     "delta.enableInCommitTimestamps": "true",
     "delta.enableRowTracking": "true",
     "delta.enableTypeWidening": "true",
+    "delta.enableVariantShredding": "true",
     "delta.isolationLevel": "Serializable",
     "delta.logRetentionDuration": "interval 3 days",
     "delta.minReaderVersion": "2",
@@ -133,7 +132,7 @@ def _of_others(path: Path, key: str, value: str) -> txlog.Table:
             line["metaData"]["configuration"][key] = value
         if "protocol" in line and key in FEATURES:
             features = {"writerFeatures": ["appendOnly", "invariants", "columnMapping", FEATURES[key]]}
-            readers = {"readerFeatures": ["columnMapping", *{FEATURES[key]} & {"variantShredding"}]}
+            readers = {"readerFeatures": ["columnMapping"]}
             line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features, **readers}
     first.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return txlog.Table.open(path)
@@ -146,10 +145,6 @@ def test_a_promise_that_no_commit_keeps_is_refused_at_every_door(tmp_path: Path,
         txlog.Table.create(tmp_path / "new", ROWS.schema, properties=promise)
     with pytest.raises(txlog.UnsupportedFeatureError, match=re.escape(key)):
         txlog.Table.create(tmp_path / "plain", ROWS.schema).set_properties(promise)
-    if key == "delta.enableVariantShredding":
-        with pytest.raises(txlog.UnsupportedFeatureError, match=FEATURES[key]):
-            _of_others(tmp_path / "t", key, REFUSED[key]).append(ROWS)
-        return  # such files are not read either
     table = _of_others(tmp_path / "t", key, REFUSED[key])
     files = sorted(path.name for path in Path(table.uri).glob("*.parquet"))
     for name, write in WRITES.items():

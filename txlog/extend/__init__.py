@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.read_rows import ReadTask
     from txlog.core.definition import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
+    from txlog.core.format.type_support import TypeSupport
     from txlog.core.maintenance import TombstoneUpkeep
+    from txlog.core.predicates.package_functions import PackageFunction
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
     from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable, open_table_of
@@ -41,7 +43,9 @@ else:
         changes.tasks.read_rows: ReadTask
         definition._row_changes: Engine RowChanges
         format.properties: PropertyRule
+        format.type_support: TypeSupport
         maintenance._tombstone_files: TombstoneUpkeep
+        predicates.package_functions: PackageFunction
         util.background: Background
         util.points: Point
         versions._open_table: OpenTable open_table_of
@@ -64,6 +68,7 @@ __all__ = [
     "MakesFollower",
     "OpenTable",
     "OpensCatalog",
+    "PackageFunction",
     "Point",
     "PropertyRule",
     "ReadTask",
@@ -73,6 +78,7 @@ __all__ = [
     "TablePlace",
     "TableState",
     "TombstoneUpkeep",
+    "TypeSupport",
     "open_table_of",
     "require_no_token",
 ]

@@ -24,7 +24,7 @@ from pyarrow import csv, json
 from txlog.core.format.arrow.arrays import first_not_utf8
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
-from txlog.core.format.schema import fold_name
+from txlog.core.format.schema import fold_name, is_variant_struct
 from txlog.core.util.wording import advice, setting
 from txlog.errors import InvalidInputError
 from txlog.loading.footer_facts import with_moments
@@ -281,7 +281,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         optional = self.text_format.optional if self.format == "json" else frozenset()
         types = {name: kind for name, kind in self._readable_types.items() if name not in optional}
         reader = read(self._decompressed(handle), types)
-        self._check_no_maps(reader.schema)
+        self._check_readable(reader.schema)
         spelled = self._spelled_in_file(reader.schema.names, optional)
         if self.format == "csv" and len(reader.schema) == 1:
             handle = self.source.open()
@@ -304,20 +304,28 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     @property
     def _readable_types(self) -> Mapping[str, pa.DataType]:
-        """The known types that Arrow can read from this format: its JSON reader refuses every file if it is to read a
-        map, also a file without that column."""
+        """The known types that Arrow can read from this format: its reader refuses every file if it is to read another
+        one, also a file without that column."""
         known = self.text_format.column_types
-        return known if self.format == "csv" else {name: kind for name, kind in known.items() if not _has_map(kind)}
+        return {name: kind for name, kind in known.items() if not self._unknown_in(kind)}
 
-    def _check_no_maps(self, schema: pa.Schema) -> None:
-        """Refuse objects of JSON for a map: Arrow reads them as structs, in which each row has the keys of all rows."""
+    def _unknown_in(self, kind: pa.DataType) -> str | None:
+        """What this format has no values of, at any depth of the type."""
+        if self.format == "json" and any(map(pa.types.is_map, _types_in(kind))):
+            return "map"
+        return "variant" if any(map(is_variant_struct, _types_in(kind))) else None
+
+    def _check_readable(self, schema: pa.Schema) -> None:
+        """Refuse objects of JSON for a map or a variant: Arrow reads them as structs, in which each row has the keys of
+        all rows."""
         known = {fold_name(name): (name, kind) for name, kind in self.text_format.column_types.items()}
-        for column in schema if self.format == "json" else ():
+        for column in schema:
             name, kind = known.get(fold_name(column.name), (column.name, column.type))
-            if _has_map(kind) and not pa.types.is_null(column.type):
+            what = self._unknown_in(kind)
+            if what and not pa.types.is_null(column.type):
                 raise InvalidInputError(
-                    f"{self.name}: the column {name!r} has a map in the table, which is not read from JSON: write such"
-                    " rows as Parquet, or leave the column out",
+                    f"{self.name}: the column {name!r} has a {what} in the table, which is not read from"
+                    f" {self.format.upper()}: write such rows as Parquet, or leave the column out",
                     path=self.name,
                 )
 
@@ -446,8 +454,11 @@ def _timed(read: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     return read
 
 
-def _has_map(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) or any(_has_map(kind.field(place).type) for place in range(kind.num_fields))
+def _types_in(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """The type, and the types of its parts, at every depth."""
+    yield kind
+    for place in range(kind.num_fields):
+        yield from _types_in(kind.field(place).type)
 
 
 def _guessed_times(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:

@@ -63,7 +63,7 @@ class ReadExisting(msgspec.Struct, frozen=True):
         stored = table.schema.without(table.partition_columns)
         policy = StatisticsPolicy.of(table.schema, table.properties, table.partition_columns)
         with foreign_parquet(table, path, listed) as (parquet, believed, found):
-            differing = list(_differences(stored, from_arrow(as_spark_reads(parquet))))
+            differing = list(_differences(stored, from_arrow(as_spark_reads(parquet, table.properties))))
             if differing:
                 raise SchemaMismatchError(
                     "the file's columns differ:\n  " + "\n  ".join(differing), table=table.uri, path=path

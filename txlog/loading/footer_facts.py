@@ -20,11 +20,12 @@ from msgspec.structs import replace
 
 from txlog.core.changes.tasks.task_table import TaskStore
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
+from txlog.core.format.arrow.parquet_annotations import with_variants
 from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
 from txlog.core.format.arrow.parquet_rows import check_chunks
 from txlog.core.format.column_mapping import field_id, file_ids, physical_name
 from txlog.core.format.properties import TableProperties
-from txlog.core.format.schema import Struct, from_arrow
+from txlog.core.format.schema import Struct, from_arrow, is_variant_struct
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.store import ObjectMeta
 from txlog.core.util.lazy import cached_property
@@ -69,7 +70,7 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
         uri = self.store.uri
         try:
             with foreign_parquet(self.store, path, listed) as (parquet, believed, found):
-                schema = from_arrow(as_spark_reads(parquet))
+                schema = from_arrow(as_spark_reads(parquet, self._properties))
                 ids = dict(file_ids(parquet.schema_arrow))
                 kept = schema if self.schema is None else self.schema
                 if self.by_id:
@@ -81,6 +82,18 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
             error.template = f"{path}: {error.template}"
             raise
         return FooterFacts(schema, found.size, found.modified_ms, stats, ids)
+
+
+def _check_shredding(arrow: pa.Schema, properties: TableProperties) -> None:
+    """Refuse a file whose variants are in typed columns, for a table that does not say so: its readers need not know
+    such files. PROTOCOL.md, "Variant Shredding"."""
+    for column in () if properties.enable_variant_shredding else arrow:
+        if is_variant_struct(column.type) and any(member.name == "typed_value" for member in column.type):
+            raise UnsupportedFeatureError(
+                f"column {column.name} is a shredded variant, and the table's readers need not know these: set"
+                " delta.enableVariantShredding to true, or append the rows",
+                features=("variantShredding",),
+            )
 
 
 class ReadFooters(msgspec.Struct, frozen=True):
@@ -103,21 +116,25 @@ def _with_the_same_ids(schema: Struct, ids: Mapping[tuple[str, ...], int | None]
     return Struct(tuple(kept))
 
 
-def as_spark_reads(parquet: Any) -> pa.Schema:
+def as_spark_reads(parquet: Any, properties: TableProperties) -> pa.Schema:
     """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its schema.
 
-    Raises UnsupportedFeatureError for a column that Arrow can read and Spark cannot, and InvalidInputError for two
-    columns with one name.
+    Raises UnsupportedFeatureError for a column that Arrow can read, and Spark, or readers of a table with the
+    ``properties``, cannot; and InvalidInputError for two columns with one name.
     """
     _check_names(parquet.schema_arrow)
     _check_leaves(parquet.schema)
-    return with_moments(parquet)
+    found = with_moments(parquet)
+    _check_shredding(found, properties)
+    return found
 
 
 def with_moments(parquet: Any) -> pa.Schema:
     """The file's columns as Arrow reads them, but for old 96-bit timestamps (INT96), which are instants in UTC."""
     physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
-    return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
+    return with_variants(
+        pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow]), parquet.metadata
+    )
 
 
 def _check_names(fields: Iterable[pa.Field], above: str = "") -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.schema import PRIMITIVES, VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
 from txlog.core.format.schema_input import from_any
+from txlog.core.format.type_support import is_supported
 from txlog.errors import UnsupportedFeatureError
 
 __all__ = ["as_nullable", "frame_schema", "spark_type", "struct_type"]
@@ -90,7 +91,7 @@ _KNOWN = {*PRIMITIVES, "null"} - {VARIANT.name}
 def _refused(column: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield (column path, type and advice) for every part that cannot be written."""
     if isinstance(value, str):
-        if value not in _KNOWN and not value.startswith("decimal"):
+        if value not in _KNOWN and not value.startswith("decimal") and not is_supported(value):
             yield column, _reason(value)
         return
     kind = value["type"]

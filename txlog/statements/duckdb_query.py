@@ -225,7 +225,7 @@ def duckdb_zone(name: str) -> str:
 def _nullable(kind: pa.DataType) -> pa.DataType:
     """The type, in which any part may be null: an expression promises no more."""
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(member.name, _nullable(member.type)) for member in kind])
+        return pa.struct([pa.field(each.name, _nullable(each.type), metadata=each.metadata) for each in kind])
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", _nullable(kind.value_type)))
     if pa.types.is_map(kind):

@@ -239,6 +239,8 @@ class Binder:
         pairs = zip(sides[0].columns, sides[1].columns, strict=True)
         types = [self.common_type([left, right], f"column {name} of a {word}") for (name, left), (_, right) in pairs]
         is_distinct = bool(node.args.get("distinct"))
+        for kind in types if is_distinct or not isinstance(node, exp.Union) else ():
+            as_group("", kind)  # refuses what cannot be compared
         texts = [self.converted(side, types, is_distinct=is_distinct) for side in sides]
         columns = tuple((name, kind) for (name, _), kind in zip(sides[0].columns, types, strict=True))
         whole = f"({texts[0]}) {word}{'' if is_distinct else ' ALL'} ({texts[1]})"

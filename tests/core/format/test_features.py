@@ -9,6 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from tests.packages import hide
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.features import check_can_read, check_can_write, check_owner, protocol_for, upgraded_for
 from txlog.core.format.schema import (
@@ -46,12 +47,18 @@ def column_with(**field_metadata: object) -> Struct:
 VARIANTS = Struct((Field("v", VARIANT),))
 
 
+@pytest.fixture
+def without_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "txlog.types:variant")
+
+
 @pytest.mark.parametrize("versions", [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)])
 def test_a_legacy_table_without_its_implied_features_is_read_and_written(versions: tuple[int, int]) -> None:
     check_can_read(Protocol(*versions), metadata())
     check_can_write(Protocol(*versions), metadata())
 
 
+@pytest.mark.usefixtures("without_variants")
 @pytest.mark.parametrize(
     ("protocol", "used", "feature"),
     [
@@ -104,7 +111,8 @@ def test_a_column_that_changed_its_type_in_an_unknown_way_is_refused() -> None:
         check_can_read(listed(reader=("typeWidening",)), metadata(unknown))
 
 
-def test_a_variant_is_read_and_not_written() -> None:
+@pytest.mark.usefixtures("without_variants")
+def test_a_variant_is_read_and_not_written_where_no_package_makes_variants() -> None:
     protocol = listed(reader=("variantType",))
     check_can_read(protocol, metadata(Struct((Field("v", VARIANT),))))
     check_can_write(protocol, metadata())
@@ -131,6 +139,7 @@ def test_an_unsupported_listed_writer_feature_is_refused_to_writers_only(feature
     assert caught.value.features == (feature,)
 
 
+@pytest.mark.usefixtures("without_variants")
 @pytest.mark.parametrize(
     "feature",
     [
@@ -169,6 +178,7 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
     check_can_write(protocol, used)
 
 
+@pytest.mark.usefixtures("without_variants")
 def test_the_error_names_every_unsupported_feature() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         check_can_write(
@@ -262,6 +272,7 @@ def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() ->
     assert {"checkConstraints", "changeDataFeed", "generatedColumns", "timestampNtz"} <= set(needed.writer_features)
 
 
+@pytest.mark.usefixtures("without_variants")
 @pytest.mark.parametrize(
     ("schema", "properties", "feature"),
     [

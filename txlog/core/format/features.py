@@ -23,7 +23,7 @@ from txlog.core.format.properties import (
     TableProperties,
     require_extensions,
 )
-from txlog.core.format.schema import PRIMITIVES, Array, DataType, Map, Primitive, Struct, parse_schema
+from txlog.core.format.schema import PRIMITIVES, Array, DataType, Map, Primitive, Struct, parse_schema, types_in
 from txlog.core.util.arguments import invalid
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
@@ -185,7 +185,7 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
     usage = Usage(schema, properties)
     for_readers = _reader_features(protocol)
     present = (*_writer_features(protocol), *for_readers)
-    missing = [name for name in _needed(usage) if name not in present and f"{name}-preview" not in present]
+    missing = [name for name in _needed(usage) if name not in present and f"{name}{_PREVIEW}" not in present]
     reader, writer = _floor(usage)
     if not missing and protocol.min_reader_version >= reader and protocol.min_writer_version >= writer:
         return None
@@ -269,7 +269,8 @@ class _Can(Enum):
 class _Feature(msgspec.Struct, frozen=True):
     """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use is visible, for messages.
 
-    ``requires``: other features that it needs.
+    ``requires``: other features that it needs. ``type``: the feature can also be read and written where a package is
+    installed that makes the values of this type.
     """
 
     name: str
@@ -280,6 +281,7 @@ class _Feature(msgspec.Struct, frozen=True):
     requires: tuple[str, ...] = ()
     is_reader_feature: bool = False
     legacy: tuple[int, int] | None = None
+    type: str = ""
 
 
 def _never(usage: Usage) -> bool:
@@ -308,6 +310,15 @@ def _uses_v2_checkpoints(usage: Usage) -> bool:
 
 def _maps_columns(usage: Usage) -> bool:
     return mapping_mode(usage.configuration) != "none"
+
+
+_PREVIEW = "-preview"
+_VARIANT_TYPE = ("variantType", f"variantType{_PREVIEW}")
+_VARIANT_SHREDDING = ("variantShredding", f"variantShredding{_PREVIEW}")
+
+
+def _variants(name: str, write: _Can, used: Callable[[Usage], bool], needed_by: str, read: _Can = _Can.YES) -> _Feature:
+    return _Feature(name, write, used, needed_by, read, is_reader_feature=True, type="variant")
 
 
 _YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
@@ -363,23 +374,16 @@ _FEATURES: tuple[_Feature, ...] = (
     ),
     _Feature("typeWidening", _YES, _property("delta.enableTypeWidening"), is_reader_feature=True),
     _Feature("typeWidening-preview", _YES, _never, is_reader_feature=True),
-    _Feature("variantType", _UNLESS_USED, _type_of("variantType"), "a column of type variant", is_reader_feature=True),
-    _Feature(
-        "variantType-preview", _UNLESS_USED, _type_of("variantType"), "a column of type variant", is_reader_feature=True
-    ),
-    _Feature(
-        "variantShredding",
-        _NO,
-        _property("delta.enableVariantShredding"),
-        "delta.enableVariantShredding",
-        read=_NO,
-        is_reader_feature=True,
+    *(_variants(name, _UNLESS_USED, _type_of("variantType"), "a column of type variant") for name in _VARIANT_TYPE),
+    *(
+        _variants(name, _NO, _property("delta.enableVariantShredding"), "delta.enableVariantShredding", read=_NO)
+        for name in _VARIANT_SHREDDING
     ),
 )
 """Every other feature is refused, and the error names it, as the protocol requires for unknown ones."""
 
 _RULES_OF_NEW_FILES = {
-    *("variantType", "variantType-preview"),
+    *_VARIANT_TYPE,
     *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
 }
 """Their requirements concern rows when they are written, or new data files."""
@@ -481,14 +485,20 @@ def _allowed(name: str, usage: Usage, *, reading: bool) -> bool:
     if feature is None:
         return False
     can = feature.read if reading else feature.write
-    return can is _Can.YES or (can is _Can.UNLESS_USED and not feature.used(usage))
+    if can is _Can.YES or (can is _Can.UNLESS_USED and not feature.used(usage)):
+        return True
+    if not feature.type:
+        return False
+    from txlog.core.format.type_support import is_supported
+
+    return is_supported(feature.type)
 
 
 def _needed(usage: Usage) -> tuple[str, ...]:
     """The features in use or requested by ``delta.feature.*``; txlog must be able to write all of them."""
     requested = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
     by_fold = {name.lower(): name for name in _BY_NAME}
-    names = [feature.name for feature in _FEATURES if feature.used(usage)]
+    names = [each.name for each in _FEATURES if each.used(usage) and not each.name.endswith(_PREVIEW)]
     names += [by_fold.get(name.lower(), name) for name in requested]
     names += [required for name in names if name in _BY_NAME for required in _BY_NAME[name].requires]
     refused = [name for name in dict.fromkeys(names) if not _allowed(name, usage, reading=False)]
@@ -595,8 +605,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     def needs(self, feature: str) -> bool:
         """Whether a column, at any depth, has a type that needs the feature."""
-        types = [data_type for data_type, _ in _walk(self.schema)]
-        return any(isinstance(each, Primitive) and each.facts.feature == feature for each in types)
+        return any(isinstance(each, Primitive) and each.facts.feature == feature for each in types_in(self.schema))
 
     def marked(self, marker: str) -> bool:
         """Whether some column, at any depth, has field metadata whose key starts with ``marker``."""

@@ -78,7 +78,7 @@ def encode_array(values: pa.Array, data_type: DataType, *, column: str = "the pa
         return _timestamp_texts(typed.view(pa.timestamp("us")).cast(pa.string()), with_zone=data_type == TIMESTAMP)
     elif name in ("float", "double"):
         single = name == "float"
-        return _each_distinct(typed.cast(pa.string()), lambda text: _java_text(text, single=single))
+        return _each_distinct(typed.cast(pa.string()), lambda text: java_text(text, single=single))
     return typed.cast(pa.string())
 
 
@@ -133,7 +133,7 @@ def _timestamp_texts(texts: pa.Array, *, with_zone: bool) -> pa.Array:
     return pc.replace_substring_regex(texts, r"\.000000$", "")
 
 
-def _java_text(text: str, *, single: bool) -> str:
+def java_text(text: str, *, single: bool) -> str:
     """The result of Java's ``Float.toString`` / ``Double.toString``, from the shortest decimal that reads back equal.
 
     Java writes plain decimals from 1e-3 to 1e7 and ``d.dddE±x`` outside, always with a digit after the point.

@@ -197,6 +197,7 @@ class TableProperties(msgspec.Struct, frozen=True):
     enable_deletion_vectors: bool = False
     enable_row_tracking: bool = False
     enable_type_widening: bool = False
+    enable_variant_shredding: bool = False
     in_commit_timestamps: bool = False
     in_commit_timestamp_enablement_version: int | None = None
     in_commit_timestamp_enablement_timestamp: int | None = None
@@ -683,6 +684,7 @@ _ATTRIBUTES = {
     "enable_deletion_vectors": "delta.enableDeletionVectors",
     "enable_row_tracking": "delta.enableRowTracking",
     "enable_type_widening": "delta.enableTypeWidening",
+    "enable_variant_shredding": "delta.enableVariantShredding",
     "in_commit_timestamps": "delta.enableInCommitTimestamps",
     "in_commit_timestamp_enablement_version": "delta.inCommitTimestampEnablementVersion",
     "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",

@@ -47,11 +47,13 @@ __all__ = [
     "Map",
     "Primitive",
     "Struct",
+    "as_variant_struct",
     "backquoted",
     "field_at",
     "fold_name",
     "from_arrow",
     "has_bounds",
+    "is_variant_struct",
     "leaf_paths",
     "member_name",
     "parse_schema",
@@ -62,6 +64,7 @@ __all__ = [
     "type_name",
     "type_to_arrow",
     "type_to_json",
+    "types_in",
 ]
 
 ARROW_METADATA_KEY = b"delta.metadata"
@@ -93,6 +96,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         has_bounds: Every writer keeps minima and maxima of such columns.
         widens_to: The names of other primitive types that its values may have later, apart from integers.
         feature: The table feature that such a column needs.
+        by_package: A package makes the values (`type_support`); the core alone reads them, as the files have them.
         iceberg: Its name in Iceberg; empty if Iceberg does not have it.
         duckdb: Its name in duckdb; empty if queries that duckdb runs do not have it.
     """
@@ -106,6 +110,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     has_bounds: bool = True
     widens_to: tuple[str, ...] = ()
     feature: str = ""
+    by_package: bool = False
     iceberg: str = ""
     duckdb: str = ""
 
@@ -201,6 +206,9 @@ TIMESTAMP_NTZ = Primitive("timestamp_ntz")
 VARIANT = Primitive("variant")
 VOID = Primitive("void")
 
+_VARIANT_MARK = {b"variant": b"true"}
+"""By this PySpark tells the struct of a variant from a plain one."""
+
 PRIMITIVES: Mapping[str, Facts] = {
     "string": Facts(
         arrow=pa.string(),
@@ -281,11 +289,19 @@ PRIMITIVES: Mapping[str, Facts] = {
         duckdb="TIMESTAMP",
     ),
     "variant": Facts(
-        arrow=pa.struct([pa.field(part, pa.binary(), nullable=False) for part in ("value", "metadata")]),
+        arrow=pa.struct(
+            [
+                pa.field("value", pa.binary(), nullable=False),
+                pa.field("metadata", pa.binary(), nullable=False, metadata=_VARIANT_MARK),
+            ]
+        ),
+        parsed=("VARIANT",),
         is_ordered=False,
         has_bounds=False,
         feature="variantType",
+        by_package=True,
         iceberg="variant",
+        duckdb='STRUCT("value" BLOB, "metadata" BLOB)',
     ),
     "void": Facts(arrow=pa.null(), is_ordered=False, has_bounds=False, duckdb="INTEGER"),
 }
@@ -305,6 +321,18 @@ PARSED_TYPES: Mapping[str, Primitive] = {
 def has_bounds(data_type: DataType) -> bool:
     """Whether every writer keeps minima and maxima of such columns. Spark's Delta clusters by no others."""
     return data_type.facts.has_bounds if isinstance(data_type, Primitive) else isinstance(data_type, Decimal)
+
+
+def is_variant_struct(arrow: pa.DataType) -> bool:
+    """Whether a type is the struct of a variant, and not a plain one with fields of the same names."""
+    return pa.types.is_struct(arrow) and any(
+        _VARIANT_MARK.items() <= (member.metadata or {}).items() for member in arrow
+    )
+
+
+def as_variant_struct(arrow: pa.StructType) -> pa.StructType:
+    """The same struct as one of a variant."""
+    return pa.struct([each.with_metadata(_VARIANT_MARK) if each.name == "metadata" else each for each in arrow])
 
 
 def timestamp_of(*, has_zone: bool) -> Primitive:
@@ -352,6 +380,20 @@ def leaf_paths(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType]]:
             yield from (((member.name, *path), leaf) for path, leaf in leaf_paths(member.type))
         else:
             yield (member.name,), member.type
+
+
+def types_in(data_type: DataType) -> Iterator[DataType]:
+    """The type, and the types of all its parts, at every depth."""
+    yield data_type
+    match data_type:
+        case Struct(fields):
+            for member in fields:
+                yield from types_in(member.type)
+        case Array(element):
+            yield from types_in(element)
+        case Map(key, value):
+            yield from types_in(key)
+            yield from types_in(value)
 
 
 def field_at(schema: Struct, path: Sequence[str]) -> Field:
@@ -641,6 +683,8 @@ def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
     if isinstance(arrow, (pa.DictionaryType, pa.RunEndEncodedType)):
         return _type_from_arrow(arrow.value_type, column)
     if isinstance(arrow, pa.StructType):
+        if is_variant_struct(arrow):
+            return VARIANT
         return Struct(tuple(_field_from_arrow(f, f"{column}.{f.name}") for f in arrow))
     if isinstance(arrow, pa.MapType):
         return Map(
@@ -660,5 +704,8 @@ _DELTA_BY_ARROW_ID: dict[int, DataType] = {
     if not isinstance(arrow, (pa.TimestampType, pa.StructType))
 }
 _DELTA_BY_ARROW_ID[pa.uint64().id] = Decimal(20, 0)
-_BY_EXTENSION = {"arrow.json": STRING, "arrow.uuid": STRING, "arrow.bool8": BOOLEAN}
+_BY_EXTENSION = {
+    **{"arrow.json": STRING, "arrow.uuid": STRING, "arrow.bool8": BOOLEAN},
+    **dict.fromkeys(("arrow.parquet.variant", "parquet.variant"), VARIANT),
+}
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)

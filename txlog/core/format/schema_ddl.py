@@ -34,7 +34,7 @@ def parse_columns(text: str) -> Struct:
     """``"id bigint not null, tags array<string>"`` -> ``Struct``; raises ``InvalidInputError``."""
     sql = f"CREATE TABLE t ({text}\n)"
     try:
-        statement = sqlglot.parse_one(sql, dialect="spark")
+        statement = sqlglot.parse_one(sql, dialect="databricks")
     except ParseError as error:
         near = (error.errors[0].get("highlight") or "its end") if error.errors else "its end"
         raise InvalidInputError(
@@ -76,7 +76,7 @@ class _Expressions:
 
     def __init__(self, sql: str) -> None:
         self._sql = sql
-        self._tokens: Sequence[Any] = sqlglot.tokenize(sql, dialect="spark")
+        self._tokens: Sequence[Any] = sqlglot.tokenize(sql, dialect="databricks")
         self._found = list(self._expressions())
 
     def take(self, rule: str, column: str) -> str:

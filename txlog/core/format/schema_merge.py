@@ -21,7 +21,6 @@ from txlog.core.format.schema import (
     INTEGER,
     LONG,
     SHORT,
-    VARIANT,
     VOID,
     Array,
     DataType,
@@ -33,6 +32,7 @@ from txlog.core.format.schema import (
     fold_name,
     type_name,
 )
+from txlog.core.format.type_support import is_supported
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY, is_widening
 from txlog.core.format.upgrade_note import readers_note
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
@@ -69,7 +69,7 @@ def check_schema(schema: Struct, *, any_name: bool = False) -> None:
     Raises InvalidInputError listing every problem by column: no columns, an empty struct, names that are empty,
     equal except for case or contain one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range, types that nest
     deeper than 32 levels.
-    Raises UnsupportedFeatureError naming the first ``variant`` column.
+    Raises UnsupportedFeatureError naming the first column whose type only a package makes that is not installed.
     """
     problems = list(_problems(schema, "", any_name))
     problems += [
@@ -94,7 +94,9 @@ def check_partition_columns(schema: Struct, columns: Sequence[str]) -> tuple[str
             raise InvalidInputError(f"there is no column {name!r} to partition by; the columns are {_listed(schema)}")
         if member.name in found:
             raise InvalidInputError(f"column {member.name!r} is given twice to partition by")
-        if not isinstance(member.type, (Primitive, Decimal)) or member.type in (VARIANT, VOID):
+        if not isinstance(member.type, Decimal) and not (
+            isinstance(member.type, Primitive) and member.type.facts.is_ordered
+        ):
             raise InvalidInputError(
                 f"column {member.name!r} is a {type_name(member.type)}: a table cannot be partitioned by it"
             )
@@ -110,9 +112,11 @@ which deltalake's parser reads 128."""
 
 
 def _problems(data_type: DataType, column: str, any_name: bool) -> Iterator[str]:
-    if data_type == VARIANT:
+    if isinstance(data_type, Primitive) and data_type.facts.by_package and not is_supported(data_type.name):
         raise UnsupportedFeatureError(
-            f"column {column} is a variant, which this release cannot write", features=("variantType",)
+            f"column {column} is a {type_name(data_type)}, and no installed package makes such values (by an entry"
+            " point of the group txlog.types): install the one that does",
+            features=(data_type.facts.feature,),
         )
     if data_type == VOID:
         yield (

@@ -96,10 +96,18 @@ class StatisticsPolicy(msgspec.Struct, frozen=True, dict=True):
         """The columns that a file with this schema has, with the types that Parquet returns."""
         found = dict(file_leaves(schema))
         return tuple(
-            FileLeaf(path, found[path][0], _codec_of(data_type, found[path][1], self.string_prefix_length))
+            FileLeaf(path, found[place][0], _codec_of(data_type, found[place][1], self.string_prefix_length))
             for path, data_type in self.leaves
-            if path in found
+            if (place := _place(path, data_type)) in found
         )
+
+
+def _place(path: ColumnPath, data_type: DataType) -> ColumnPath:
+    """The column of the file that is null where the leaf is."""
+    arrow = data_type.facts.arrow if isinstance(data_type, Primitive) else None
+    if not isinstance(arrow, pa.StructType):
+        return path
+    return (*path, next(member.name for member in arrow if not member.nullable))
 
 
 class FileLeaf(msgspec.Struct, frozen=True):

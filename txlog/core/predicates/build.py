@@ -35,6 +35,7 @@ from txlog.core.format.schema import (
     type_name,
 )
 from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates.package_functions import cast_of_package
 from txlog.core.predicates.predicate import (
     And,
     Comparison,
@@ -215,6 +216,9 @@ def instant_of(clock: Expression, near: Expression) -> Expression:
 def cast_to(expression: Expression, data_type: DataType) -> Expression:
     """``CAST(expression AS data_type)``."""
     source = expression.type
+    brought = None if source == data_type else cast_of_package(expression, data_type, is_try=False)
+    if brought is not None:
+        return brought
     if not can_cast(source, data_type):
         raise ValueError(f"engines differ in a cast of {type_name(source)} to {type_name(data_type)}, or lack it")
     return convert(expression, data_type)
@@ -222,6 +226,9 @@ def cast_to(expression: Expression, data_type: DataType) -> Expression:
 
 def try_cast_to(expression: Expression, data_type: DataType) -> Expression:
     """``TRY_CAST(expression AS data_type)``: null for a value that does not fit."""
+    brought = None if expression.type == data_type else cast_of_package(expression, data_type, is_try=True)
+    if brought is not None:
+        return brought
     cast = cast_to(expression, data_type)
     if not isinstance(cast, Call) or cast.name != "cast":
         return cast

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.format.arrow.arrays import absent
+from txlog.core.format.arrow.arrays import absent, cast_to
 from txlog.core.format.schema import DataType, type_to_arrow
 from txlog.core.predicates.casts import cast, cast_can_fail, try_cast
 from txlog.core.predicates.kernels import FALLIBLE, KERNELS
 from txlog.core.predicates.lambda_kernels import LAMBDA_KERNELS
+from txlog.core.predicates.package_functions import PackageFunction, package_function
 from txlog.core.predicates.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
 from txlog.core.predicates.row_filter import comparison, membership
 from txlog.core.predicates.tree import Call, Expression, Path, Reference, Side, Value, walk
@@ -59,7 +60,7 @@ def evaluate(
         found = pa.repeat(found.cast(arrow_type), rows.num_rows)
     elif isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
-    return found if found.type == arrow_type else found.cast(arrow_type)
+    return cast_to(found, arrow_type)
 
 
 def can_fail(expression: Expression) -> bool:
@@ -75,7 +76,16 @@ def _fails(node: Call) -> bool:
     if node.name in LAMBDA_KERNELS:
         return can_fail(node.options[0])
     test = FALLIBLE.get(node.name)
+    if test is None and node.name not in KERNELS and node.name.isidentifier() and not _is_lazy(node):
+        return _brought(node).can_fail
     return test is not None and test(node)
+
+
+def _brought(node: Call) -> PackageFunction:
+    found = package_function(node.name)
+    if found is None:
+        raise InvalidInputError(f"no installed package computes the function {node.name}()")
+    return found
 
 
 # --- rows -----------------------------------------------------------------------------------------------------
@@ -98,7 +108,7 @@ class _Rows(msgspec.Struct, frozen=True):
         if self.numbers is not None:
             found = found.take(pa.array(self.numbers))
         arrow_type = type_to_arrow(data_type)
-        return found if found.type == arrow_type else found.cast(arrow_type)
+        return cast_to(found, arrow_type)
 
     def taken(self, numbers: Any) -> _Rows:
         chosen = numbers if self.numbers is None else self.numbers[numbers]
@@ -154,7 +164,8 @@ def _call(node: Call, arguments: list[Any]) -> Any:
             return membership(arguments[0], values, has_null, node.arguments[0].type)
         if node.name in LAMBDA_KERNELS:
             return LAMBDA_KERNELS[node.name](evaluate, node, *arguments)
-        return KERNELS[node.name](node, *arguments)
+        kernel = KERNELS.get(node.name) or _brought(node).kernel
+        return kernel(node, *arguments)  # type: ignore[misc]
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidInputError(f"cannot compute {node}: {error}") from None
 

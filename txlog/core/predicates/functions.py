@@ -42,6 +42,7 @@ from txlog.core.predicates.build import (
 )
 from txlog.core.predicates.nested_functions import NESTED_FUNCTIONS
 from txlog.core.predicates.operands import Make, constant, typed
+from txlog.core.predicates.package_functions import package_function
 from txlog.core.predicates.predicate import Not
 from txlog.core.predicates.string_functions import STRING_FUNCTIONS
 from txlog.core.predicates.time_functions import TIME_FUNCTIONS
@@ -91,6 +92,8 @@ def function(name: str, arguments: Sequence[Expression]) -> Expression:
     if name in NONDETERMINISTIC:
         raise ValueError(f"{name}() returns another value each time: compute it once, and write the value")
     known = FUNCTIONS.get(name)
+    if known is None and (brought := package_function(name)):
+        known = brought.lowest, brought.highest, brought.make
     if known is None:
         raise ValueError(f"the function {name}() is not supported: {_INSTEAD.get(name) or _similar(name)}")
     lowest, highest, make = known

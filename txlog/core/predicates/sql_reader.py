@@ -272,6 +272,8 @@ class SqlReader:
                 if len(node.expressions) != 1:
                     raise self._refused(node)
                 return item(self.value(node.this), self.value(node.expressions[0]))
+            case exp.JSONExtract():
+                return self._inside(node)
             case exp.Anonymous():
                 return self._function(node)
             case exp.Transform():
@@ -370,6 +372,23 @@ class SqlReader:
             return self.scope.find(path)
         except InvalidInputError as error:
             raise InvalidInputError(f"{error}{self._place(node)}") from None
+
+    def _inside(self, node: exp.JSONExtract) -> Expression:
+        """``v:a.b[0]``: a part of a variant."""
+        self._takes(node, "this", "expression", "variant_extract", "requires_json")
+        steps = node.expression.expressions if isinstance(node.expression, exp.JSONPath) else ()
+        path = "$"
+        for step in steps:
+            match step:
+                case exp.JSONPathRoot():
+                    continue
+                case exp.JSONPathKey():
+                    path += f"['{step.this}']"
+                case exp.JSONPathSubscript() if isinstance(step.this, int):
+                    path += f"[{step.this}]"
+                case _:
+                    raise self._refused(node, "this path")
+        return function("variant_get", [self.value(node.this), literal(path)])
 
     def _path(self, node: exp.Expression) -> Path:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):

@@ -104,6 +104,8 @@ def next_comparison(data_type: DataType) -> str:
         return ": in SQL, array_contains(c, value), c[0] = value and size(c) = number compare what an array c holds"
     if isinstance(data_type, delta.Map):
         return ": in SQL, c['key'] = value and size(c) = number compare what a map c holds"
+    if data_type == delta.VARIANT:
+        return ": in SQL, v:part::int = value compares a part of a variant v, as a type"
     if isinstance(data_type, delta.Struct):
         name = next(iter(data_type.names), "field")
         return f": compare its fields, as c.{name} = value in SQL, or txlog.col('c', {name!r}) == value"

@@ -16,7 +16,8 @@ import pyarrow as pa
 from txlog.core.format.arrow.arrays import LIST_TYPES, absent, offsets_and_mask
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
-from txlog.core.format.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow
+from txlog.core.format.schema import Array, DataType, Field, Map, Primitive, Struct, fold_name, type_name, type_to_arrow
+from txlog.core.format.type_support import type_support
 from txlog.core.writing.convert import read_as_required
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
@@ -118,8 +119,8 @@ class ParquetColumns:
                 offsets, mask = offsets_and_mask(array)
                 values = self._fitted(array.flatten(), element, target.value_type, f"{column}.element")
                 return pa.ListArray.from_arrays(offsets, values, target, mask=mask)
-        if data_type == VARIANT and pa.types.is_struct(array.type):
-            return _variant(array, target, column)
+        if isinstance(data_type, Primitive) and data_type.facts.by_package:
+            return _of_package(array, data_type, target, column)
         if not _holds(array.type, target):
             raise CorruptLogError(f"column {column} is a {type_name(data_type)}, but the file has {array.type}")
         # Nanoseconds in a file are finer than Delta's microseconds: readers drop the rest.
@@ -141,17 +142,27 @@ class ParquetColumns:
         return pa.StructArray.from_arrays(members, fields=list(target), mask=_mask(array))
 
 
-def _variant(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
-    names = {array.type.field(at).name: at for at in range(array.type.num_fields)}
-    if "typed_value" in names:
-        raise UnsupportedFeatureError(
-            f"column {column} is a shredded variant, which this release does not support",
-            features=("variantShredding",),
-        )
-    if names.keys() != {member.name for member in target}:
-        raise CorruptLogError(f"column {column} is a variant, but the file has {array.type}")
-    parts = [array.field(names[member.name]).cast(member.type) for member in target]
-    return pa.StructArray.from_arrays(parts, fields=list(target), mask=_mask(array))
+def _of_package(array: pa.Array, data_type: Primitive, target: pa.DataType, column: str) -> pa.Array:
+    """A column of a type that a package makes. Without the package, only the form that it has in memory is read."""
+    support = type_support(data_type.name)
+    try:
+        found = None if support is None else support.from_file(array)
+    except ValueError as error:
+        raise CorruptLogError(f"column {column} has a damaged {type_name(data_type)}: {error}") from None
+    if found is None and pa.types.is_struct(array.type) and pa.types.is_struct(target):
+        names = {array.type.field(at).name: at for at in range(array.type.num_fields)}
+        if support is None and names.keys() > {member.name for member in target}:
+            raise UnsupportedFeatureError(
+                f"column {column} is a shredded {type_name(data_type)}, which only the package for this type reads (an"
+                " entry point of the group txlog.types): install it",
+                features=(data_type.facts.feature,),
+            )
+        if names.keys() == {member.name for member in target}:
+            parts = [array.field(names[member.name]).cast(member.type) for member in target]
+            return pa.StructArray.from_arrays(parts, fields=list(target), mask=_mask(array))
+    if found is None:
+        raise CorruptLogError(f"column {column} is a {type_name(data_type)}, but the file has {array.type}")
+    return found
 
 
 def _id_of(column: pa.Field) -> bytes | None:

@@ -90,6 +90,8 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[C
 
     Differences are appended to ``found`` (the result is meaningless then). ``column`` is the dotted path.
     """
+    if isinstance(target, Primitive) and target.facts.by_package and not pa.types.is_null(source):
+        return _conversion_of_package(target, source, column, found)
     if target == STRING and isinstance(source, pa.BaseExtensionType):
         from txlog.core.format.arrow.uuids import is_uuid, uuid_strings
 
@@ -111,6 +113,19 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[C
         case _:
             inner = _leaf_conversion(target, unwrapped, column, found)
     return _chain(unwrap, inner)
+
+
+def _conversion_of_package(
+    target: Primitive, source: pa.DataType, column: str, found: list[ColumnMismatch]
+) -> Convert | None:
+    from txlog.core.format.type_support import type_support
+
+    support = type_support(target.name)
+    convert = None if support is None else support.conversion(source, column)
+    if convert is None:
+        advice = support.advice if support else f"install the package that makes values of the type {target.name}"
+        found.append(ColumnMismatch(column, type_name(target), str(source), advice))
+    return convert
 
 
 def match_fields(

@@ -26,6 +26,7 @@ __all__ = [
     "are_among",
     "array_of",
     "as_list_of_entries",
+    "cast_to",
     "coded",
     "cut_by_text",
     "first_not_utf8",
@@ -221,6 +222,21 @@ PART_BYTES = 256 << 20  # far below the limit of a string column, to save memory
 _BYTES_MAX = (1 << 31) - 1
 _INDEX_BYTES = 1 << 30
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def cast_to(values: Any, kind: pa.DataType) -> Any:
+    """``Array.cast``, which refuses a struct's required field that is null where its struct is null."""
+    if values.type == kind:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([cast_to(chunk, kind) for chunk in values.chunks], kind)
+    if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)) or kind.num_fields != values.type.num_fields:
+        return values.cast(kind)
+    members = [*zip(values.flatten(), kind, strict=True)]
+    if any(not member.nullable and part.null_count > values.null_count for part, member in members):
+        return values.cast(kind)  # whose error says what is wrong
+    parts = [cast_to(part if member.nullable else without_null_marks(part), member.type) for part, member in members]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=values.is_null() if values.null_count else None)
 
 
 def large_type(kind: pa.DataType) -> pa.DataType:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["MAGIC", "Piece", "Splice", "footer_of", "state_of"]
+__all__ = ["MAGIC", "Piece", "Splice", "footer_of", "state_of", "tail_of"]
 
 MAGIC = b"PAR1"
 """Begins and ends a file, "File format". A file whose footer is encrypted ends in ``PARE``."""
@@ -93,9 +93,7 @@ class Splice:
         kept = [pair for pair in _structs(footer.pop(5, _NOTHING)) if pair[1][1].startswith(_KEPT_PAIRS)]
         if kept:
             footer[5] = (_LIST, (_STRUCT, kept))
-        body = bytearray()
-        _put_struct(body, footer)
-        return bytes(body) + len(body).to_bytes(4, "little") + MAGIC
+        return tail_of(footer)
 
     def _append(self, base: _Struct, fresh: Mapping[int, _Struct]) -> list[Piece]:
         """A row group with the chunks of ``base``, or the ``fresh`` ones of the same leaves."""
@@ -168,6 +166,13 @@ def footer_of(tail: bytes) -> _Struct | None:
     except (IndexError, ValueError):
         return None
     return footer if again == body else None
+
+
+def tail_of(footer: _Struct) -> bytes:
+    """The end of a file with this footer: the footer, its length and the magic."""
+    body = bytearray()
+    _put_struct(body, footer)
+    return bytes(body) + len(body).to_bytes(4, "little") + MAGIC
 
 
 # --- column chunks ------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ version of pyarrow that has no such compiled writer, or another one, gets its ow
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ try:
     from pyarrow._parquet import ParquetWriter
 except ImportError:
     ParquetWriter = None
+
+if TYPE_CHECKING:
+    from txlog.core.format.arrow.parquet_annotations import AnnotatingSink
 
 __all__ = ["open_writer"]
 
@@ -46,8 +49,43 @@ class _Writer:
             self._collected.append(self._compiled.metadata)
 
 
+class _AnnotatedWriter:
+    """A writer whose file has annotations that pyarrow does not write."""
+
+    def __init__(self, writer: Any, sink: AnnotatingSink) -> None:
+        self._writer, self._sink = writer, sink
+        self.write_table = writer.write_table
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._writer.is_open)
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        self._writer.is_open = value
+
+    def close(self) -> None:
+        if self.is_open:
+            self._sink.hold()
+            self._writer.close()
+            self._sink.release()
+
+
 def open_writer(sink: Any, schema: pa.Schema, metadata_collector: list[Any], **arguments: Any) -> Any:
     """A ``ParquetWriter``: `write_table`, `close` and ``is_open``. Raises OSError, pa.ArrowException."""
+    if any(pa.types.is_nested(member.type) for member in schema):
+        from txlog.core.format.arrow.parquet_annotations import AnnotatingSink, variant_groups
+
+        groups = variant_groups(schema)
+        if groups:
+            annotating = AnnotatingSink(sink, groups)
+            return _AnnotatedWriter(
+                _plain_writer(pa.PythonFile(annotating, mode="w"), schema, metadata_collector, arguments), annotating
+            )
+    return _plain_writer(sink, schema, metadata_collector, arguments)
+
+
+def _plain_writer(sink: Any, schema: pa.Schema, metadata_collector: list[Any], arguments: dict[str, Any]) -> Any:
     if ParquetWriter is not None:
         try:
             compiled = ParquetWriter(sink, schema, **{**_ARGUMENTS, **arguments})

@@ -1,0 +1,71 @@
+"""Types whose values a package brings: the point ``txlog.types``.
+
+In: the name of a type. Out: what the installed package for it does with its values, a `TypeSupport`. The core alone
+reads such a column as its data files have it, and refuses to make or to change a table that has one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from txlog.core.util.points import Point
+
+__all__ = ["TypeSupport", "all_supports", "is_supported", "type_support"]
+
+
+class TypeSupport(Protocol):
+    """What a package does with the values of one type. It runs in tasks, and touches no log.
+
+    ``advice`` says how to make values that `conversion` takes. ``functions`` are its functions in SQL, by their names
+    in lower case: ``txlog.core.predicates.package_functions.PackageFunction``.
+    """
+
+    advice: str
+    functions: Mapping[str, Any]
+
+    def conversion(self, source: pa.DataType, column: str) -> Callable[[pa.Array], pa.Array] | None:
+        """How arrays of this type become the type's Arrow form, of equal length; None if they cannot. ``column`` is for
+        errors.
+
+        The function raises ``txlog.core.writing.convert.BadRow`` for a value that the type does not have.
+        """
+
+    def from_file(self, array: pa.Array) -> pa.Array | None:
+        """A column as a data file has it, in the type's Arrow form; None if this is no form of the type.
+
+        Raises ValueError saying what is wrong with a value, and its row, counted from 0.
+        """
+
+    def cast(self, expression: Any, data_type: Any, *, is_try: bool) -> Any:
+        """``CAST`` of a bound expression of the type, or to the type; ``TRY_CAST`` with ``is_try``.
+
+        Raises ValueError for a cast that does not exist.
+        """
+
+
+def type_support(name: str) -> TypeSupport | None:
+    """What the installed package for the type does; None if there is none. Raises UnsupportedFeatureError as
+    ``Point.get`` does."""
+    return _point().get(name)
+
+
+def all_supports() -> Iterator[TypeSupport]:
+    """What all installed packages do."""
+    found = (type_support(name) for name in _point().names())
+    return (support for support in found if support is not None)
+
+
+def is_supported(name: str) -> bool:
+    return type_support(name) is not None
+
+
+@functools.cache
+def _point() -> Point[TypeSupport]:
+    from txlog.core.util.points import Point
+
+    return Point("txlog.types", "the type")

@@ -1,0 +1,334 @@
+"""The SQL functions of variants: how each is bound, and its values for arrays of rows. Spark's, in ANSI mode.
+
+In: bound operands, then arrays of their values. Out: bound calls, then arrays. `FUNCTIONS` has them by name; `cast` is
+what CAST and ``v:path::type`` mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.core.format.arrow.arrays import array_of
+from txlog.core.format.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    STRING,
+    TIMES,
+    VARIANT,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    type_name,
+    type_to_arrow,
+)
+from txlog.core.format.schema_input import from_any
+from txlog.core.predicates.casts import try_cast
+from txlog.core.predicates.operands import constant, typed
+from txlog.core.predicates.package_functions import PackageFunction
+from txlog.core.predicates.tree import Call, Expression, Value, Written
+from txlog.core.predicates.types import can_cast
+from txlog.core.predicates.zones import current_zone
+from txlog.errors import InvalidInputError
+from txlog.variant.arrow_form import struct_of
+from txlog.variant.encoding import MalformedVariantError, Part, Single, encode, encode_value, metadata_of, names_of
+from txlog.variant.json_text import double_text, parsed, scalar_text, text_of
+from txlog.variant.path import part_at, path_of
+from txlog.variant.shape import schema_of
+
+__all__ = ["FUNCTIONS", "cast"]
+
+_WHOLE = ("byte", "short", "integer", "long")
+_SOURCES: dict[str, DataType] = {
+    **dict.fromkeys(_WHOLE, LONG),
+    **{each.name: each for each in (DOUBLE, FLOAT, BOOLEAN, STRING, *TIMES)},
+}
+"""The types by which values are cast, by their kinds in a variant; decimals have one for each scale."""
+_NEVER: dict[DataType, tuple[str, ...]] = {
+    BOOLEAN: (*(each.name for each in TIMES), "binary"),
+    DATE: ("boolean", *_WHOLE, "decimal", "float", "double", "binary"),
+}
+"""Kinds that Spark casts to no value of a type."""
+
+
+# --- binding ------------------------------------------------------------------------------------------------------
+
+
+def cast(expression: Expression, data_type: DataType, *, is_try: bool = False) -> Expression:
+    """``CAST(v AS type)``: the value, of a type that fits it; and ``CAST(x AS VARIANT)``. Raises ValueError."""
+    word = "TRY_CAST" if is_try else "CAST"
+    if data_type == VARIANT:
+        if expression.type == VOID:
+            return Value(None, VARIANT)
+        if isinstance(expression.type, (Struct, Map)):
+            raise ValueError(
+                f"a CAST of {type_name(expression.type)} to variant does not exist: to_variant_object() does"
+            )
+        return Call("to_variant", (expression,), VARIANT, (Written("CAST({} AS VARIANT)"),))
+    return _got(expression, "$", data_type, is_try=is_try, written=f"{word}({{}} AS {type_name(data_type).upper()})")
+
+
+def _variant_get(name: str) -> Callable[..., Expression]:
+    def make(variant: Expression, path: Expression, wanted: Expression | None = None) -> Expression:
+        data_type = VARIANT if wanted is None else _type_named(str(constant(wanted, str, name)), name)
+        text = str(constant(path, str, name))
+        options = [text] if wanted is None else [text, str(constant(wanted, str, name))]
+        written = Written.of(f"{name}({{}}, ", *options, after=")")
+        return _got(typed(variant, VARIANT, name), text, data_type, is_try=name.startswith("try"), written=written)
+
+    return make
+
+
+def _got(variant: Expression, path: str, data_type: DataType, *, is_try: bool, written: str) -> Expression:
+    path_of(path)
+    if isinstance(data_type, (Array, Map, Struct)):
+        raise ValueError(f"a part of a variant is no {type_name(data_type)}: take its elements or fields, one by one")
+    name = "try_variant_get" if is_try else "variant_get"
+    return Call(name, (variant,), data_type, (path, current_zone(), Written(written)))
+
+
+def _type_named(text: str, name: str) -> DataType:
+    try:
+        return from_any({"value": text}).fields[0].type
+    except InvalidInputError as error:
+        raise ValueError(f"{name}() takes a type, such as 'int': {error.message}") from None
+
+
+def _of_text(name: str) -> Callable[[Expression], Expression]:
+    return lambda text: Call(name, (typed(text, STRING, name),), VARIANT)
+
+
+def _of_variant(name: str, result: DataType, *options: Any) -> Callable[[Expression], Expression]:
+    return lambda variant: Call(name, (typed(variant, VARIANT, name),), result, options)
+
+
+def _to_json(variant: Expression) -> Expression:
+    return Call("to_json", (typed(variant, VARIANT, "to_json"),), STRING, (current_zone(), Written("to_json({})")))
+
+
+def _to_variant_object(value: Expression) -> Expression:
+    if not isinstance(value.type, (Struct, Map, Array)):
+        raise ValueError(f"to_variant_object() takes a struct, a map or an array, not {type_name(value.type)}")
+    return Call("to_variant", (value,), VARIANT, (Written("to_variant_object({})"),))
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+def _texts(call: Call, given: Any) -> Any:
+    return _variants_of(given, parsed, is_try=call.name.startswith("try"))
+
+
+def _made(call: Call, given: Any) -> Any:
+    """Variants of typed values: of a float, one with 32 bits."""
+    source = call.arguments[0].type
+    return _variants_of(given, lambda value: _plain(value, source), is_try=False)
+
+
+def _plain(value: Any, data_type: DataType) -> Any:
+    """A value of Arrow as one of a variant."""
+    match data_type:
+        case _ if value is None:
+            return None
+        case Struct(fields):
+            return {field.name: _plain(value[field.name], field.type) for field in fields}
+        case Map(_, each):
+            return {str(key): _plain(item, each) for key, item in value}
+        case Array(element):
+            return [_plain(item, element) for item in value]
+        case Primitive("float"):
+            return Single(value)
+        case Primitive("variant"):
+            return Part(names_of(value["metadata"]), value["value"])
+    return value
+
+
+def _variants_of(given: Any, value_of: Callable[[Any], Any], *, is_try: bool) -> Any:
+    def made(each: Any) -> tuple[bytes, bytes] | None:
+        try:
+            return None if each is None else encode(value_of(each))
+        except ValueError as error:
+            if is_try:
+                return None
+            raise pa.ArrowInvalid(f"{error}") from None
+
+    return _as_given(given, [made(each) for each in _listed(given)], struct_of)
+
+
+def _read(given: Any, read: Callable[[Part], Any], result: pa.DataType) -> Any:
+    """``read`` of each variant, of what is not null."""
+    return _as_given(given, [None if each is None else read(each) for each in _parts(given)], _array(result))
+
+
+def _parts(given: Any) -> Iterator[Part | None]:
+    known: dict[bytes, tuple[str, ...]] = {}
+    for each in _listed(given):
+        if each is None:
+            yield None
+            continue
+        try:
+            metadata = each["metadata"]
+            if metadata not in known:
+                known[metadata] = names_of(metadata)
+            yield Part(known[metadata], each["value"])
+        except MalformedVariantError as error:
+            raise pa.ArrowInvalid(f"a variant is damaged: {error}") from None
+
+
+def _listed(given: Any) -> list[Any]:
+    return [given.as_py()] if isinstance(given, pa.Scalar) else given.to_pylist()
+
+
+def _as_given(given: Any, found: list[Any], array: Callable[[list[Any]], pa.Array]) -> Any:
+    """An array, or the scalar that the only operand is."""
+    made = array(found)
+    return made[0] if isinstance(given, pa.Scalar) else made
+
+
+def _array(kind: pa.DataType) -> Callable[[list[Any]], pa.Array]:
+    return lambda values: array_of(values, kind)
+
+
+def _json_texts(call: Call, given: Any) -> Any:
+    zone = call.options[0]
+    return _read(given, lambda part: text_of(_value(part), zone), pa.string())
+
+
+def _value(part: Part) -> Any:
+    try:
+        return part.python()
+    except MalformedVariantError as error:
+        raise pa.ArrowInvalid(f"a variant is damaged: {error}") from None
+
+
+def _is_variant_null(call: Call, given: Any) -> Any:
+    """False for a null of SQL."""
+    found = [each is not None and each.kind == "null" for each in _parts(given)]
+    return _as_given(given, found, _array(pa.bool_()))
+
+
+def _got_values(call: Call, given: Any) -> Any:
+    path, zone, *_ = call.options
+    steps, is_try = path_of(path), call.name.startswith("try")
+    try:
+        parts = [None if each is None else part_at(each, steps) for each in _parts(given)]
+    except MalformedVariantError as error:
+        raise pa.ArrowInvalid(f"a variant is damaged: {error}") from None
+    if call.type == VARIANT:
+        return _as_given(given, [None if part is None else _alone(part) for part in parts], struct_of)
+    kinds = [None if part is None or part.kind == "null" else part.kind for part in parts]
+    values = [_value(part) if part is not None and kind else None for part, kind in zip(parts, kinds, strict=True)]
+    if call.type == STRING:
+        return _as_given(given, _cast_to_text(values, kinds, zone), _array(pa.string()))
+    return _as_given(given, _cast(values, kinds, call.type, zone, is_try), _array(type_to_arrow(call.type)))
+
+
+def _alone(part: Part) -> tuple[bytes, bytes]:
+    """A part as a variant of its own, with no other names than its own."""
+    ids: dict[str, int] = {}
+    try:
+        value = encode_value(part, ids)
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"a variant is damaged: {error}") from None
+    return metadata_of(ids), value
+
+
+def _cast_to_text(values: list[Any], kinds: list[str | None], zone: str) -> list[str | None]:
+    """As Spark casts them: objects and arrays to JSON, times without the offset of their zone."""
+
+    def text(value: Any, kind: str | None) -> str | None:
+        match kind:
+            case None:
+                return None
+            case "string":
+                return str(value)
+            case "binary":
+                try:
+                    return bytes(value).decode()
+                except UnicodeDecodeError:
+                    raise pa.ArrowInvalid("a binary in a variant is no text in UTF-8") from None
+            case "double" | "float":
+                return double_text(value)
+            case "timestamp":
+                return scalar_text(value, zone)[:-6]
+            case "object" | "array" | "boolean" | "decimal" | "byte" | "short" | "integer" | "long":
+                return text_of(value, zone)
+        return scalar_text(value, zone)
+
+    return [text(value, kind) for value, kind in zip(values, kinds, strict=True)]
+
+
+def _cast(values: list[Any], kinds: list[str | None], target: DataType, zone: str, is_try: bool) -> list[Any]:
+    """The values as another type: those of one source type at once."""
+    found: list[Any] = [None] * len(values)
+    groups: dict[DataType | str, list[int]] = {}
+    for at, kind in enumerate(kinds):
+        if kind is not None:
+            groups.setdefault(_source(kind, values[at]), []).append(at)
+    for source, rows in groups.items():
+        for at, value in zip(rows, _cast_group([values[at] for at in rows], source, target, zone), strict=True):
+            if value is None and not is_try:
+                shown = text_of(values[at], zone)
+                shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
+                raise pa.ArrowInvalid(
+                    f"a variant's value {shown} is no {type_name(target)}: try_variant_get() gives NULL"
+                )
+            found[at] = value
+    return found
+
+
+def _source(kind: str, value: Any) -> DataType | str:
+    """The type by which a value is cast; its kind, if no type has it."""
+    if kind == "decimal":
+        return Decimal(38, max(-value.as_tuple().exponent, 0))
+    return _SOURCES.get(kind, kind)
+
+
+def _cast_group(values: list[Any], source: DataType | str, target: DataType, zone: str) -> list[Any]:
+    """None for a value that is none of the type."""
+    if isinstance(source, str):
+        return [bytes(each) if source == "binary" and target == BINARY else None for each in values]
+    if source == target:
+        return values
+    kind = source.name if isinstance(source, Primitive) else "decimal"
+    if kind in _NEVER.get(target, ()):
+        return [None] * len(values)
+    if not can_cast(source, target):
+        raise pa.ArrowInvalid(
+            f"a variant has a {type_name(source)}, and engines differ in a cast of it to {type_name(target)}, or lack"
+            " it"
+        )
+    array = pa.array(values, type_to_arrow(source))
+    return list(try_cast(array, source, target, zone).to_pylist())
+
+
+def _schema_text(part: Part) -> str:
+    try:
+        return schema_of(part)
+    except MalformedVariantError as error:
+        raise pa.ArrowInvalid(f"a variant is damaged: {error}") from None
+
+
+FUNCTIONS: Mapping[str, PackageFunction] = {
+    "parse_json": PackageFunction(1, 1, _of_text("parse_json"), _texts),
+    "try_parse_json": PackageFunction(1, 1, _of_text("try_parse_json"), _texts, False),
+    "variant_get": PackageFunction(2, 3, _variant_get("variant_get"), _got_values),
+    "try_variant_get": PackageFunction(2, 3, _variant_get("try_variant_get"), _got_values),
+    "is_variant_null": PackageFunction(1, 1, _of_variant("is_variant_null", BOOLEAN), _is_variant_null),
+    "to_json": PackageFunction(1, 1, _to_json, _json_texts),
+    "to_variant": PackageFunction(1, 1, _to_variant_object, _made),
+    "to_variant_object": PackageFunction(1, 1, _to_variant_object, _made),
+    "schema_of_variant": PackageFunction(
+        1, 1, _of_variant("schema_of_variant", STRING), lambda call, given: _read(given, _schema_text, pa.string())
+    ),
+}

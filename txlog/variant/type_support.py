@@ -1,0 +1,107 @@
+"""What `txlog.core.format.type_support` asks of the type ``variant``.
+
+In: arrays of data, and columns of data files. Out: arrays of the struct of two binaries that a variant is in Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.core.util.lazy import cached_property
+from txlog.core.writing.convert import BadRow
+from txlog.variant.arrow_form import DamagedRowError, in_order, struct_of
+from txlog.variant.encoding import encode
+from txlog.variant.json_text import parsed
+from txlog.variant.shredding import TYPED, unshredded
+
+if TYPE_CHECKING:
+    from txlog.core.format.schema import DataType
+    from txlog.core.predicates.package_functions import PackageFunction
+    from txlog.core.predicates.tree import Expression
+
+__all__ = ["SUPPORT", "VariantSupport"]
+
+_PARTS = {"metadata", "value"}
+_BINARIES = (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+class VariantSupport:
+    """A variant comes as the struct of ``metadata`` and ``value``, or as text of the type ``arrow.json``."""
+
+    advice = (
+        "make variants of JSON with txlog.variant.parse_json(texts), and of other values with"
+        " txlog.variant.from_python(values)"
+    )
+
+    @cached_property
+    def functions(self) -> Mapping[str, PackageFunction]:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        from txlog.variant.functions import FUNCTIONS
+
+        return FUNCTIONS
+
+    def cast(self, expression: Expression, data_type: DataType, *, is_try: bool) -> Expression:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        from txlog.variant.functions import cast
+
+        return cast(expression, data_type, is_try=is_try)
+
+    def conversion(self, source: pa.DataType, column: str) -> Callable[[pa.Array], pa.Array] | None:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        if getattr(source, "extension_name", "") == "arrow.json":
+            return lambda array: _from_json(array, column)
+        storage = source.storage_type if isinstance(source, pa.BaseExtensionType) else source
+        types = {member.name: member.type for member in storage} if pa.types.is_struct(storage) else {}
+        is_shredded = types.pop(TYPED, None) is not None
+        if not all(kind in _BINARIES for kind in types.values()) or not {"metadata"} <= types.keys() <= _PARTS:
+            return None
+        if is_shredded:
+            return lambda array: _whole(array, column)
+        return (lambda array: _checked(array, column)) if "value" in types else None
+
+    def from_file(self, array: pa.Array) -> pa.Array | None:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        names = {member.name for member in array.type} if pa.types.is_struct(array.type) else set()
+        if "metadata" not in names or not names <= {*_PARTS, TYPED}:
+            return None
+        return struct_of(unshredded(array)) if TYPED in names else in_order(array)
+
+
+SUPPORT = VariantSupport()
+
+
+def _whole(array: pa.Array, column: str) -> pa.StructArray:
+    """Of the parts of shredded ones."""
+    try:
+        return struct_of(unshredded(array.storage if isinstance(array, pa.ExtensionArray) else array))
+    except DamagedRowError as error:
+        raise BadRow(column, error.row, f"is no variant: {error.why}") from None
+
+
+def _checked(array: pa.Array, column: str) -> pa.StructArray:
+    """The struct, if each variant has a first byte of its parts that the encoding has: their rest is read as it is
+    used, by every engine."""
+    try:
+        found = in_order(array.storage if isinstance(array, pa.ExtensionArray) else array)
+    except DamagedRowError as error:
+        raise BadRow(column, error.row, f"is no variant: {error.why}") from None
+    starts = (found.field(0).to_pylist(), found.field(1).to_pylist(), found.is_valid().to_pylist())
+    for row, (value, metadata, is_valid) in enumerate(zip(*starts, strict=True)):
+        if is_valid and (not value or not metadata or metadata[0] & 0x0F != 1):
+            raise BadRow(
+                column, row, "is no variant: its metadata begin with a byte of version 1, and its value has a byte"
+            )
+    return found
+
+
+def _from_json(array: pa.Array, column: str) -> pa.StructArray:
+    found: list[tuple[bytes, bytes] | None] = []
+    for row, text in enumerate(array.storage.to_pylist()):
+        try:
+            found.append(None if text is None else encode(parsed(text)))
+        except ValueError as error:
+            raise BadRow(column, row, f"has no text for a variant: {error}") from None
+    return struct_of(found)
