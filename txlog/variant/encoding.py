@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import itertools
 import struct
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from txlog.core.format.schema import timestamp_of
@@ -42,6 +43,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SHORT_MAX = 63
+_FEW = 64  # names of an object: those of smaller ones are remembered
 _EXACT = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
@@ -89,71 +91,76 @@ def encode(value: Any) -> tuple[bytes, bytes]:
     return metadata_of(ids), encoded
 
 
-def metadata_of(names: Sequence[str] | Mapping[str, int]) -> bytes:
+def metadata_of(names: Iterable[str]) -> bytes:
     """The dictionary of names, in their order ("Metadata encoding"). Raises ValueError for text that UTF-8 lacks."""
+    listed = tuple(names)
+    return _known_dictionary(listed) if len(listed) <= _FEW else _dictionary(listed)
+
+
+def _dictionary(names: tuple[str, ...]) -> bytes:
     texts = [_utf8(name) for name in names]
-    width = _width(max(sum(map(len, texts)), len(texts)))
-    offset, offsets = 0, [0]
-    for text in texts:
-        offset += len(text)
-        offsets.append(offset)
+    offsets = [*itertools.accumulate(map(len, texts), initial=0)]
+    width = _width(max(offsets[-1], len(texts)))
     is_sorted = all(one < other for one, other in itertools.pairwise(texts))
     header = 1 | (bool(texts) and is_sorted) << 4 | (width - 1) << 6
-    return b"".join((bytes((header,)), _number(len(texts), width), *(_number(each, width) for each in offsets), *texts))
+    return b"".join((bytes((header,)), _numbers((len(texts), *offsets), width), *texts))
+
+
+_known_dictionary = functools.lru_cache(1024)(_dictionary)
 
 
 def encode_value(value: Any, ids: dict[str, int], depth: int = 0) -> bytes:
     """``value`` alone. ``ids`` has the index of each name in the dictionary, and gets new ones. Raises ValueError."""
-    if depth > DEPTH_MAX:
-        raise ValueError(f"it nests deeper than {DEPTH_MAX} levels")
     write = _WRITERS.get(type(value))
     if write is not None:
         return write(value)
-    if isinstance(value, Part):
-        return encode_value(value.python(), ids, depth)
+    if depth > DEPTH_MAX:
+        raise ValueError(f"it nests deeper than {DEPTH_MAX} levels")
     if isinstance(value, Mapping):
         for name in value:
-            if not isinstance(name, str):
-                raise ValueError(f"an object's names are strings, not {name!r}")
-            ids.setdefault(name, len(ids))
-        fields = {ids[name]: encode_value(each, ids, depth + 1) for name, each in value.items()}
-        return object_of(sorted(value, key=_utf8), ids, fields)
-    if isinstance(value, (list, tuple)):
+            if name not in ids:
+                if not isinstance(name, str):
+                    raise ValueError(f"an object's names are strings, not {name!r}")
+                ids[name] = len(ids)
+        names = _in_order(tuple(value)) if len(value) <= _FEW else sorted(value, key=_utf8)
+        return object_of([ids[name] for name in names], [encode_value(value[name], ids, depth + 1) for name in names])
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return array_of([encode_value(each, ids, depth + 1) for each in value])
+    if isinstance(value, Part):
+        return encode_value(value.python(), ids, depth)
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
             return write(value)
     raise ValueError(f"a variant cannot hold {value!r}")
 
 
-def object_of(names: Sequence[str], ids: Mapping[str, int], fields: Mapping[int, bytes]) -> bytes:
-    """An object of encoded fields; ``names`` are in the order of their bytes ("Value Data for Object")."""
-    numbers = [ids[name] for name in names]
-    bodies = [fields[number] for number in numbers]
-    size = sum(map(len, bodies))
-    id_width, width = _width(max(numbers, default=0)), _width(size)
-    is_large = len(bodies) > 0xFF
+@functools.lru_cache(1024)
+def _in_order(names: tuple[str, ...]) -> Sequence[str]:
+    """By their bytes."""
+    return sorted(names, key=_utf8)
+
+
+def object_of(ids: Sequence[int], fields: Sequence[bytes]) -> bytes:
+    """An object of encoded fields, in the order of the bytes of their names ("Value Data for Object").
+
+    ``ids`` are the indices of their names in the dictionary.
+    """
+    offsets = [*itertools.accumulate(map(len, fields), initial=0)]
+    id_width, width = _width(max(ids, default=0)), _width(offsets[-1])
+    is_large = len(fields) > 0xFF
     header = _OBJECT | ((width - 1) | (id_width - 1) << 2 | is_large << 4) << 2
-    listed = (_number(number, id_width) for number in numbers)
-    return _checked(
-        b"".join((bytes((header,)), _number(len(bodies), 4 if is_large else 1), *listed, _body(bodies, width)))
-    )
+    count = _number(len(fields), 4 if is_large else 1)
+    return _checked(b"".join((bytes((header,)), count, _numbers(ids, id_width), _numbers(offsets, width), *fields)))
 
 
 def array_of(items: Sequence[bytes]) -> bytes:
     """An array of encoded elements ("Value Data for Array")."""
-    width = _width(sum(map(len, items)))
+    offsets = [*itertools.accumulate(map(len, items), initial=0)]
+    width = _width(offsets[-1])
     is_large = len(items) > 0xFF
     header = _ARRAY | ((width - 1) | is_large << 2) << 2
-    return _checked(b"".join((bytes((header,)), _number(len(items), 4 if is_large else 1), _body(items, width))))
-
-
-def _body(bodies: Sequence[bytes], width: int) -> bytes:
-    offset, offsets = 0, [_number(0, width)]
-    for body in bodies:
-        offset += len(body)
-        offsets.append(_number(offset, width))
-    return b"".join((*offsets, *bodies))
+    count = _number(len(items), 4 if is_large else 1)
+    return _checked(b"".join((bytes((header,)), count, _numbers(offsets, width), *items)))
 
 
 def _checked(encoded: bytes) -> bytes:
@@ -169,6 +176,10 @@ def _width(number: int) -> int:
 
 def _number(number: int, width: int) -> bytes:
     return number.to_bytes(width, "little")
+
+
+def _numbers(numbers: Sequence[int], width: int) -> bytes:
+    return bytes(numbers) if width == 1 else b"".join([number.to_bytes(width, "little") for number in numbers])
 
 
 def _utf8(text: str) -> bytes:
@@ -190,7 +201,9 @@ def _string(text: str) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    for kind, width in ((3, 1), (4, 2), (5, 4), (6, 8)):
+    if -128 <= value < 128:
+        return bytes((0x0C, value & 0xFF))
+    for kind, width in ((4, 2), (5, 4), (6, 8)):
         if -(1 << 8 * width - 1) <= value < 1 << 8 * width - 1:
             return _header(kind) + value.to_bytes(width, "little", signed=True)
     try:

@@ -6,6 +6,8 @@ what CAST and ``v:path::type`` mean.
 
 from __future__ import annotations
 
+import decimal
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +23,7 @@ from txlog.core.format.schema import (
     LONG,
     STRING,
     TIMES,
+    TIMESTAMP,
     VARIANT,
     VOID,
     Array,
@@ -29,6 +32,7 @@ from txlog.core.format.schema import (
     Map,
     Primitive,
     Struct,
+    timestamp_of,
     type_name,
     type_to_arrow,
 )
@@ -37,7 +41,7 @@ from txlog.core.predicates.casts import try_cast
 from txlog.core.predicates.operands import constant, typed
 from txlog.core.predicates.package_functions import PackageFunction
 from txlog.core.predicates.tree import Call, Expression, Value, Written
-from txlog.core.predicates.types import can_cast
+from txlog.core.predicates.types import can_cast, is_floating, is_numeric
 from txlog.core.predicates.zones import current_zone
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
@@ -48,17 +52,14 @@ from txlog.variant.shape import schema_of
 
 __all__ = ["FUNCTIONS", "cast"]
 
+_WIDE = decimal.Context(prec=400)
 _WHOLE = ("byte", "short", "integer", "long")
 _SOURCES: dict[str, DataType] = {
     **dict.fromkeys(_WHOLE, LONG),
     **{each.name: each for each in (DOUBLE, FLOAT, BOOLEAN, STRING, *TIMES)},
 }
 """The types by which values are cast, by their kinds in a variant; decimals have one for each scale."""
-_NEVER: dict[DataType, tuple[str, ...]] = {
-    BOOLEAN: (*(each.name for each in TIMES), "binary"),
-    DATE: ("boolean", *_WHOLE, "decimal", "float", "double", "binary"),
-}
-"""Kinds that Spark casts to no value of a type."""
+_NUMBERS = ("long", "decimal", "double", "float")
 
 
 # --- binding ------------------------------------------------------------------------------------------------------
@@ -301,8 +302,14 @@ def _cast_group(values: list[Any], source: DataType | str, target: DataType, zon
     if source == target:
         return values
     kind = source.name if isinstance(source, Primitive) else "decimal"
-    if kind in _NEVER.get(target, ()):
+    if _is_never_cast(source, kind, target):
         return [None] * len(values)
+    if kind in _NUMBERS and target == BOOLEAN:
+        return [value != 0 for value in values]
+    if source == BOOLEAN and (is_floating(target) or isinstance(target, Decimal)):
+        values, source = [int(value) for value in values], LONG
+    if is_floating(source) and isinstance(target, Decimal):
+        return [_rounded(value, target) for value in values]
     if not can_cast(source, target):
         raise pa.ArrowInvalid(
             f"a variant has a {type_name(source)}, and engines differ in a cast of it to {type_name(target)}, or lack"
@@ -310,6 +317,23 @@ def _cast_group(values: list[Any], source: DataType | str, target: DataType, zon
         )
     array = pa.array(values, type_to_arrow(source))
     return list(try_cast(array, source, target, zone).to_pylist())
+
+
+def _is_never_cast(source: DataType, kind: str, target: DataType) -> bool:
+    """Whether Spark casts no value of one type to the other."""
+    if source == BOOLEAN or kind in _NUMBERS:
+        return target in (DATE, timestamp_of(has_zone=False), BINARY) or (source == BOOLEAN and target in TIMES)
+    is_number = is_numeric(target) or target == BOOLEAN
+    return source in TIMES and (target == BINARY or (is_number and (source != TIMESTAMP or target == BOOLEAN)))
+
+
+def _rounded(value: float, target: Decimal) -> decimal.Decimal | None:
+    """As Java does: of the digits that show the double, halves away from zero."""
+    if not math.isfinite(value):
+        return None
+    unit = decimal.Decimal(1).scaleb(-target.scale)
+    found = decimal.Decimal(repr(float(value))).quantize(unit, decimal.ROUND_HALF_UP, _WIDE)
+    return found if abs(found) < decimal.Decimal(10) ** (target.precision - target.scale) else None
 
 
 def _schema_text(part: Part) -> str:

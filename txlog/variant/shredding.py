@@ -132,9 +132,8 @@ def _object(typed: pa.StructArray, values: list[bytes | None]) -> Rebuild:
             value = field(at, row)
             if value is not None:
                 found[name] = value
-        ids = {name: row.id_of(name) for name in found}
         names = sorted(found, key=str.encode)
-        return object_of(names, ids, {ids[name]: value for name, value in found.items()})
+        return object_of([row.id_of(name) for name in names], [found[name] for name in names])
 
     return rebuild
 
