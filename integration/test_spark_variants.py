@@ -197,3 +197,29 @@ def test_conditions_and_assignments_on_parts_of_variants_choose_sparks_rows(
     with pytest.raises(txlog.InvalidInputError, match="small"):
         table.append(numbered(variant.parse_json(['{"a":1000}'])))
     assert json.loads(json.dumps(table.to_arrow(where="id = 1")["a"].to_pylist())) == ["x1"]
+
+
+def test_row_changes_streams_and_sql_in_spark_keep_variants(
+    spark: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "t")
+    texts = spark.createDataFrame([(at, text) for at, text in enumerate(SAME[:20])], "id int, j string")
+    save(texts.selectExpr("id", "parse_json(j) v"), tmp_path / "t")
+    changed = spark.createDataFrame([(1, "[1]"), (50, "null"), (51, None)], "id int, j string")
+    rows = changed.selectExpr("id", "parse_json(j) v")
+    txlog.spark.upsert(spark, uri, rows, "id")
+    txlog.spark.delete(spark, uri, "try_variant_get(v, '$.a', 'int') between 5 and 9")
+    txlog.spark.update(spark, uri, {"v": txlog.expr("v:d")}, "id = 2")
+    merge = txlog.spark.merge(spark, uri, rows.selectExpr("id + 1 as id", "v"), "target.id = source.id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    table = txlog.Table.open(uri)
+    found = by_id(table)
+    assert found == by_spark(read_delta(tmp_path / "t"))
+    assert (found[1], found[2], found[50], found[51], found[52]) == ("[1]", "[1]", "null", "null", None)
+    assert 5 not in found
+
+    stream = spark.readStream.format("txlog").load(uri).writeStream.format("txlog")
+    stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(
+        str(tmp_path / "copy")
+    ).awaitTermination()
+    assert by_id(txlog.Table.open(tmp_path / "copy")) == found

@@ -146,23 +146,29 @@ def _of_package(array: pa.Array, data_type: Primitive, target: pa.DataType, colu
     """A column of a type that a package makes. Without the package, only the form that it has in memory is read."""
     support = type_support(data_type.name)
     try:
-        found = None if support is None else support.from_file(array)
+        found = _as_stored(array, target) if support is None else support.from_file(array)
     except ValueError as error:
         raise CorruptLogError(f"column {column} has a damaged {type_name(data_type)}: {error}") from None
-    if found is None and pa.types.is_struct(array.type) and pa.types.is_struct(target):
-        names = {array.type.field(at).name: at for at in range(array.type.num_fields)}
-        if support is None and names.keys() > {member.name for member in target}:
-            raise UnsupportedFeatureError(
-                f"column {column} is a shredded {type_name(data_type)}, which only the package for this type reads (an"
-                " entry point of the group txlog.types): install it",
-                features=(data_type.facts.feature,),
-            )
-        if names.keys() == {member.name for member in target}:
-            parts = [array.field(names[member.name]).cast(member.type) for member in target]
-            return pa.StructArray.from_arrays(parts, fields=list(target), mask=_mask(array))
+    if found is None and support is None and pa.types.is_struct(array.type):
+        raise UnsupportedFeatureError(
+            f"column {column} is a {type_name(data_type)}, which the file has as {array.type}: only the package for"
+            " this type reads that form (an entry point of the group txlog.types): install it",
+            features=(data_type.facts.feature,),
+        )
     if found is None:
         raise CorruptLogError(f"column {column} is a {type_name(data_type)}, but the file has {array.type}")
     return found
+
+
+def _as_stored(array: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """A struct with the members of ``target``, in any order."""
+    if not pa.types.is_struct(array.type) or not pa.types.is_struct(target):
+        return None
+    names = {array.type.field(at).name: at for at in range(array.type.num_fields)}
+    if names.keys() != {member.name for member in target}:
+        return None
+    parts = [array.field(names[member.name]).cast(member.type) for member in target]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=_mask(array))
 
 
 def _id_of(column: pa.Field) -> bytes | None:
