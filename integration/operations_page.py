@@ -13,6 +13,10 @@ from txlog.core.declarations import DECLARED, Argument, Operation
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 _HEAD = """\
+---
+hide: [toc]
+---
+
 # All operations
 
 Each operation on a table, and where you can ask for it: as a method of `txlog.Table`, inside a `table.transaction()`,

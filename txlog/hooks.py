@@ -23,7 +23,7 @@ __all__ = ["CommitHooks", "LostRace", "Step", "call", "timed"]
 class LostRace(msgspec.Struct, frozen=True):
     """A version that another writer took first. The commit continues with a later version after a wait.
 
-    Args:
+    Attributes:
         txn_id: The id of the commit that lost the race.
         version: The version that the other writer took.
         winner_operation: The operation that the winner recorded, such as ``"OPTIMIZE"``.
@@ -41,7 +41,7 @@ class LostRace(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """A step of the work on a table that has ended.
 
-    Args:
+    Attributes:
         name: ``"plan"``: an append or overwrite is checked against the table, or a change finds its rows and writes
             their new versions; ``"write"``: rows become data files; ``"commit"``: from the first attempt to the answer;
             ``"rerun"``: a change is planned again after a lost race, inside of its commit; ``"checkpoint"``, in the

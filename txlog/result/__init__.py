@@ -29,7 +29,7 @@ Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored
 class WriteMetrics(msgspec.Struct, frozen=True):
     """What one write did.
 
-    Args:
+    Attributes:
         rows: Rows written.
         files: Data files added.
         bytes: Total size of the added files, in bytes.
@@ -80,7 +80,7 @@ class WriteMetrics(msgspec.Struct, frozen=True):
 class WriteResult(msgspec.Struct, frozen=True):
     """The acknowledgement of a write: it is in the log at ``version``, durably and exactly once.
 
-    Args:
+    Attributes:
         version: The version that holds the write, perhaps with appends of other callers. None if no version was made,
             or if a replay's commit is no longer retained.
         outcome: ``"committed"``; ``"already_committed"`` if the table already holds this ``app_id`` and

@@ -52,7 +52,7 @@ _FINDINGS_SHOWN = 20
 class Remnant(msgspec.Struct, frozen=True):
     """A file that may hold deleted data.
 
-    Args:
+    Attributes:
         path: The file, relative to the table's root.
         size_bytes: Its size.
         kept_by: Why it is still there. "the newest version": run ``purge``, or delete again and check that version. "a
@@ -76,7 +76,7 @@ class Remnant(msgspec.Struct, frozen=True):
 class DeletionCheck(msgspec.Struct, frozen=True):
     """What `Table.check_deleted` found.
 
-    Args:
+    Attributes:
         version: The check covers what was deleted up to this version. It is later than requested if the log was cleaned
             up.
         files: The number of files that were checked.
@@ -126,7 +126,7 @@ class DeletionCheck(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """One thing that differs.
 
-    Args:
+    Attributes:
         what: A column, a property, or a part of the definition.
         before: What it was; None if there was none.
         after: What it is; None if there is none.
@@ -140,7 +140,7 @@ class Change(msgspec.Struct, frozen=True):
 class RowChanges(msgspec.Struct, frozen=True):
     """How many rows the versions changed, by the change data feed. A row that two versions changed counts twice.
 
-    Args:
+    Attributes:
         inserted: Rows inserted.
         updated: Rows updated.
         deleted: Rows deleted.
@@ -154,7 +154,7 @@ class RowChanges(msgspec.Struct, frozen=True):
 class VersionDiff(msgspec.Struct, frozen=True):
     """What `Table.diff` found.
 
-    Args:
+    Attributes:
         from_version: The version before.
         to_version: The version after.
         columns: The columns that are new, gone, renamed or of another type.

@@ -31,7 +31,7 @@ __all__ = [
 class RewriteResult(msgspec.Struct, frozen=True):
     """What `Table.optimize` or `Table.purge` did, or with ``dry_run`` what it would do now. No row changed.
 
-    Args:
+    Attributes:
         versions: The committed versions, ascending; several for many files. Empty if there was nothing to do.
         files_removed: Data files rewritten and removed from the table.
         bytes_removed: Their total size.
@@ -96,7 +96,7 @@ class RewriteResult(msgspec.Struct, frozen=True):
 class CloneResult(msgspec.Struct, frozen=True):
     """What `Table.clone` did.
 
-    Args:
+    Attributes:
         uri: The clone's location, for `Table.open`.
         version: The version of the clone that has the source's rows.
         source_version: The version of the source that was cloned.
@@ -145,7 +145,7 @@ class CloneResult(msgspec.Struct, frozen=True):
 class ConvertResult(msgspec.Struct, frozen=True):
     """What `Table.convert` did.
 
-    Args:
+    Attributes:
         uri: The table's location, for `Table.open`.
         version: The version that has the files; the newest version if there was a table already.
         outcome: ``"committed"``; ``"already_a_table"`` if the folder has a Delta log, so nothing was changed.
@@ -180,7 +180,7 @@ class ConvertResult(msgspec.Struct, frozen=True):
 class CopyResult(msgspec.Struct, frozen=True):
     """What `Table.copy_into` loaded, or with ``dry_run`` what it would load now.
 
-    Args:
+    Attributes:
         version: The version that has the rows; the newest version if there was nothing to load.
         files: The files loaded, relative to the folder, by name.
         files_skipped: Files that were loaded before.
@@ -219,7 +219,7 @@ class CopyResult(msgspec.Struct, frozen=True):
 class LogCleanUp(msgspec.Struct, frozen=True):
     """What a log cleanup deleted, or with ``dry_run`` what it would delete now.
 
-    Args:
+    Attributes:
         names: The deleted files relative to ``_delta_log/``, in the order of deletion.
         size_bytes: Their total size.
         first_version: The earliest version that can be read afterwards. None if no version was old enough to delete.
@@ -259,7 +259,7 @@ class LogCleanUp(msgspec.Struct, frozen=True):
 class LogCompaction(msgspec.Struct, frozen=True):
     """The log compaction file that readers may now use in place of a range of commits. The commit files stay.
 
-    Args:
+    Attributes:
         name: The compaction file, relative to ``_delta_log/``.
         first_version: The first version of the range.
         last_version: The last version of the range.
@@ -295,7 +295,7 @@ class LostPartition(msgspec.Struct, frozen=True):
     """What a partition loses. ``values`` are strings as in the log, None for null, under the table's column names; none
     for a table without partitions. ``rows`` is None if the log does not say how many there were.
 
-    Args:
+    Attributes:
         values: The partition's values.
         files: Files lost.
         rows: Rows lost.
@@ -311,7 +311,7 @@ class LostPartition(msgspec.Struct, frozen=True):
 class RepairResult(msgspec.Struct, frozen=True):
     """Which live files are gone, and what the table loses with them.
 
-    Args:
+    Attributes:
         version: The version that removed them; None if nothing was removed.
         files: The files, as the log names them.
         files_checked: The number of live files.
@@ -378,7 +378,7 @@ class RepairResult(msgspec.Struct, frozen=True):
 class RestoreResult(msgspec.Struct, frozen=True):
     """What `Table.restore` did, or with ``dry_run`` what it would do now.
 
-    Args:
+    Attributes:
         version: The version that was committed; the newest one if there was nothing to do; None for a dry run.
         restored_version: The version that the table now equals again.
         files_restored: Data files that came back, including those that came back with another deletion vector.
@@ -435,7 +435,7 @@ class RestoreResult(msgspec.Struct, frozen=True):
 class VacuumResult(msgspec.Struct, frozen=True):
     """What `Table.vacuum` deleted, or with ``dry_run`` what it would delete now.
 
-    Args:
+    Attributes:
         paths: The deleted files relative to the table's root, as the store names them.
         size_bytes: Their total size. A vacuum by the log alone adds the sizes that the log records.
         retention_hours: Files that were removed, or written but never committed, this long ago were deleted.
@@ -473,7 +473,7 @@ class VacuumResult(msgspec.Struct, frozen=True):
 class MaintenanceResult(msgspec.Struct, frozen=True):
     """What one round of `Table.maintain` did, or with ``dry_run`` what it would do now.
 
-    Args:
+    Attributes:
         version: The newest version after it; None if the store did not answer.
         compaction: The small files that were combined.
         checkpoint: The version of the checkpoint that was written; None if none was due.

@@ -25,7 +25,7 @@ __all__ = ["Report"]
 class Report(msgspec.Struct, frozen=True):
     """A report on one version of a table.
 
-    Args:
+    Attributes:
         table: The table's location.
         version: The version it is about.
         html: The page: one document that fetches nothing and runs no script.

@@ -70,7 +70,7 @@ _KIND = "named-version"
 class NamedVersion(msgspec.Struct, frozen=True):
     """A version that has a name.
 
-    Args:
+    Attributes:
         name: The name.
         version: The version.
         table_id: ``metaData.id`` of the table it belongs to.
