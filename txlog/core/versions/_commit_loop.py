@@ -307,8 +307,9 @@ class CommitRun:
             self._advance(winners, asked)
             newest = decision.metadata if isinstance(decision, Rebase) else None
             self.proposal = self.proposal.rebased(self.target - 1, newest)
-            if self.reexecution is not None:
-                self.reexecution.is_behind |= isinstance(decision, Reexecute)
+            if isinstance(decision, Reexecute):
+                assert self.reexecution is not None
+                self.reexecution.is_behind = True
             return None
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
@@ -357,6 +358,7 @@ class CommitRun:
             raise_conflict(decision.reasons, self.log.uri)
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
+        assert self.reexecution is not None or not isinstance(decision, Reexecute)
         if self.reexecution is not None:
             self.reexecution.is_behind = isinstance(decision, Reexecute)
         return None
