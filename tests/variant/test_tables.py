@@ -407,3 +407,11 @@ def test_text_files_have_no_variants(table: txlog.Table, tmp_path: Path) -> None
         (folder / name).write_text(text)
         with pytest.raises(InvalidInputError, match=r"column 'v' has a variant in the table, which is not read from"):
             table.copy_into(str(folder), format=name.partition(".")[2].removesuffix("l"))
+
+
+def test_a_pyarrow_that_cannot_open_such_files_is_named_before_a_table_is_read() -> None:
+    from txlog.variant.type_support import check_pyarrow
+
+    check_pyarrow("22.0.0")
+    with pytest.raises(UnsupportedFeatureError, match=r"needs pyarrow 22 or newer, and this is pyarrow 21\.0\.0"):
+        check_pyarrow("21.0.0")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.convert import BadRow
+from txlog.errors import UnsupportedFeatureError
 from txlog.variant.arrow_form import DamagedRowError, in_order, struct_of
 from txlog.variant.encoding import encode
 from txlog.variant.json_text import parsed
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from txlog.core.predicates.package_functions import PackageFunction
     from txlog.core.predicates.tree import Expression
 
-__all__ = ["SUPPORT", "VariantSupport"]
+__all__ = ["SUPPORT", "VariantSupport", "check_pyarrow"]
+
+_PYARROW = 22
 
 _PARTS = {"metadata", "value"}
 _BINARIES = (pa.binary(), pa.large_binary(), pa.binary_view())
@@ -70,6 +73,17 @@ class VariantSupport:
         return struct_of(unshredded(array)) if TYPED in names else in_order(array)
 
 
+def check_pyarrow(version: str) -> None:
+    """Raise UnsupportedFeatureError for a pyarrow that opens no file with the annotation VARIANT."""
+    if int(version.partition(".")[0]) < _PYARROW:
+        raise UnsupportedFeatureError(
+            f"a table with variants needs pyarrow {_PYARROW} or newer, and this is pyarrow {version}, which cannot open"
+            " files whose columns Parquet calls VARIANT: pip install --upgrade pyarrow",
+            features=("variantType",),
+        )
+
+
+check_pyarrow(pa.__version__)  # before a table with variants is read or written
 SUPPORT = VariantSupport()
 
 

@@ -408,6 +408,7 @@ def _check_can_read(protocol: Protocol, usage: Usage) -> None:
     refused = [name for name in _reader_features(protocol) if not _allowed(name, usage, reading=True)]
     if refused:
         raise _feature_error("read", refused, usage)
+    _check_packages(protocol, usage)
     mode = mapping_mode(usage.configuration)
     if mode not in ("none", "name", "id"):
         raise UnsupportedFeatureError(
@@ -426,6 +427,16 @@ def _check_can_read(protocol: Protocol, usage: Usage) -> None:
             f"{', '.join(unknown)}; upgrade txlog, or use an engine that knows it",
             features=("typeWidening",),
         )
+
+
+def _check_packages(protocol: Protocol, usage: Usage) -> None:
+    """Raise UnsupportedFeatureError if an installed package makes a type that the table uses, and cannot do it here."""
+    used = {_BY_NAME[name].type for name in _reader_features(protocol) if _BY_NAME[name].used(usage)} - {""}
+    if used:
+        from txlog.core.format.type_support import is_supported
+
+        for name in used:
+            is_supported(name)
 
 
 def _check_properties(configuration: Mapping[str, str]) -> None:

@@ -6,9 +6,12 @@ reads such a column as its data files have it, and refuses to make or to change 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+
+from txlog.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,9 +58,12 @@ def type_support(name: str) -> TypeSupport | None:
 
 
 def all_supports() -> Iterator[TypeSupport]:
-    """What all installed packages do."""
-    found = (type_support(name) for name in _point().names())
-    return (support for support in found if support is not None)
+    """What all installed packages do that can be used here."""
+    for name in _point().names():
+        with contextlib.suppress(UnsupportedFeatureError):
+            support = type_support(name)
+            if support is not None:
+                yield support
 
 
 def is_supported(name: str) -> bool:

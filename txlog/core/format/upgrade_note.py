@@ -32,6 +32,9 @@ _READERS = {
     "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, DuckDB through them, and Polars then refuse the table;"
     " txlog, Spark's Delta and deltalake's QueryBuilder read it",
     "timestampNtz": "readers that do not know it refuse the table; txlog, Spark's Delta, deltalake and Polars read it",
+    "variantType": "readers that do not know it, such as Polars, refuse the table; txlog, Spark's Delta and deltalake"
+    " read it",
+    "variantShredding": "deltalake, Polars and DuckDB through them then refuse the table; txlog and Spark's Delta read it",
 }
 _NTZ = "timestampNtz"
 _UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delta read it"
@@ -45,6 +48,8 @@ _VERDICTS: dict[str, tuple[Verdict, ...]] = {
     "deletionVectors": ("reads", "reads", "reads", "refuses", "reads"),
     "v2Checkpoint": ("reads", "reads", "reads", "refuses", "refuses"),
     "timestampNtz": ("reads", "reads", "reads", "reads", "reads"),
+    "variantType": ("reads", "reads", "reads", "reads", "refuses"),
+    "variantShredding": ("reads", "reads", "refuses", "refuses", "refuses"),
 }
 
 

@@ -20,7 +20,18 @@ from txlog.core.changes.plan import Extent
 from txlog.core.changes.tasks.part import PartSource
 from txlog.core.changes.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.core.changes.tasks.task_table import TaskTable
-from txlog.core.format.schema import BINARY, LONG, Field, Struct, backquoted, fold_name, to_arrow, type_to_arrow
+from txlog.core.format.schema import (
+    BINARY,
+    LONG,
+    VARIANT,
+    Field,
+    Struct,
+    backquoted,
+    fold_name,
+    to_arrow,
+    type_to_arrow,
+    types_in,
+)
 from txlog.core.util.wording import argument, setting
 from txlog.core.writing.conform import completed, completer_for
 from txlog.core.writing.input import require_utf8
@@ -131,7 +142,8 @@ def prepare_source(
             if num_rows < num_given:
                 keyed = _kept(_last_of_each_key(keyed, spec, shape), copies)
         few = None
-        if facts["bytes"] <= SMALL_BYTES:
+        # PySpark's toArrow takes no column of variants with a null; tasks get the rows as they are.
+        if facts["bytes"] <= SMALL_BYTES and VARIANT not in types_in(shape.schema):
             few = part_source(keyed.select(NUMBER, DATA).toArrow())
     return keyed, Extent(spec, shape, num_rows, num_given, tuple(ends), few)
 
