@@ -34,7 +34,8 @@ _READERS = {
     "timestampNtz": "readers that do not know it refuse the table; txlog, Spark's Delta, deltalake and Polars read it",
     "variantType": "readers that do not know it, such as Polars, refuse the table; txlog, Spark's Delta and deltalake"
     " read it",
-    "variantShredding": "deltalake, Polars and DuckDB through them then refuse the table; txlog and Spark's Delta read it",
+    "variantShredding": "deltalake, Polars and DuckDB through them then refuse the table; txlog and Spark's Delta read"
+    " it",
 }
 _NTZ = "timestampNtz"
 _UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delta read it"
