@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
+from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.convert import BadRow
 from txlog.errors import UnsupportedFeatureError
@@ -19,6 +21,8 @@ from txlog.variant.json_text import parsed
 from txlog.variant.shredding import TYPED, unshredded
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from txlog.core.format.schema import DataType
     from txlog.core.predicates.package_functions import PackageFunction
     from txlog.core.predicates.tree import Expression
@@ -102,13 +106,24 @@ def _checked(array: pa.Array, column: str) -> pa.StructArray:
         found = in_order(array.storage if isinstance(array, pa.ExtensionArray) else array)
     except DamagedRowError as error:
         raise BadRow(column, error.row, f"is no variant: {error.why}") from None
-    starts = (found.field(0).to_pylist(), found.field(1).to_pylist(), found.is_valid().to_pylist())
-    for row, (value, metadata, is_valid) in enumerate(zip(*starts, strict=True)):
-        if is_valid and (not value or not metadata or metadata[0] & 0x0F != 1):
-            raise BadRow(
-                column, row, "is no variant: its metadata begin with a byte of version 1, and its value has a byte"
-            )
+    if len(found):
+        value_starts, _ = _starts(found.field("value"))
+        starts, texts = _starts(found.field("metadata"))
+        has_both = (np.diff(value_starts) > 0) & (np.diff(starts) > 0)
+        first = np.zeros(len(found), np.uint8)
+        first[has_both] = texts[starts[:-1][has_both]]
+        bad = flags_of(found.is_valid()) & (first & 0x0F != 1)
+        if bad.any():
+            why = "is no variant: its metadata begin with a byte of version 1, and its value has a byte"
+            raise BadRow(column, int(bad.argmax()), why)
     return found
+
+
+def _starts(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Where each binary begins among the bytes of all, and the end of the last one."""
+    _, offsets, body = column.buffers()
+    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    return starts, np.frombuffer(body or b"", np.uint8)
 
 
 def _from_json(array: pa.Array, column: str) -> pa.StructArray:
