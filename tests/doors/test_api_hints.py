@@ -178,6 +178,8 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: table.restore(target=1), "it is called 'version' here"),
         (lambda table: table.restore(tag="x"), "table.snapshot(tag=...).version is the version of a name"),
         (lambda table: table.optimize(z_order=["id"]), "it is called 'zorder_by' here"),
+        (lambda table: table.to_pandas(limit=10), "table.head(n, columns, where) returns the first rows"),
+        (lambda table: table.optimize(target_file_size="128mb"), "expected a whole number of bytes from 1"),
         (lambda table: table.optimize(cluster_by=["id"]), "it is called 'zorder_by' here"),
         (lambda table: table.vacuum(full=True), "a vacuum lists all files unless lite=True"),
         (lambda table: table.vacuum(keep_versions=[1]), "table.tag(name, version) keeps a version readable"),

@@ -461,5 +461,5 @@ def test_a_run_of_many_groups_keeps_the_actions_of_no_more_than_the_last(
 
     result = table.optimize(on_progress=count)
     assert (result.files_removed, result.files_added, len(result.versions)) == (16, 8, 8)
-    assert len(kept) == 16  # a file, then its commit
+    assert len(kept) == 8
     assert max(kept) <= 1

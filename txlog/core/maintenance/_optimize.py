@@ -301,7 +301,6 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
             given_up += did.bins_given_up
             if version is not None:
                 done.append(_of_group(version, did))
-                progress_of(request.on_progress)("rewriting bytes", _bytes_read(done), total)
         if not given_up or round_number + 1 == _ROUNDS_MAX:
             break
         state = open_table.writable_state()

@@ -275,6 +275,7 @@ INSTEAD = {
     "full": "a vacuum lists all files unless lite=True",
     "keepversions": "table.tag(name, version) keeps a version readable",
     "description": "table.set_description(text) sets the description; user_metadata is kept in each commit",
+    "limit": "table.head(n, columns, where) returns the first rows",
     "mergeengine": "table.upsert(rows, keys, merge_engine=...); Spark's df.write takes upsertKeys and mergeEngine",
     "mergeschema": _MERGE,
     "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some",

@@ -43,7 +43,8 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
     if number is None or not at_least <= number <= _INT64_MAX:
         is_time = name.endswith("version") and isinstance(value, str | date)
         hint = "table.snapshot(timestamp=...).version is the version at a time" if is_time else None
-        raise invalid(name, value, f"a whole number from {at_least} to 2**63-1", hint=hint, table=table)
+        number_of = "number of bytes" if name.endswith(("_size", "_bytes")) else "number"
+        raise invalid(name, value, f"a whole {number_of} from {at_least} to 2**63-1", hint=hint, table=table)
     return number
 
 

@@ -18,6 +18,7 @@ the log tells what landed. `Peers` itself is nobody; ``_peers`` has those of rea
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -157,7 +158,8 @@ class CommitRun:
         self.winner: Commit | None = None  # the foreign commit that was read back last
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
-        self.patience = Patience(context.retry, self.versions.round_trip_s, self.log.uri, lambda: self.turn.end())
+        run = weakref.proxy(self)  # else what was committed would stay in memory until the next garbage collection
+        self.patience = Patience(context.retry, self.versions.round_trip_s, self.log.uri, lambda: run.turn.end())
 
     def _reexecution(self, plan: Plan) -> Reexecution:
         from txlog.core.versions._plan import Reexecution  # not imported for an append
