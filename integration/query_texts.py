@@ -154,7 +154,7 @@ CASE WHEN n > 0 THEN 'p' WHEN n < 0 THEN 'n' END|CASE n WHEN 1 THEN 1 WHEN 2 THE
 if(b, 1, 'a')|coalesce(i, l, 0)|coalesce(i, 1.5)|coalesce(d, m)|coalesce(dt, ts)|coalesce(s, 'x')|coalesce(i, 'x')|nvl(i, 0)
 ifnull(s, '')|nvl2(i, s, 'none')|nullif(i, j)|nullif(d, e)|nullif(s, '')|decode(n, 1, 'a', 2, 'b', 'z')|decode(n, NULL, 1, 2)
 greatest(i, j)|greatest(i, l, n)|least(i, j)|greatest(d, e)|least(d, e)|greatest(s, t2)|greatest(dt, du)|greatest(i, d)
-isnull(i)|isnotnull(i)|isnan(d)|nanvl(d, e)|zeroifnull(i)|nullifzero(i)|equal_null(i, j)|-i|+n|-d|-m|abs(i)|abs(d)|abs(m)
+isnull(i)|isnotnull(i)|isnan(d)|nanvl(d, e)|zeroifnull(i)|nullifzero(i)|equal_null(i, j)|-i|-d|-m|abs(i)|abs(d)|abs(m)
 d % 0|5 / 0|5 div 0|5 % 0|7 div 2|-7 div 2|-7 % 3|7 % -3|1 / 3|1.0 / 3|1.5 * 2.25|2 * 3.0|n / 2|n div 2|n % 2|d / 2|m / 2
 n * 1.5|m * 1.1|m + 1|m * 2|m / 3|dt + 1|dt - 1|dt - du|dt + n|ts - tu|ts + INTERVAL 3 HOURS|ts - INTERVAL 1 MONTH
 dt + INTERVAL 1 DAY|dt + INTERVAL 1 MONTH|dt - INTERVAL 1 YEAR|dt + INTERVAL 3 HOURS|tn + INTERVAL 90 SECONDS|b + 1|n & 3

@@ -102,7 +102,7 @@ def difference(expected: Answer, found: Answer) -> str:
         return "value"
     if expected.type and found.type != expected.type:
         return "type"
-    if expected.kind == "query" and found.names != expected.names:
+    if expected.names and found.names != expected.names:
         return "name"
     if "digit" in kinds:
         return "digit"

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from txlog.core.format.schema import Struct, fold_name
+from txlog.core.format.schema import DataType, Struct, fold_name
+from txlog.core.predicates.tree import Expression
 from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
@@ -23,6 +24,8 @@ class Binder(Protocol):
     """What writes the expressions: `query_binder` has it."""
 
     def value(self, node: Any, scope: QueryScope) -> Column: ...
+
+    def bound(self, node: Any, scope: QueryScope) -> Expression: ...
 
     def condition(self, node: Any, scope: QueryScope) -> str: ...
 
@@ -92,7 +95,18 @@ class SelectList:
                 case exp.Aliases():
                     raise Unsupported("several names for one column are for explode() and posexplode() only")
                 case _:
-                    yield result_name(node), node
+                    yield self.named(node, scope), node
+
+    def named(self, node: Any, scope: QueryScope) -> str:
+        """The name of a column that has none."""
+
+        def type_of(part: Any) -> DataType | None:
+            try:
+                return self.binder.bound(part, scope.copy()).type
+            except (InvalidInputError, Unsupported):
+                return None  # which is said where the column itself is read
+
+        return result_name(node, scope.windows, type_of)
 
     def members(self, node: exp.Column, scope: QueryScope) -> list[Column]:
         """The fields of a column, as in ``place.*``."""
@@ -176,7 +190,7 @@ class SelectList:
         if isinstance(node, Column):
             canonical, name = column_key(node.text), node.name
         else:
-            canonical, name = self.binder.canonical(node, scope), result_name(node)
+            canonical, name = self.binder.canonical(node, scope), self.named(node, scope)
         if canonical:
             known[canonical] = Column(name, made.type, text)
         return text

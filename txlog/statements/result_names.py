@@ -1,146 +1,343 @@
 """Spark's name for a column of a query that has none: ``count(1)``, ``(a + b)``, ``CAST(a AS INT)``.
 
-In: the expression as it was parsed. Out: its name.
+In: the expression as it was parsed, and the columns that it may name. Out: its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
-from txlog.core.format.schema import PARSED_TYPES, TIMES, type_name
+from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, fold_name
+from txlog.core.predicates.build import convert
+from txlog.core.predicates.float_texts import float_text
+from txlog.core.predicates.tree import Value
+from txlog.core.predicates.values import fit, parse_date, parse_timestamp
+from txlog.core.predicates.zones import current_zone
 
 __all__ = ["result_name"]
 
 _OPERATORS: dict[str, str] = {
     **{"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div", "EQ": "=", "LT": "<", "LTE": "<="},
-    **{"GT": ">", "GTE": ">=", "NullSafeEQ": "<=>", "And": "AND", "Or": "OR"},
+    **{"GT": ">", "GTE": ">=", "NullSafeEQ": "<=>", "And": "AND", "Or": "OR", "BitwiseAnd": "&", "BitwiseOr": "|"},
+    **{"BitwiseXor": "^", "BitwiseLeftShift": "<<"},
 }
-_TYPES = {parsed: type_name(data_type).upper() for parsed, data_type in PARSED_TYPES.items()}
+_TYPES = {"TEXT": "STRING", "VARCHAR": "STRING", "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP"}
+_TYPES |= {"TIMESTAMPNTZ": "TIMESTAMP_NTZ"}
+_TIMES: dict[str, DataType] = {"DATE": DATE, "TIMESTAMP": TIMESTAMP, "TIMESTAMP_NTZ": TIMESTAMP_NTZ}
+_CASTS = frozenset(
+    {
+        *("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "binary", "date"),
+        "timestamp",
+    }
+)
+"""Functions that are casts, which Spark does not show."""
+
+_IN_CAPITALS = frozenset(
+    {
+        *("ceil", "floor", "sqrt", "exp", "log", "log2", "log10", "power", "degrees", "radians", "signum", "pi", "e"),
+        *("rank", "dense_rank", "percent_rank", "regexp_like"),
+    }
+)
+_OTHER_NAMES = {"array_agg": "collect_list", "string_agg": "listagg"}
+_LEFT_OUT: dict[tuple[str, int], str] = {
+    **{("round", 1): "0", ("bround", 1): "0", ("substring", 2): "2147483647", ("substr", 2): "2147483647"},
+    **{("lpad", 2): " ", ("rpad", 2): " ", ("replace", 2): "", ("locate", 2): "1", ("position", 2): "1"},
+    **{("regexp_replace", 3): "1", ("regexp_extract", 2): "1", ("split", 2): "-1", ("sort_array", 1): "true"},
+    **{("from_unixtime", 1): "yyyy-MM-dd HH:mm:ss", ("percentile", 2): "1"},
+}
+"""What Spark shows as the last value of a function that has so many."""
+
+_RANKS = ("rank", "dense_rank", "percent_rank", "row_number", "ntile")
+_BY_THE_FIRST = ("first", "first_value", "last", "last_value", "any_value")
+_FOLDS = ("aggregate", "reduce")
+_VARIABLE = "namedlambdavariable()"
+_ORDER_OF_ARRAYS = (
+    "lambdafunction((IF(((v IS NULL) AND (v IS NULL)), 0, (IF((v IS NULL), 1, (IF((v IS NULL), -1, (IF((v < v), -1,"
+    " (IF((v > v), 1, 0)))))))))), v, v)"
+).replace("v", _VARIABLE)
+"""How array_sort() orders."""
 
 
-def result_name(node: exp.Expression) -> str:
-    """The name of a column that is computed so."""
-    operator = _OPERATORS.get(type(node).__name__)
-    if operator is not None:
-        return f"({result_name(node.this)} {operator} {result_name(node.expression)})"
-    write = _WRITERS.get(type(node).__name__)
-    return str(node.sql(dialect="spark")) if write is None else write(node)
+def result_name(
+    node: Any, windows: Mapping[str, Any] | None = None, type_of: Callable[[Any], DataType | None] = lambda node: None
+) -> str:
+    """The name of a column that is computed so: of one that is only cast, its own.
+
+    Args:
+        node: The parsed expression.
+        windows: What WINDOW names.
+        type_of: The type of a part of the expression, on which some names depend; None if it is not known.
+    """
+    if isinstance(node, exp.Cast) and isinstance(node.this, (exp.Column, exp.Dot)):
+        return str(node.this.name)
+    return _Namer(windows or {}, type_of).name(node)
 
 
-def _listed(nodes: list[exp.Expression]) -> str:
-    return ", ".join(map(result_name, nodes))
+class _Namer:
+    def __init__(
+        self,
+        windows: Mapping[str, Any],
+        type_of: Callable[[Any], DataType | None],
+        variables: frozenset[str] = frozenset(),
+    ) -> None:
+        self.windows, self.type_of, self.variables = windows, type_of, variables
+        """``variables`` are those of the lambdas around."""
+
+    def name(self, node: Any) -> str:
+        if isinstance(node, (exp.Add, exp.Sub)):
+            return self.sum(node)
+        operator = _OPERATORS.get(type(node).__name__)
+        if operator is not None:
+            return f"({self.name(node.this)} {operator} {self.name(node.expression)})"
+        write = _WRITERS.get(type(node).__name__)
+        return str(node.sql(dialect="spark")) if write is None else write(self, node)
+
+    def listed(self, nodes: Sequence[Any]) -> str:
+        return ", ".join(map(self.name, nodes))
+
+    # --- operators --------------------------------------------------------------------------------------------
+
+    def sum(self, node: Any) -> str:
+        """A sum or a difference; of a date, a number of days is a function's."""
+        left, sign = self.name(node.this), "+" if isinstance(node, exp.Add) else "-"
+        is_of_date = not isinstance(node.this, exp.Literal) and self.type_of(node.this) == DATE
+        if isinstance(node.expression, exp.Interval):
+            shown, unit = _interval(node.expression)
+            if not is_of_date or unit != "DAY":
+                return f"{left} {sign} {shown}"
+            days = f"extractansiintervaldays({shown})"
+            return f"date_add({left}, {days if sign == '+' else f'(- {days})'})"
+        right = self.name(node.expression)
+        if is_of_date and self.type_of(node.expression) != DATE:
+            return f"{'date_add' if sign == '+' else 'date_sub'}({left}, {right})"
+        return f"({left} {sign} {right})"
+
+    def negated(self, node: Any) -> str:
+        return f"(- {self.name(node.this)})" if not isinstance(node.this, exp.Literal) else f"-{self.name(node.this)}"
+
+    def is_(self, node: Any) -> str:
+        left, right = self.name(node.this), self.name(node.expression)
+        return f"({left} {'IS' if isinstance(node.expression, exp.Null) else '<=>'} {right})"
+
+    def not_(self, node: Any) -> str:
+        if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+            return f"({self.name(node.this.this)} IS NOT NULL)"
+        return f"(NOT {self.name(node.this)})"
+
+    def like(self, node: Any) -> str:
+        left, right = self.name(node.this), self.name(node.expression)
+        shown = {"Like": f"{left} LIKE {right}", "ILike": f"ilike({left}, {right})"}.get(type(node).__name__)
+        shown = f"RLIKE({left}, {right})" if shown is None else shown
+        return f"(NOT {shown})" if node.args.get("negate") else shown
+
+    # --- literals, casts and choices --------------------------------------------------------------------------
+
+    def literal(self, node: Any) -> str:
+        text = str(node.this)
+        if node.is_string or text.isdigit():
+            return text
+        if "e" in text.lower():
+            return str(float_text(pa.array([float(text)]))[0].as_py())
+        return f"{decimal.Decimal(text):f}"
+
+    def cast(self, node: Any) -> str:
+        kind = self.type(node.args["to"])
+        is_text = isinstance(node.this, exp.Literal) and node.this.is_string and not isinstance(node, exp.TryCast)
+        if is_text and kind in _TIMES:
+            return f"{kind} '{_time(str(node.this.this), _TIMES[kind])}'"
+        word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+        return f"{word}({self.name(node.this)} AS {kind})"
+
+    def type(self, kind: Any) -> str:
+        name = _TYPES.get(kind.this.name, kind.this.name)
+        parameters = ",".join(parameter.sql() for parameter in kind.expressions)
+        return f"{name}({parameters})" if parameters else str(name)
+
+    def case(self, node: Any) -> str:
+        operand = node.this
+        parts = []
+        for branch in node.args["ifs"]:
+            condition = self.name(branch.this)
+            condition = condition if operand is None else f"({self.name(operand)} = {condition})"
+            parts.append(f"WHEN {condition} THEN {self.name(branch.args['true'])}")
+        default = node.args.get("default")
+        parts += [] if default is None else [f"ELSE {self.name(default)}"]
+        return f"CASE {' '.join(parts)} END"
+
+    def if_(self, node: Any) -> str:
+        false = node.args.get("false")
+        parts = [self.name(node.this), self.name(node.args["true"]), "NULL" if false is None else self.name(false)]
+        return f"(IF({', '.join(parts)}))"
+
+    def last_part(self, node: Any) -> str:
+        if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and self.is_variable(node.this):
+            return f"{_VARIABLE}.{node.name}"
+        return _VARIABLE if self.is_variable(node) else str(node.name)
+
+    def is_variable(self, node: Any) -> bool:
+        return isinstance(node, exp.Identifier) and fold_name(str(node.this)) in self.variables
+
+    # --- functions --------------------------------------------------------------------------------------------
+
+    def function(self, node: Any) -> str:
+        name, given = str(node.this).lower(), list(node.expressions)
+        if name == "count" and any(isinstance(each, exp.Star) for each in given):
+            return "count(1)"
+        if name in _CASTS and len(given) == 1:
+            return self.name(given[0])
+        if name == "positive" and len(given) == 1:
+            return f"(+ {self.name(given[0])})"
+        if name in ("isnull", "isnotnull"):
+            return f"({self.name(given[0])} IS {'NOT ' * (name == 'isnotnull')}NULL)"
+        if name in _BY_THE_FIRST and len(given) == 2:
+            given = given[:1]
+        if name == "from_json":
+            given = given[:1]
+        if name == "position" and len(given) == 1 and isinstance(given[0], exp.In):
+            name, given = "locate", [given[0].this, given[0].args["field"]]
+        texts = [self.name(each) for each in given]
+        if name == "log" and len(given) == 1:
+            texts = ["E()", *texts]
+        if (name, len(given)) in _LEFT_OUT:
+            texts.append(_LEFT_OUT[name, len(given)])
+        if name == "array_sort" and len(given) == 1:
+            texts.append(_ORDER_OF_ARRAYS)
+        if name in _FOLDS:
+            texts.append(f"lambdafunction({_VARIABLE}, {_VARIABLE})")
+        name = name.upper() if name in _IN_CAPITALS else _OTHER_NAMES.get(name, name)
+        return f"{name}({', '.join(texts)})"
+
+    def transform(self, node: Any) -> str:
+        return f"transform({self.listed([node.this, node.expression])})"
+
+    def lambda_(self, node: Any) -> str:
+        names = [fold_name(str(each.name)) for each in node.expressions]
+        body = _Namer(self.windows, self.type_of, self.variables | {*names}).name(node.this)
+        return f"lambdafunction({', '.join([body, *[_VARIABLE] * len(names)])})"
+
+    def filter(self, node: Any) -> str:
+        return f"{self.name(node.this)} FILTER (WHERE {self.name(node.expression.this)})"
+
+    def within_group(self, node: Any) -> str:
+        return f"{self.name(node.this)} WITHIN GROUP ({self.order(node.expression)})"
+
+    def order(self, node: Any) -> str:
+        keys = [
+            f"{self.name(each.this)} {'DESC' if each.args.get('desc') else 'ASC'}"
+            f" NULLS {'FIRST' if each.args.get('nulls_first') else 'LAST'}"
+            for each in node.expressions
+        ]
+        return f"ORDER BY {', '.join(keys)}"
+
+    def ignoring_nulls(self, node: Any) -> str:
+        inner = node.this
+        if isinstance(inner, exp.Anonymous) and str(inner.this).lower() in _BY_THE_FIRST:
+            word = {"first_value": "first", "last_value": "last"}.get(str(inner.this).lower(), str(inner.this).lower())
+            return f"{word}({self.listed(inner.expressions)})"
+        return self.name(inner)
+
+    # --- window functions -------------------------------------------------------------------------------------
+
+    def window(self, node: Any) -> str:
+        named = node.args.get("alias")
+        of = node if named is None else self.windows.get(fold_name(str(named.this)), node)
+        partition, order, spec = (of.args.get(key) for key in ("partition_by", "order", "spec"))
+        call = node.this
+        while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+            call = call.this
+        name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+        shown, frame = self.name(node.this), _frame(name, spec, is_ordered=order is not None)
+        if name in ("lag", "lead"):
+            given = [self.name(each) for each in call.expressions]
+            given += ["1", "NULL"][len(given) - 1 :]
+            count = given[1] if name == "lead" else f"-{given[1]}"
+            shown, frame = f"{name}({', '.join(given)})", f"ROWS BETWEEN {count} FOLLOWING AND {count} FOLLOWING"
+        parts = [f"PARTITION BY {self.listed(partition)}"] if partition else []
+        parts += [] if order is None else [self.order(order)]
+        return f"{shown} OVER ({' '.join([*parts, frame])})"
 
 
-def _function(node: exp.Expression) -> str:
-    name = str(node.this)
-    given = node.expressions
-    if name.lower() == "count" and any(isinstance(each, exp.Star) for each in given):
-        return "count(1)"
-    return f"{name.lower()}({_listed(given)})"
+def _frame(name: str, spec: Any, *, is_ordered: bool) -> str:
+    """The rows that a window function is about; without ``spec``, those that it takes by itself."""
+    if spec is not None:
+        sides = [_side(spec.args.get(each), spec.args.get(f"{each}_side")) for each in ("start", "end")]
+        return f"{str(spec.args['kind']).upper()} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+    if not is_ordered:
+        return "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    return f"{'ROWS' if name in _RANKS else 'RANGE'} BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
-def _literal(node: exp.Expression) -> str:
-    return str(node.this)
+def _side(value: Any, side: Any) -> str:
+    if value is None:
+        return ""
+    word = value.sql() if isinstance(value, exp.Expression) else str(value).upper()
+    return word if word == "CURRENT ROW" else f"{word} {str(side).upper()}"
 
 
-def _cast(node: exp.Expression) -> str:
-    kind = node.args["to"]
-    is_text = isinstance(node.this, exp.Literal) and node.this.is_string and not isinstance(node, exp.TryCast)
-    if is_text and PARSED_TYPES.get(kind.this.name) in TIMES:
-        return f"{_type(kind)} '{node.this.this}'"
-    word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
-    return f"{word}({result_name(node.this)} AS {_type(kind)})"
+def _interval(node: Any) -> tuple[str, str]:
+    """An interval of one whole number, and its unit: a week has seven days, and hours have two digits."""
+    given = node.this
+    count = int(str(given.this.this if isinstance(given, exp.Neg) else given.this))
+    count = -count if isinstance(given, exp.Neg) else count
+    unit = str(node.args["unit"].this).upper().removesuffix("S")
+    if unit == "WEEK":
+        count, unit = count * 7, "DAY"
+    width = 2 if unit in ("HOUR", "MINUTE", "SECOND") else 1
+    return f"INTERVAL '{'-' * (count < 0)}{abs(count):0{width}}' {unit}", unit
 
 
-def _type(kind: exp.Expression) -> str:
-    name = _TYPES.get(kind.this.name, kind.this.name)
-    parameters = ",".join(parameter.sql() for parameter in kind.expressions)
-    return f"{name}({parameters})" if parameters else str(name)
+def _time(text: str, kind: DataType) -> str:
+    """A date or time in the query's zone."""
+    try:
+        moment = parse_date(text) if kind == DATE else parse_timestamp(text)
+        shown = convert(Value(fit(moment, kind, current_zone()).value, kind), STRING)
+    except ValueError:
+        return text
+    return str(shown.value) if isinstance(shown, Value) else text
 
 
-def _case(node: exp.Expression) -> str:
-    operand = node.this
-    parts = []
-    for branch in node.args["ifs"]:
-        condition = result_name(branch.this)
-        condition = condition if operand is None else f"({result_name(operand)} = {condition})"
-        parts.append(f"WHEN {condition} THEN {result_name(branch.args['true'])}")
-    default = node.args.get("default")
-    parts += [] if default is None else [f"ELSE {result_name(default)}"]
-    return f"CASE {' '.join(parts)} END"
-
-
-def _is(node: exp.Expression) -> str:
-    return f"({result_name(node.this)} IS {result_name(node.expression)})"
-
-
-def _not(node: exp.Expression) -> str:
-    if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-        return f"({result_name(node.this.this)} IS NOT NULL)"
-    return f"(NOT {result_name(node.this)})"
-
-
-def _like(node: exp.Expression) -> str:
-    word = {"Like": "LIKE", "ILike": "ILIKE"}.get(type(node).__name__)
-    left, right = result_name(node.this), result_name(node.expression)
-    if word is None:
-        return f"RLIKE({left}, {right})"
-    return f"{left} {word} {right}" if word == "LIKE" else f"ilike({left}, {right})"
-
-
-def _if(node: exp.Expression) -> str:
-    false = node.args.get("false")
-    parts = [result_name(node.this), result_name(node.args["true"]), "NULL" if false is None else result_name(false)]
-    return f"(IF({', '.join(parts)}))"
-
-
-def _extract(node: exp.Expression) -> str:
-    return f"extract({node.this.this} FROM {result_name(node.expression)})"
-
-
-def _bracket(node: exp.Expression) -> str:
-    return f"{result_name(node.this)}[{_listed(node.expressions)}]"
-
-
-def _distinct(node: exp.Expression) -> str:
-    return f"DISTINCT {_listed(node.expressions)}"
-
-
-def _last_part(node: exp.Expression) -> str:
-    return str(node.name)
-
-
-_WRITERS: dict[str, Callable[[exp.Expression], str]] = {
-    "Anonymous": _function,
-    "Between": lambda node: f"between({result_name(node.this)}, {_listed([node.args['low'], node.args['high']])})",
-    "Boolean": lambda node: str(bool(node.this)).lower(),
-    "Bracket": _bracket,
-    "Case": _case,
-    "Cast": _cast,
-    "Column": _last_part,
-    "CurrentDate": lambda node: "current_date()",
-    "CurrentTimestamp": lambda node: "current_timestamp()",
-    "Distinct": _distinct,
-    "Dot": _last_part,
-    "DPipe": lambda node: f"concat({_listed([node.this, node.expression])})",
-    "Exists": lambda node: "exists()",
-    "Extract": _extract,
-    "If": _if,
-    "ILike": _like,
-    "In": lambda node: f"({result_name(node.this)} IN ({_listed(node.expressions)}))",
-    "Is": _is,
-    "Like": _like,
-    "Literal": _literal,
-    "NEQ": lambda node: f"(NOT ({result_name(node.this)} = {result_name(node.expression)}))",
-    "Neg": lambda node: (
-        f"(- {result_name(node.this)})" if not isinstance(node.this, exp.Literal) else f"-{node.this.this}"
+_WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
+    "Anonymous": _Namer.function,
+    "Between": lambda namer, node: (
+        f"between({namer.name(node.this)}, {namer.listed([node.args['low'], node.args['high']])})"
     ),
-    "Not": _not,
-    "Null": lambda node: "NULL",
-    "Paren": lambda node: result_name(node.this),
-    "RegexpLike": _like,
-    "Subquery": lambda node: "scalarsubquery()",
-    "TryCast": _cast,
+    "Boolean": lambda namer, node: str(bool(node.this)).lower(),
+    "Bracket": lambda namer, node: f"{namer.name(node.this)}[{namer.listed(node.expressions)}]",
+    "Case": _Namer.case,
+    "Cast": _Namer.cast,
+    "Column": _Namer.last_part,
+    "CurrentDate": lambda namer, node: "current_date()",
+    "CurrentTimestamp": lambda namer, node: "current_timestamp()",
+    "Distinct": lambda namer, node: f"DISTINCT {namer.listed(node.expressions)}",
+    "Dot": _Namer.last_part,
+    "DPipe": lambda namer, node: f"concat({namer.listed([node.this, node.expression])})",
+    "Exists": lambda namer, node: "exists()",
+    "Extract": lambda namer, node: f"extract({node.this.this} FROM {namer.name(node.expression)})",
+    "Filter": _Namer.filter,
+    "Identifier": _Namer.last_part,
+    "If": _Namer.if_,
+    "IgnoreNulls": _Namer.ignoring_nulls,
+    "ILike": _Namer.like,
+    "In": lambda namer, node: f"({namer.name(node.this)} IN ({namer.listed(node.expressions)}))",
+    "Is": _Namer.is_,
+    "Lambda": _Namer.lambda_,
+    "Like": _Namer.like,
+    "Literal": _Namer.literal,
+    "NEQ": lambda namer, node: f"(NOT ({namer.name(node.this)} = {namer.name(node.expression)}))",
+    "Neg": _Namer.negated,
+    "Not": _Namer.not_,
+    "Null": lambda namer, node: "NULL",
+    "Paren": lambda namer, node: namer.name(node.this),
+    "RawString": lambda namer, node: str(node.this),
+    "RegexpLike": _Namer.like,
+    "Subquery": lambda namer, node: "scalarsubquery()",
+    "Transform": _Namer.transform,
+    "TryCast": _Namer.cast,
+    "Window": _Namer.window,
+    "WithinGroup": _Namer.within_group,
 }

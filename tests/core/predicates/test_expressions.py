@@ -358,7 +358,7 @@ def test_every_function_has_a_kernel_and_every_alias_a_function() -> None:
         *("space", "typeof", "instr", "md5", "sha1", "sha2", "named_struct", "btrim", "array_sort", "date_part"),
         *("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "binary", "timestamp"),
         *("try_to_date", "try_to_timestamp", "from_unixtime", "unix_date", "date_from_unix_date", "equal_null"),
-        *("nanvl", "nullifzero", "zeroifnull", "pi", "e"),
+        *("nanvl", "nullifzero", "zeroifnull", "pi", "e", "positive"),
         *("timestamp_seconds", "timestamp_millis", "timestamp_micros", "unix_seconds", "unix_millis", "unix_micros"),
     }
     assert set(FUNCTIONS) - set(KERNELS) == made_of_others

@@ -240,6 +240,12 @@ def _negated(value: Expression) -> Expression:
     return call("negate", (value,), value.type)
 
 
+def _positive(value: Expression) -> Expression:
+    if not is_numeric(value.type):
+        raise ValueError(f"positive() takes a number, not {type_name(value.type)}")
+    return value
+
+
 def _nanvl(value: Expression, other: Expression) -> Expression:
     return chosen([as_condition(_isnan(value))], [other, value])
 
@@ -289,6 +295,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     **NESTED_FUNCTIONS,
     "abs": (1, 1, _absolute),
     "negative": (1, 1, _negated),
+    "positive": (1, 1, _positive),
     "ceil": (1, 1, _whole("ceil")),
     "floor": (1, 1, _whole("floor")),
     "round": (1, 2, _rounded("round")),

@@ -58,10 +58,28 @@ def _is_operand(token: Token) -> bool:
     return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
+_SUFFIXES = {"L": "bigint", "S": "smallint", "Y": "tinyint", "D": "double", "F": "float"}
+"""What is behind the digits of a number, and the function that makes it one of the type."""
+
+
+def _call(name: str, number: Token) -> list[Token]:
+    place = number.line, number.col, number.start, number.end
+    return [
+        Token(TokenType.VAR, name, *place),
+        Token(TokenType.L_PAREN, "(", *place),
+        number,
+        Token(TokenType.R_PAREN, ")", *place),
+    ]
+
+
 def _with_names(tokens: list[Token]) -> list[Token]:
-    """The tokens, in which a parameter's word is a name, and ``as`` where it cannot say how something is called."""
+    """The tokens, in which a parameter's word is a name, and ``as`` where it cannot say how something is called.
+    ``1L`` is ``bigint(1)``: sqlglot makes it ``1::BIGINT``, which has another name as a column."""
     found: list[Token] = []
     for at, token in enumerate(tokens):
+        if at > 1 and token.start == tokens[at - 2].start and token.text.upper() in _SUFFIXES:
+            found[-2:] = _call(_SUFFIXES[token.text.upper()], tokens[at - 2])
+            continue
         is_name = (at and is_parameter(tokens, at - 1)) or (
             token.token_type is TokenType.ALIAS
             and (not found or found[-1].token_type in (*_BEFORE_AN_OPERAND, TokenType.SEMICOLON))
