@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from txlog.core.format.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, fold_name
+from txlog.core.format.schema import DATE, STRING, TIMES, DataType, fold_name, type_name
 from txlog.core.predicates.build import convert
 from txlog.core.predicates.float_texts import float_text
 from txlog.core.predicates.tree import Value
@@ -27,8 +27,8 @@ _OPERATORS: dict[str, str] = {
     **{"BitwiseXor": "^", "BitwiseLeftShift": "<<"},
 }
 _TYPES = {"TEXT": "STRING", "VARCHAR": "STRING", "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP"}
-_TYPES |= {"TIMESTAMPNTZ": "TIMESTAMP_NTZ"}
-_TIMES: dict[str, DataType] = {"DATE": DATE, "TIMESTAMP": TIMESTAMP, "TIMESTAMP_NTZ": TIMESTAMP_NTZ}
+_TIMES: dict[str, DataType] = {type_name(kind).upper(): kind for kind in TIMES}
+_TYPES |= {name.replace("_", ""): name for name in _TIMES}
 _CASTS = frozenset(
     {
         *("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "binary", "date"),
