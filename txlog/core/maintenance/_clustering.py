@@ -94,7 +94,11 @@ def cluster_bins(
         for number, (each, files) in enumerate(zip(planned, numbered, strict=True))
         for part in _in_parts(files)
     ]
-    bytes_of_group = {group: each.bin.size_bytes // len(each.groups) for each in planned for group in each.groups}
+    bytes_of_group = {
+        group: (each.bin.size_bytes + number) // len(each.groups)  # together they are the bin's, to the byte
+        for each in planned
+        for number, group in enumerate(each.groups)
+    }
     files: dict[int, FileOfBin] = {}
     reports: dict[int, SourceReport] = {}
     route = RouteRows(table, tuple(each.curve for each in planned))
