@@ -109,8 +109,10 @@ def joins_two_checkpoints_of_one_application(patch: pytest.MonkeyPatch) -> None:
 
 
 def vacuums_what_is_offered(patch: pytest.MonkeyPatch) -> None:
-    """A vacuum deletes files that a writer has offered for longer than they are kept, and a commit names them."""
+    """A vacuum deletes files that a writer has offered for longer than they are kept, and a commit names them, of
+    which nobody asks whether a vacuum came first."""
     patch.setattr(needed_files, "offered_paths", lambda store, state: set())
+    patch.setattr(conflicts, "endangered", lambda proposal, vacuum: None)
 
 
 def _without_settled(known: Known) -> Known:
