@@ -531,3 +531,47 @@ def test_pages_that_do_not_hold_the_values_of_their_chunk_are_decoded_and_found(
     with pytest.raises(CorruptLogError):
         table.update({"s": txlog.expr("'y'")}, "id = 5")
     assert table.version == 1
+
+
+_POOLS: list[Any] = []
+"""Kept to the end: what txlog keeps for the next change is of such a pool."""
+
+
+def _peak_of_update(folder: Path, files: int) -> float:
+    """Arrow's most memory while an upsert copies files of one row group each, in sizes of a decoded row group."""
+    count = 400_000
+    data = [
+        pa.table({"id": np.arange(first, first + count), "x": np.random.default_rng(first).random(count)})
+        for first in range(0, files * count, count)
+    ]
+    table = txlog.Table.create(str(folder / "t"), data[0].schema)
+    names = [f"f{number}.parquet" for number in range(files)]
+    for name, each in zip(names, data, strict=True):
+        pq.write_table(each, folder / "t" / name)
+    table.add_files(names)
+    changed = pa.table({"id": np.arange(0, files * count, 1_000), "x": np.zeros(files * count // 1_000)})
+    usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    _POOLS.append(pool)
+    pa.set_memory_pool(pool)
+    try:
+        table.upsert(changed, ["id"])
+    finally:
+        pa.set_memory_pool(usual)
+    expected = pa.concat_tables(
+        [*(each.filter(pa.array(each["id"].to_numpy() % 1_000 != 0)) for each in data), changed]
+    )
+    found = duckdb.sql(f"SELECT count(*), sum(id), sum(x) FROM read_parquet({list(map(str, paths(table)))})").fetchone()
+    assert found is not None
+    assert found[:2] == (expected.num_rows, pc.sum(expected["id"]).as_py())
+    assert math.isclose(found[2], pc.sum(expected["x"]).as_py(), rel_tol=1e-9)
+    peak: float = pool.max_memory() / data[0].nbytes
+    return peak
+
+
+def test_a_copy_holds_the_rows_of_a_row_group_once(tmp_path: Path) -> None:
+    assert _peak_of_update(tmp_path, 1) < 3.5
+
+
+def test_copies_of_many_files_hold_row_groups_of_two(tmp_path: Path) -> None:
+    """A third copy waits for its bytes to be durable."""
+    assert _peak_of_update(tmp_path, 8) < 7.5

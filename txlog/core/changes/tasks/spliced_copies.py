@@ -9,6 +9,7 @@ the old file's writer is trusted; floats, whose bounds are in no footer, are rea
 from __future__ import annotations
 
 import itertools
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,6 +41,7 @@ from txlog.core.util.lazy import cached_property
 from txlog.core.writing.committable import FileTail, PendingFile
 from txlog.core.writing.conform import conformer_for
 from txlog.core.writing.data_file import FileFormat, ParquetSettings, encoded
+from txlog.core.writing.partition_writer import ENCODERS
 from txlog.core.writing.task_writer import layout_of, settled_dictionary
 from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
@@ -73,6 +75,8 @@ class SplicedCopies:
         self.operation = operation
         self.rows = rows
         self.plan = plan
+        self.working = threading.Semaphore(ENCODERS)
+        """Who holds it has the decoded rows of a row group. Another copy waits for the disk meanwhile."""
         self.fields = table.schema.fields
         """All columns of the table."""
 
@@ -312,13 +316,17 @@ class _Copy:
             names |= {field.name for field in self._copies.operation.fields_for_changes}
         read = [field for field in self._copies.fields if field.name in names]
         schema = pa.schema([self._format.schema.field(field.name) for field in written])
-        for group, batches in _by_group(
-            self._rows(groups, read), [(each, int(self._old.ends[each])) for each in groups]
-        ):
-            rows = pa.Table.from_batches((self._new(*each, written) for each in batches), schema)
+        pieces = _by_group(self._rows(groups, read), [(each, int(self._old.ends[each])) for each in groups])
+        for group, batches in itertools.groupby(pieces, key=lambda piece: piece[0]):
+            # One after the other, so that an old batch is gone when the next one is read.
+            rows = pa.Table.from_batches(
+                (self._new(positions, batch, written) for _, positions, batch in batches), schema
+            )
             self._statistics.observe(rows)
             sampled = indexed_leaves(self._old.metadata.row_group(group))
-            yield encoded(rows, self._format, settled_dictionary(sampled, self._format.options))
+            new = encoded(rows, self._format, settled_dictionary(sampled, self._format.options))
+            del rows
+            yield new
 
     def _new(self, positions: NDArray[np.int64], rows: pa.RecordBatch, written: Sequence[Field]) -> pa.RecordBatch:
         """What becomes of some consecutive rows."""
@@ -361,8 +369,9 @@ class _Copy:
         path = layout_of(copies.store.files, copies.plan, task).names.path(partition_directory(values), 0, 0)
         output = copies.store.files.create(path)
         try:
-            tail = self._write_into(output.sink)
-            self._look_at_floats()
+            with copies.working:
+                tail = self._write_into(output.sink)
+                self._look_at_floats()
             meta = output.publish()
         except BaseException as error:
             output.abort()
@@ -495,21 +504,20 @@ def _text_of(field: Field, partition_values: Mapping[str, str | None]) -> str | 
 
 def _by_group(
     rows: Iterable[tuple[NDArray[np.int64], pa.RecordBatch]], groups: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, list[tuple[NDArray[np.int64], pa.RecordBatch]]]]:
-    """The batches of each row group. ``rows`` are all rows of the ``groups``, which are given with their ends."""
+) -> Iterator[tuple[int, NDArray[np.int64], pa.RecordBatch]]:
+    """The batches with the row group that each is of. ``rows`` are all rows of the ``groups``, which are given with
+    their ends.
+    """
     left = iter(groups)
     group, end = next(left)
-    found = []
     for positions, batch in rows:
         start = 0
         while start < len(positions):
             stop = int(np.searchsorted(positions, end))
-            found.append((positions[start:stop], batch.slice(start, stop - start)))
+            yield group, positions[start:stop], batch.slice(start, stop - start)
             start = stop
             if positions[stop - 1] + 1 == end:
-                yield group, found
                 group, end = next(left, (-1, -1))
-                found = []
 
 
 def _within(positions: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
