@@ -13,10 +13,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import txlog
 from tests.packages import hide
 from txlog import variant
+from txlog.cli.app import app
+from txlog.core.reading import Rows
 from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.variant.encoding import encode
 
@@ -53,6 +56,15 @@ def test_duckdb_reads_the_files_as_variants(table: txlog.Table) -> None:
 def test_deltalake_reads_the_two_parts(table: txlog.Table) -> None:
     rows = deltalake.DeltaTable(table.uri).to_pyarrow_table().sort_by("id")
     assert variant.to_json(rows["v"]).to_pylist() == texts_of(table)
+
+
+def test_people_see_their_json(table: txlog.Table) -> None:
+    shown = str(txlog.sql(f"select id, v from delta.`{table.uri}` where id < 2 order by id"))
+    assert shown.splitlines()[1:3] == [' 0  {"a":1,"b":[1,2.5,"x"]}', " 1  null"]
+    sql = CliRunner().invoke(app, ["sql", f"select v from delta.`{table.uri}` where id = 4", "--json"])
+    assert json.loads(sql.stdout)["rows"] == [[TEXTS[4]]]
+    struct = pa.array([{"metadata": b"no", "value": b"variant"}])
+    assert "b'variant'" in str(Rows(pa.table({"s": struct})))
 
 
 def test_the_null_counts_are_those_of_the_column(table: txlog.Table) -> None:

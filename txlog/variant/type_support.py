@@ -6,18 +6,19 @@ In: arrays of data, and columns of data files. Out: arrays of the struct of two 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.convert import BadRow
 from txlog.errors import UnsupportedFeatureError
 from txlog.variant.arrow_form import DamagedRowError, in_order, struct_of
-from txlog.variant.encoding import encode
-from txlog.variant.json_text import parsed
+from txlog.variant.encoding import Part, encode, names_of
+from txlog.variant.json_text import parsed, text_of
 from txlog.variant.shredding import TYPED, unshredded
 
 if TYPE_CHECKING:
@@ -75,6 +76,23 @@ class VariantSupport:
         if "metadata" not in names or not names <= {*_PARTS, TYPED}:
             return None
         return struct_of(unshredded(array)) if TYPED in names else in_order(array)
+
+    def shown(self, column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        if {(member.name, member.type) for member in column.type} != {(name, pa.binary()) for name in _PARTS}:
+            return None
+        found = [None if each is None else _text(each["metadata"], each["value"]) for each in column.to_pylist()]
+        if any(each is None and is_valid for each, is_valid in zip(found, column.is_valid().to_pylist(), strict=True)):
+            return None  # a struct of the same names, or a damaged value, is shown as it is
+        return found
+
+
+def _text(metadata: bytes | None, value: bytes | None) -> str | None:
+    """The JSON of a variant; None if it is none."""
+    try:
+        return None if not metadata or not value else text_of(Part(names_of(metadata), value).python(), UTC)
+    except ValueError:
+        return None
 
 
 def check_pyarrow(version: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from txlog.core.util.points import Point
 
-__all__ = ["TypeSupport", "all_supports", "is_supported", "type_support"]
+__all__ = ["TypeSupport", "all_supports", "is_supported", "shown_by_packages", "type_support"]
 
 
 class TypeSupport(Protocol):
@@ -44,6 +44,10 @@ class TypeSupport(Protocol):
         Raises ValueError saying what is wrong with a value, and its row, counted from 0.
         """
 
+    def shown(self, column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
+        """A value for people in place of each value of a column, in a terminal, a notebook and JSON; None if this is no
+        column of the type."""
+
     def cast(self, expression: Any, data_type: Any, *, is_try: bool) -> Any:
         """``CAST`` of a bound expression of the type, or to the type; ``TRY_CAST`` with ``is_try``.
 
@@ -64,6 +68,15 @@ def all_supports() -> Iterator[TypeSupport]:
             support = type_support(name)
             if support is not None:
                 yield support
+
+
+def shown_by_packages(column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
+    """The values for people of a column of a package's type; None if it is none, or the package cannot be used."""
+    try:
+        found = (support.shown(column) for support in all_supports())
+        return next((values for values in found if values is not None), None)
+    except UnsupportedFeatureError:
+        return None
 
 
 def is_supported(name: str) -> bool:

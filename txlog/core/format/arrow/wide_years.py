@@ -1,7 +1,8 @@
 """Python values of Arrow columns, whose dates and timestamps may lie outside of Python's years, 1 to 9999.
 
 In: columns, rows or single values of a table. Out: Python values for people, in which such a date or timestamp is its
-text in ISO 8601, with a sign before a year beyond 9999. All other values are what pyarrow makes of them. Pure.
+text in ISO 8601, with a sign before a year beyond 9999. A package may show the values of its type in its own way. All
+other values are what pyarrow makes of them. Pure.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from txlog.core.format.type_support import shown_by_packages
 
 __all__ = ["date_text", "is_beyond_python", "python_rows", "python_value", "python_values", "timestamp_text"]
 
@@ -35,6 +38,9 @@ def python_rows(rows: pa.RecordBatch | pa.Table, *, maps_as_pydicts: Any = None)
 
 def python_values(column: pa.Array | pa.ChunkedArray, *, maps_as_pydicts: Any = None) -> list[Any]:
     """As ``to_pylist`` of pyarrow, which raises for such a date."""
+    shown = shown_by_packages(column) if pa.types.is_struct(column.type) else None
+    if shown is not None:
+        return shown
     try:
         found: list[Any] = column.to_pylist(maps_as_pydicts=maps_as_pydicts)
     except OverflowError:
