@@ -59,6 +59,16 @@ def numbered(variants: pa.Array, first: int = 0) -> pa.Table:
     return pa.table({"id": pa.array(range(first, first + len(variants)), pa.int32()), "v": variants})
 
 
+def _plain(value: object) -> object:
+    """A map as a dict, whoever gave it, and a row too."""
+    if hasattr(value, "asDict"):
+        return {name: _plain(each) for name, each in value.asDict().items()}
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(each, tuple) for each in value)
+        return dict(value) if is_map else [_plain(each) for each in value]
+    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
 @pytest.mark.parametrize(
     ("properties", "texts"),
     [
@@ -152,6 +162,10 @@ def test_parts_of_variants_have_sparks_values(spark: SparkSession, tmp_path: Pat
     ]
     texts += ["variant_get(v, '$[\"é\"]', 'int')", "is_variant_null(v)", "is_variant_null(v:c[2].d)", "to_json(v:c)"]
     texts += ["to_json(variant_get(v, '$[1]'))", "v:a is null", "cast(v as string)", "schema_of_variant(v:c)"]
+    nested = ("array<string>", "array<int>", "map<string,string>", "struct<a: string, b: double>", "array<array<int>>")
+    plain = [f"try_variant_get(v, '$', '{each}')" for each in nested]
+    plain += ["try_variant_get(v, '$.c', 'array<int>')", "try_variant_get(v, '$', 'struct<c: array<string>, z: int>')"]
+    texts += plain
     frame = spark.read.format("delta").load(str(tmp_path)).selectExpr("id", *texts).orderBy("id")
     theirs = [list(row) for row in frame.collect()]
     rows = table.to_arrow().sort_by("id")
@@ -168,6 +182,9 @@ def test_parts_of_variants_have_sparks_values(spark: SparkSession, tmp_path: Pat
                 continue
             compared += 1
             wanted = expected[column]
+            if texts[column - 1] in plain:
+                wanted = _plain(wanted)
+                found = {} if wanted == {} and found == [] else _plain(found)
             if isinstance(wanted, datetime.datetime):
                 wanted = wanted.replace(tzinfo=datetime.timezone.utc)
             assert found == wanted or (found != found and wanted != wanted), (

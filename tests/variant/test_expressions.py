@@ -127,7 +127,7 @@ def test_nulls_of_json_and_of_sql_and_missing_parts() -> None:
         ("variant_get(v, id)", "takes a literal string"),
         ("variant_get(v, 'a')", "no path into a variant"),
         ("variant_get(v, '$.a', 'integr')", "takes a type"),
-        ("variant_get(v, '$.a', 'array<int>')", "one by one"),
+        ("variant_get(v, '$.a', 'map<int, int>')", "one by one"),
         ("variant_get(id, '$.a')", "takes variant, not bigint"),
         ("id:a", "takes variant, not bigint"),
         ("parse_json(id)", "takes string, not bigint"),
@@ -194,3 +194,21 @@ def test_constraints_and_generated_columns_read_parts(tmp_path: Path) -> None:
     assert table.to_arrow()["kind"].to_pylist() == ["a"]
     with pytest.raises(InvalidInputError, match="known"):
         table.append(pa.table({"v": variant.parse_json(['{"kind":"b","n":0}'])}))
+
+
+def test_a_part_becomes_a_nested_type() -> None:
+    texts = ['{"l":[1,"2",null],"o":{"a":1,"b":[true]}}', '{"l":5}', "null"]
+    rows = pa.table({"v": variant.parse_json(texts)})
+
+    def of(text: str) -> list[Any]:
+        return list(evaluate(parse(text, from_arrow(rows.schema)), rows).to_pylist())
+
+    assert of("try_variant_get(v, '$.l', 'array<int>')") == [[1, 2, None], None, None]
+    assert of("try_variant_get(v, '$.o', 'map<string, string>')") == [[("a", "1"), ("b", "[true]")], None, None]
+    assert of("try_variant_get(v, '$', 'struct<o: struct<a: int, z: int>, l: string>')") == [
+        {"o": {"a": 1, "z": None}, "l": '[1,"2",null]'},
+        {"o": None, "l": "5"},
+        None,
+    ]
+    with pytest.raises(InvalidInputError, match="a variant's byte is no array<int>"):
+        of("variant_get(v, '$.l', 'array<int>')")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from txlog.core.format.schema import (
     timestamp_of,
     type_name,
     type_to_arrow,
+    types_in,
 )
 from txlog.core.format.schema_input import from_any
 from txlog.core.predicates.casts import try_cast
@@ -92,8 +93,11 @@ def _variant_get(name: str) -> Callable[..., Expression]:
 
 def _got(variant: Expression, path: str, data_type: DataType, *, is_try: bool, written: str) -> Expression:
     path_of(path)
-    if isinstance(data_type, (Array, Map, Struct)):
-        raise ValueError(f"a part of a variant is no {type_name(data_type)}: take its elements or fields, one by one")
+    for inner in types_in(data_type):
+        if inner == VARIANT != data_type or (isinstance(inner, Map) and inner.key != STRING):
+            raise ValueError(
+                f"a part of a variant is no {type_name(data_type)}: take its elements or fields, one by one"
+            )
     name = "try_variant_get" if is_try else "variant_get"
     return Call(name, (variant,), data_type, (path, current_zone(), Written(written)))
 
@@ -227,11 +231,54 @@ def _got_values(call: Call, given: Any) -> Any:
         raise pa.ArrowInvalid(f"a variant is damaged: {error}") from None
     if call.type == VARIANT:
         return _as_given(given, [None if part is None else _alone(part) for part in parts], struct_of)
+    if isinstance(call.type, (Array, Map, Struct)):
+        for part in parts:
+            if part is not None:
+                _value(part)  # checks how deep it nests, and that no offset is used twice
+    found = _typed(parts, call.type, zone, is_try)
+    return _as_given(given, found, lambda values: pa.array(values, type_to_arrow(call.type)))
+
+
+def _typed(parts: Sequence[Part | None], target: DataType, zone: str, is_try: bool) -> list[Any]:
+    """The parts as values of a type; those of a nested type by its elements, keys or fields."""
     kinds = [None if part is None or part.kind == "null" else part.kind for part in parts]
+    match target:
+        case Array(element):
+            rows = _members(parts, kinds, "array", target, is_try)
+            inside = iter(_typed([item for row in rows if row for _, item in row], element, zone, is_try))
+            return [None if row is None else [next(inside) for _ in row] for row in rows]
+        case Map(_, value):
+            rows = _members(parts, kinds, "object", target, is_try)
+            inside = iter(_typed([item for row in rows if row for _, item in row], value, zone, is_try))
+            return [None if row is None else [(name, next(inside)) for name, _ in row] for row in rows]
+        case Struct(fields):
+            objects = [None if row is None else dict(row) for row in _members(parts, kinds, "object", target, is_try)]
+            columns = [
+                _typed([None if row is None else row.get(field.name) for row in objects], field.type, zone, is_try)
+                for field in fields
+            ]
+            names = target.names
+            return [
+                None if row is None else dict(zip(names, values, strict=True))
+                for row, values in zip(objects, zip(*columns, strict=True), strict=True)
+            ]
     values = [_value(part) if part is not None and kind else None for part, kind in zip(parts, kinds, strict=True)]
-    if call.type == STRING:
-        return _as_given(given, _cast_to_text(values, kinds, zone), _array(pa.string()))
-    return _as_given(given, _cast(values, kinds, call.type, zone, is_try), _array(type_to_arrow(call.type)))
+    return _cast_to_text(values, kinds, zone) if target == STRING else _cast(values, kinds, target, zone, is_try)
+
+
+def _members(
+    parts: Sequence[Part | None], kinds: Sequence[str | None], wanted: str, target: DataType, is_try: bool
+) -> list[list[tuple[str, Part]] | None]:
+    """The elements or the fields of each part, with their names; None for a null, and for another kind of value."""
+    found: list[list[tuple[str, Part]] | None] = []
+    for part, kind in zip(parts, kinds, strict=True):
+        if part is None or kind != wanted:
+            if kind is not None and not is_try:
+                raise pa.ArrowInvalid(f"a variant's {kind} is no {type_name(target)}: try_variant_get() gives NULL")
+            found.append(None)
+        else:
+            found.append([("", item) for item in part.items()] if wanted == "array" else [*part.fields()])
+    return found
 
 
 def _alone(part: Part) -> tuple[bytes, bytes]:
