@@ -37,6 +37,7 @@ IN_PYTHON_ONLY = {
         "credential_provider",
         "data",
         "description",
+        "engine",
         "dtype_backend",
         "types_mapper",
         "except_cols",
