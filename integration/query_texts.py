@@ -214,6 +214,9 @@ exp(d)|exp(m)|ln(m)|log(d)|log(d, e)|log(2, n)|log2(p)|log10(p)|log1p(d)|expm1(d
 power(m, 2)|pow(d, -1)|power(p, 0.1)|power(l, 3)|exp(f)|ln(f)|log(i)|tan(d)|asin(d)|acos(d)|atan(d)|sinh(d)|cosh(n)|tanh(d)|radians(d)|cot(d)
 degrees(f)|radians(n)|hypot(d, e)|pi() * p|round(e(), 3)|sqrt(m)|sqrt(n)|square(n)|concat(d, s)|d || 'x'|string(f)|CAST(d * 2 AS STRING)
 CAST(f AS STRING) = '1.5'|CASE WHEN d > 0 THEN string(d) ELSE s END|length(CAST(d AS STRING))|concat_ws('-', d, n)|rint(f)|signum(m)
+dt - INTERVAL 1 DAY|dt + INTERVAL 2 WEEKS|ts + INTERVAL 5 MINUTES|ts - INTERVAL 30 HOURS|last_day(dt) + 1|dt + 1 + n|dt - 1 - 1|.5 + 1
+ceiling(d)|regexp(s, 'a')|rpad(s, 3)|substr(s, 2)|CAST(st.x AS BIGINT)|CAST(n + 1 AS BIGINT)|upper(CAST(n AS STRING))|-3L|n + 5L|-d + 1.50
+concat(CAST(dt AS STRING), 'x')|n IS NOT NULL AND b|NOT (s LIKE 'a%')|s NOT RLIKE 'a'|n NOT BETWEEN 1 AND 2|pow(2, 0.5)|char_length(s)|1e0 + 1e-7
 array_append(a, NULL)|array_append(`as`, s)|array_repeat(s, n)|flatten(array(a, NULL))|size(array())|coalesce(a, array())
 try_add(1, p)|n << p|l << 1|bit_count(l)|~l|endswith(s, s)|replace(s, s, t2)|left(s, p)|right(t2, p)|initcap(t2)|typeof(mp)|typeof(m)
 """
@@ -229,13 +232,14 @@ bool_and(b)|bool_or(b)|every(b)|some(b)|any(b)|count_if(n > 0)|sum(n) FILTER (WH
 bit_or(n)|bit_xor(n)|try_sum(l)|sum(n) / count(*)|sum(m) / count(*)|sum(n) + 1|max(n) - min(n)|max(NULL)|sum('1')|sum(number)
 sum(ts - tu)|avg(b)|sum(b)|product(n)|sum(CASE WHEN b THEN 1 ELSE 0 END)|max(upper(t2))|sum(if(b, m, 0))|coalesce(sum(n), 0)
 round(avg(n), 2)|round(sum(m), 1)|concat(min(t2), max(t2))|count(DISTINCT upper(t2))|min(array(n))|sum(n * p)|sum(n) % 3|sum(n div p)
+mean(p)|first(n IGNORE NULLS)|first_value(n, true)|std(p)|sum(DISTINCT p) + 1|sum(n) FILTER (WHERE p > 1 AND b)
 grouping(g)|count(if(n > 0, 1, NULL))|max(length(s))|min(year(dt))|sum(hash(s))|nullif(count(n), 0)|hash(min(s))|upper(max(t2))
 """
 _OVER = "OVER (PARTITION BY g ORDER BY id)"
 _WINDOWED = """
 row_number()|rank()|dense_rank()|percent_rank()|cume_dist()|ntile(3)|lag(n)|lag(n, 2)|lag(n, 1, 0)|lead(n)|lead(s)|lead(n, 1, -1)
 first_value(n)|last_value(n)|nth_value(n, 2)|sum(n)|sum(m)|avg(n)|avg(m)|count(*)|count(n)|min(d)|max(d)|min(s)|stddev_pop(p)|first(n)
-last(n, true)|any_value(n)|collect_list(n)|count_if(b)|bool_or(b)|lag(upper(t2))|sum(length(s))|max_by(s, n)|lag(m, 1, 0)
+last(n, true)|any_value(n)|mean(n)|collect_list(n)|count_if(b)|bool_or(b)|lag(upper(t2))|sum(length(s))|max_by(s, n)|lag(m, 1, 0)
 """
 WINDOW = """
 rank() OVER (PARTITION BY g ORDER BY n)|dense_rank() OVER (PARTITION BY g ORDER BY n DESC)|rank() OVER (PARTITION BY g ORDER BY d)
@@ -246,6 +250,7 @@ last_value(n) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING 
 first_value(n) IGNORE NULLS OVER (PARTITION BY g ORDER BY id)|lag(n) IGNORE NULLS OVER (PARTITION BY g ORDER BY id)
 n - lag(n) OVER (PARTITION BY g ORDER BY id)|upper(lag(t2) OVER (ORDER BY id))|sum(sum(n)) OVER (ORDER BY g)|count(*) OVER ()
 sum(p) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)|count(*) OVER (PARTITION BY upper(t2))
+sum(p) OVER (PARTITION BY g ORDER BY id ROWS 1 PRECEDING)|sum(p) OVER (PARTITION BY g ORDER BY id DESC, n NULLS LAST)|mean(p) OVER (ORDER BY g)
 sum(p) FILTER (WHERE n > 0) OVER (PARTITION BY g ORDER BY id)|count(DISTINCT n) OVER (PARTITION BY g)|sum(d) OVER (ORDER BY id)
 """
 QUERY = """
@@ -286,6 +291,7 @@ SELECT count(*) FROM t WHERE n <> 0 AND 10 div n > 2|SELECT sum(q) FROM (SELECT 
 SELECT g, rank() OVER (ORDER BY sum(n) DESC, g) AS r FROM t GROUP BY g ORDER BY r|SELECT sum(n) OVER w AS q FROM t WINDOW w AS (PARTITION BY g) ORDER BY id|SELECT id FROM t WHERE (g, n) IN (SELECT g, p FROM t) ORDER BY id
 SELECT n, n FROM t WHERE id = 1|SELECT g, sum(n) AS n FROM t GROUP BY g HAVING sum(n) > 0 ORDER BY n, g|SELECT id FROM t ORDER BY sum(n) OVER (PARTITION BY g), id|SELECT count(*) FROM (SELECT id FROM t LIMIT 7)|SELECT 1 AS q WHERE 1 = 0
 FROM t SELECT id WHERE id < 3 ORDER BY id|SELECT st.x, st.* FROM t WHERE id = 1|SELECT t.id AS q FROM t t ORDER BY q LIMIT 1|SELECT id FROM t WHERE id IN (SELECT max(id) FROM t GROUP BY g HAVING count(*) > 1) ORDER BY id|SELECT g, id FROM t QUALIFY rank() OVER (PARTITION BY g ORDER BY n) = 1 ORDER BY g, id|SELECT g, sum(n) AS c FROM t GROUP BY g QUALIFY rank() OVER (ORDER BY sum(n)) < 3 ORDER BY g
+SELECT lag(n) OVER w, sum(p) OVER w FROM t WINDOW w AS (PARTITION BY g ORDER BY id) ORDER BY id|SELECT dt + 1, n + 1L FROM t WHERE id = 3
 SELECT id, row_number() OVER (ORDER BY id) AS r FROM t QUALIFY r = 2|SELECT g FROM t GROUP BY g HAVING row_number() OVER (ORDER BY g) = 1|SELECT id FROM t WHERE row_number() OVER (ORDER BY id) = 1
 SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n), max(n) AS top FOR p IN (1, 2 AS two)) ORDER BY g
 SELECT * FROM (SELECT g, p, t2, n FROM t) PIVOT (sum(n) AS u, count(*) FOR (p, t2) IN ((1, 'a') AS x, (2, 'b'))) ORDER BY g

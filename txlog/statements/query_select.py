@@ -15,7 +15,7 @@ from txlog.core.predicates.tree import Expression
 from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
-from txlog.statements.result_names import result_name
+from txlog.statements.result_names import Known, result_name
 
 __all__ = ["SelectList"]
 
@@ -106,7 +106,14 @@ class SelectList:
             except (InvalidInputError, Unsupported):
                 return None  # which is said where the column itself is read
 
-        return result_name(node, scope.windows, type_of)
+        def fields_of(column: Any) -> int:
+            try:
+                return len(scope.copy().base.column(tuple(str(part.this) for part in column.parts))[1])
+            except InvalidInputError:
+                scope.base.lacks_a_name = False
+                return 0
+
+        return result_name(node, Known(scope.windows, type_of, fields_of))
 
     def members(self, node: exp.Column, scope: QueryScope) -> list[Column]:
         """The fields of a column, as in ``place.*``."""

@@ -9,6 +9,7 @@ import decimal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
@@ -19,7 +20,7 @@ from txlog.core.predicates.tree import Value
 from txlog.core.predicates.values import fit, parse_date, parse_timestamp
 from txlog.core.predicates.zones import current_zone
 
-__all__ = ["result_name"]
+__all__ = ["Known", "result_name"]
 
 _OPERATORS: dict[str, str] = {
     **{"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div", "EQ": "=", "LT": "<", "LTE": "<="},
@@ -40,7 +41,7 @@ _CASTS = frozenset(
 _IN_CAPITALS = frozenset(
     {
         *("ceil", "floor", "sqrt", "exp", "log", "log2", "log10", "power", "degrees", "radians", "signum", "pi", "e"),
-        *("rank", "dense_rank", "percent_rank", "regexp_like"),
+        *("rank", "dense_rank", "percent_rank", "regexp_like", "regexp"),
     }
 )
 _OTHER_NAMES = {"array_agg": "collect_list", "string_agg": "listagg"}
@@ -63,29 +64,28 @@ _ORDER_OF_ARRAYS = (
 """How array_sort() orders."""
 
 
-def result_name(
-    node: Any, windows: Mapping[str, Any] | None = None, type_of: Callable[[Any], DataType | None] = lambda node: None
-) -> str:
-    """The name of a column that is computed so: of one that is only cast, its own.
+class Known(msgspec.Struct, frozen=True):
+    """What a query knows of the parts of its expressions: what WINDOW names, the type of a part, on which some names
+    depend, and how many fields of structs the path of a column ends with."""
 
-    Args:
-        node: The parsed expression.
-        windows: What WINDOW names.
-        type_of: The type of a part of the expression, on which some names depend; None if it is not known.
-    """
-    if isinstance(node, exp.Cast) and isinstance(node.this, (exp.Column, exp.Dot)):
+    windows: Mapping[str, Any] = {}
+    type_of: Callable[[Any], DataType | None] = lambda node: None
+    fields_of: Callable[[Any], int] = lambda node: 0
+
+
+def result_name(node: Any, known: Known | None = None) -> str:
+    """The name of a column that is computed so: of one that is only cast, its own."""
+    known = known or Known()
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) and not known.fields_of(node.this):
         return str(node.this.name)
-    return _Namer(windows or {}, type_of).name(node)
+    return _Namer(known, frozenset()).name(node)
 
 
 class _Namer:
-    def __init__(
-        self,
-        windows: Mapping[str, Any],
-        type_of: Callable[[Any], DataType | None],
-        variables: frozenset[str] = frozenset(),
-    ) -> None:
-        self.windows, self.type_of, self.variables = windows, type_of, variables
+    def __init__(self, known: Known, variables: frozenset[str]) -> None:
+        self.known, self.variables = known, variables
         """``variables`` are those of the lambdas around."""
 
     def name(self, node: Any) -> str:
@@ -105,7 +105,7 @@ class _Namer:
     def sum(self, node: Any) -> str:
         """A sum or a difference; of a date, a number of days is a function's."""
         left, sign = self.name(node.this), "+" if isinstance(node, exp.Add) else "-"
-        is_of_date = not isinstance(node.this, exp.Literal) and self.type_of(node.this) == DATE
+        is_of_date = not isinstance(node.this, exp.Literal) and self.known.type_of(node.this) == DATE
         if isinstance(node.expression, exp.Interval):
             shown, unit = _interval(node.expression)
             if not is_of_date or unit != "DAY":
@@ -113,12 +113,15 @@ class _Namer:
             days = f"extractansiintervaldays({shown})"
             return f"date_add({left}, {days if sign == '+' else f'(- {days})'})"
         right = self.name(node.expression)
-        if is_of_date and self.type_of(node.expression) != DATE:
+        if is_of_date and self.known.type_of(node.expression) != DATE:
             return f"{'date_add' if sign == '+' else 'date_sub'}({left}, {right})"
         return f"({left} {sign} {right})"
 
     def negated(self, node: Any) -> str:
-        return f"(- {self.name(node.this)})" if not isinstance(node.this, exp.Literal) else f"-{self.name(node.this)}"
+        inner = node.this
+        if isinstance(inner, exp.Anonymous) and str(inner.this).lower() in _CASTS and len(inner.expressions) == 1:
+            inner = inner.expressions[0]  # -3L is -bigint(3)
+        return f"(- {self.name(inner)})" if not isinstance(inner, exp.Literal) else f"-{self.name(inner)}"
 
     def is_(self, node: Any) -> str:
         left, right = self.name(node.this), self.name(node.expression)
@@ -177,6 +180,8 @@ class _Namer:
     def last_part(self, node: Any) -> str:
         if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and self.is_variable(node.this):
             return f"{_VARIABLE}.{node.name}"
+        if isinstance(node, exp.Column):
+            return ".".join(str(part.this) for part in node.parts[-1 - self.known.fields_of(node) :])
         return _VARIABLE if self.is_variable(node) else str(node.name)
 
     def is_variable(self, node: Any) -> bool:
@@ -217,7 +222,7 @@ class _Namer:
 
     def lambda_(self, node: Any) -> str:
         names = [fold_name(str(each.name)) for each in node.expressions]
-        body = _Namer(self.windows, self.type_of, self.variables | {*names}).name(node.this)
+        body = _Namer(self.known, self.variables | {*names}).name(node.this)
         return f"lambdafunction({', '.join([body, *[_VARIABLE] * len(names)])})"
 
     def filter(self, node: Any) -> str:
@@ -245,7 +250,7 @@ class _Namer:
 
     def window(self, node: Any) -> str:
         named = node.args.get("alias")
-        of = node if named is None else self.windows.get(fold_name(str(named.this)), node)
+        of = node if named is None else self.known.windows.get(fold_name(str(named.this)), node)
         partition, order, spec = (of.args.get(key) for key in ("partition_by", "order", "spec"))
         call = node.this
         while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
