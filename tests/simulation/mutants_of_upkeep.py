@@ -178,7 +178,7 @@ UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (keeps_one_of_the_files_that_it_rewrote, "deleter-and-optimizer"),
         (deletes_what_sinks_have_sealed, "recovery-and-vacuum"),
         (deletes_the_keys_of_what_is_sealed, "recovery-and-vacuum"),
-        (deletes_files_that_are_about_to_be_committed, "upserter-and-vacuum"),
+        (deletes_files_that_are_about_to_be_committed, "a-vacuum-beside-the-line"),
         (takes_the_hours_of_its_retention_for_seconds, "optimizer-and-vacuum-of-the-same-day"),
         (deletes_the_vectors_of_live_files, "vacuum-of-old-vectors"),
         (restores_how_far_applications_were, "recovery-and-restorer"),

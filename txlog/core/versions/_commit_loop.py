@@ -148,7 +148,7 @@ class CommitRun:
         self.unsent = unsent
         self.sent: int | None = None  # the last version for which we sent a put
         self.sent_txn_id = proposal.txn_id  # of that put: it is another one if it carries appends of others
-        self.sent_at: ambient.Instant | None = None
+        self.sent_at = ambient.instant()
         self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
         self.doubt = ""  # why the outcome is unknown
@@ -469,7 +469,6 @@ class CommitRun:
         version = self.target
         self.turn.note(version)
         self.context.durable_version = version
-        assert self.sent_at is not None
         state: TableState | None = None
         try:
             commit = encoded.commit()
