@@ -72,11 +72,16 @@ def can_fail(expression: Expression) -> bool:
     )
 
 
+_WITHOUT_KERNEL = ("cast", "try_cast", "in")
+"""What `_call` computes by itself."""
+
+
 def _fails(node: Call) -> bool:
     if node.name in LAMBDA_KERNELS:
         return can_fail(node.options[0])
     test = FALLIBLE.get(node.name)
-    if test is None and node.name not in KERNELS and node.name.isidentifier() and not _is_lazy(node):
+    is_own = node.name in KERNELS or node.name in _WITHOUT_KERNEL or _is_lazy(node)
+    if test is None and not is_own and node.name.isidentifier():
         return _brought(node).can_fail
     return test is not None and test(node)
 
