@@ -11,10 +11,13 @@ SETUP = """
 import time
 import pyarrow as pa
 import txlog
+from txlog.core.maintenance import _optimize
 
-table = txlog.Table.create(PATH, "id bigint")
-for first in range(0, 60, 20):
-    table.append(pa.table({"id": range(first, first + 20)}))
+_optimize._GROUP_FILES_MAX = 1
+table = txlog.Table.create(PATH, "id bigint, day string", "day")
+rows = pa.table({"id": [1, 2, 3], "day": ["mon", "tue", "wed"]})
+table.append(rows)
+table.append(rows)
 
 class Slow(txlog.CommitHooks):
     def on_commit(self, table, result):
@@ -28,8 +31,8 @@ def test_long_work_shows_a_bar_in_a_notebook_and_short_work_or_a_callers_own_fun
     cells = [
         SETUP.replace("PATH", repr(str(tmp_path / "t"))),
         "table.optimize()",
-        "table.append(pa.table({'id': [7]})); slow.optimize(target_file_size=1 << 20)",
-        "table.append(pa.table({'id': [8]})); slow.optimize(target_file_size=1 << 20, on_progress=lambda *_: None)",
+        "table.append(rows); slow.optimize()",
+        "table.append(rows); slow.optimize(on_progress=lambda *_: None)",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
