@@ -93,7 +93,8 @@ def test_a_package_may_bring_several_commands_under_one_name(run: Callable[..., 
 
 @pytest.mark.usefixtures("acme")
 def test_commands_of_packages_are_listed_after_those_of_txlog(run: Callable[..., Result]) -> None:
-    listed = [line.split()[0] for line in run("--help").output.partition("Commands:")[2].splitlines() if line.strip()]
+    lines = run("--help").output.partition("Commands:")[2].splitlines()
+    listed = [line.split()[0] for line in lines if line[:3].strip()]  # a line of a wrapped text begins farther right
     assert listed[0] == "create"
     assert listed[-4:] == ["abandon", "acme", "broken", "count-rows"]
     assert listed.index("verify") == listed.index("files") + 1
