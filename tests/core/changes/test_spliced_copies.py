@@ -560,8 +560,8 @@ def _peak_of_update(folder: Path, files: int) -> float:
     expected = pa.concat_tables(
         [*(each.filter(pa.array(each["id"].to_numpy() % 1_000 != 0)) for each in data), changed]
     )
-    found = duckdb.sql(f"SELECT count(*), sum(id), sum(x) FROM read_parquet({list(map(str, paths(table)))})").fetchone()
-    assert found is not None
+    query = f"SELECT count(*), sum(id), sum(x) FROM read_parquet({list(map(str, paths(table)))})"
+    (found,) = duckdb.sql(query).fetchall()
     assert found[:2] == (expected.num_rows, pc.sum(expected["id"]).as_py())
     assert math.isclose(found[2], pc.sum(expected["x"]).as_py(), rel_tol=1e-9)
     peak: float = pool.max_memory() / data[0].nbytes
