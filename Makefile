@@ -35,6 +35,7 @@ ICEBERG := build/iceberg
 OLDER_SPARK := build/spark-4.0 build/spark-4.1
 DEMO := build/demo
 INTEGRATIONS := $(addprefix build/,integrations daft schedulers airflow)
+JARS := build/jars/.fetched
 NEWEST := build/newest
 LOWEST := build/lowest
 PYTHONS := 3.10 3.11 3.12 3.13 3.14
@@ -103,8 +104,13 @@ $(TESTS_OF): test-%: $(INSTALLED)
 test-core: $(INSTALLED)  ## the core's tests, in a copy of the tree without extensions
 	$(BIN)/python integration/core_alone.py -n auto --dist worksteal
 
-integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
+integration: $(INSTALLED) $(JARS)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python $(INTEGRATION_TESTS)
+
+# What cannot be fetched, the tests try again, and say that they lack it.
+$(JARS): $(INSTALLED) integration/spark_jars.py
+	$(SPARK_ENV) $(BIN)/python integration/spark_jars.py || true
+	mkdir -p $(@D) && touch $@
 
 hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races large" SECONDS=600
 	$(SPARK_ENV) $(BIN)/python integration/hunt.py --seconds $(SECONDS) $(PART) $(if $(ARGS),-- $(ARGS))

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import java_home
 import pytest
-from spark_jars import jar_settings, start_session
+from spark_jars import DELTA_PACKAGE, jar_settings, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 DELTA_SPARK = "4.2"
 """The Spark that this Delta is for. There is none for a newer one."""
 _SAIL_SPARK = "4.2"

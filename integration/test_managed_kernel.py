@@ -4,7 +4,6 @@ writes, published or not, and txlog reads what it commits.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,18 +12,13 @@ from subprocess import PIPE
 
 import pyarrow as pa
 import pytest
-from caches import cache_folder
 from java_home import java_home
 from spark_fixtures import SHORT_LIVED
-from spark_jars import ivy_settings
+from spark_jars import kernel_jars
 
 import txlog
 from txlog.testing.unity_server import UnityServer
 
-VERSION = "4.4.0"
-WHOLE = ("delta-kernel-unitycatalog",)
-ALONE = ("delta-kernel-api", "delta-kernel-defaults")
-"""Without what they depend on, which pyspark brings."""
 NAME = "main.s.t"
 PROGRAM = Path(__file__).with_name("ManagedTable.java")
 
@@ -35,21 +29,10 @@ Kernel = Callable[..., list[int]]
 def class_path() -> str:
     """The kernel's jars, from Maven, and those of pyspark."""
     pyspark = pytest.importorskip("pyspark")
-    folder, of_spark = cache_folder("kernel") / VERSION, Path(pyspark.__file__).parent / "jars"
-    wanted = [folder / f"{name}-{VERSION}.jar" for name in (*WHOLE, *ALONE)]
-    settings = cache_folder("ivy") / "settings-kernel.xml"
-    settings.write_text(ivy_settings(os.environ))
-    for jar in wanted:
-        if jar.exists():
-            continue
-        name = jar.name.removesuffix(f"-{VERSION}.jar")
-        command = [f"{java_home()}/bin/java", "-cp", f"{of_spark}/*", "org.apache.ivy.Main"]
-        command += ["-settings", str(settings), "-cache", str(folder / "cache"), "-confs", "default"]
-        command += ["-dependency", "io.delta", name, VERSION, *(["-notransitive"] if name in ALONE else [])]
-        command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
-        subprocess.run(command, capture_output=True, check=False, timeout=300)
-        if not jar.exists():
-            pytest.skip(f"NOT TESTED: with Delta's Java kernel: {jar.name} cannot be fetched")
+    folder, missing = kernel_jars()
+    if missing:
+        pytest.skip(f"NOT TESTED: with Delta's Java kernel: {missing[0].name} cannot be fetched")
+    of_spark = Path(pyspark.__file__).parent / "jars"
     return f"{folder}/*:{of_spark}/*"
 
 

@@ -122,6 +122,9 @@ def row_ids(read_delta: ReadDelta, uri: str) -> dict[int, int]:
     return {row.id: row.row_id for row in found}
 
 
+@pytest.mark.parametrize(
+    "source_size", [pytest.param("small", marks=pytest.mark.hunt(part="spark")), "large"], indirect=True
+)
 def test_a_preview_counts_in_sparks_tasks_what_the_change_then_does_and_writes_nothing(
     spark: SparkSession, tmp_path: Path, source_size: str
 ) -> None:

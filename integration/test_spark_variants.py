@@ -72,7 +72,7 @@ def _plain(value: object) -> object:
 @pytest.mark.parametrize(
     ("properties", "texts"),
     [
-        ("'delta.enableChangeDataFeed' = 'true'", TEXTS),
+        pytest.param("'delta.enableChangeDataFeed' = 'true'", TEXTS, marks=pytest.mark.hunt(part="spark")),
         ("'delta.feature.variantType-preview' = 'supported', 'delta.enableDeletionVectors' = 'true'", TEXTS),
         ("'delta.enableVariantShredding' = 'true'", [*SAME, *ODD]),
     ],

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from java_home import spark_environment
-from spark_fixtures import DELTA_PACKAGE
-from spark_jars import jar_settings
+from spark_jars import DELTA_PACKAGE, jar_settings
 
 from benchmarks.measure import ROOT, Bench
 
