@@ -34,7 +34,6 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing.commit_options import CommitOptions, check_app_id
 from txlog.core.writing.input import open_data
 from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot, with_values, with_values_of
@@ -90,7 +89,7 @@ class Transaction:
         self._snapshot = Snapshot(open_table.log, self._state, open_table.task_store)
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
-        self._unsent = UnsentFiles(open_table.store.files)
+        self._unsent = open_table.unsent_files()
         self._change_files: ChangeFiles | None = None
         self._rows = self._rows_deleted = self._rows_copied = 0
         self._regions: list[str] = []

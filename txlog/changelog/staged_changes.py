@@ -71,7 +71,7 @@ def commit_staged_changes(
         keys = key_columns(job.intent.keys, state.schema, state.partition_columns)
         # The plan has the table's properties, or the ones that the write sets on a table without any.
         engine = stored_engine(job.plan.configuration, state.schema, [key.path[0] for key in keys])
-    with UnsentFiles(open_table.store.files) as unsent:
+    with open_table.unsent_files() as unsent:
         app_id, checkpoint_id = job.commit.transaction or ("batch", 0)
         name = f"{re.sub(r'[^A-Za-z0-9]+', '-', app_id)[:40]}.{checkpoint_id}"
         held = HeldBack(open_table, job.mismatch, unsent, name)

@@ -61,7 +61,7 @@ def _commit(
 ) -> None:
     open_table.check_writable(state)
     builder = ProposalBuilder(state, data_change=False)
-    with UnsentFiles(open_table.store.files) as unsent:
+    with open_table.unsent_files() as unsent:
         builder.remove(*expired)
         for adds in groups:
             builder.remove(*adds)

@@ -32,7 +32,6 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers, Workers
-from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import (
     InvalidInputError,
     MetadataChangedError,
@@ -221,7 +220,7 @@ class _Clone:
         self, definition: Definition, added: Sequence[AddFile], removed: Sequence[AddFile], found: Sequence[AddFile]
     ) -> int:
         there, target = self._there, self._target
-        with UnsentFiles(target.store.files) as unsent:
+        with target.unsent_files() as unsent:
             builder = ProposalBuilder(there)
             define(builder, definition if there is None else _changes(there, definition))
             builder.read_table()

@@ -43,7 +43,6 @@ from txlog.core.versions.files import list_log
 from txlog.core.writing.generated_columns import computed_names
 from txlog.core.writing.input import open_data
 from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.loading.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
@@ -196,7 +195,7 @@ class _Load:
         open_table, options = self._open_table, self._options
         data = self._inspected(state, new)
         stream = open_data(data.reader(self._counter(data.size_bytes)))
-        with UnsentFiles(open_table.store.files) as unsent:
+        with open_table.unsent_files() as unsent:
             job = plan_write(open_table, stream.schema, WriteOptions(schema_mode=options.schema_mode), state)
             committable = write_task(open_table.store.files, job.plan, job.task(), stream)
             unsent.own(file.path for file in committable.files)

@@ -331,7 +331,7 @@ def _commit_group(
 ) -> tuple[int | None, Done]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
     files, on_progress = open_table.store.files, progress_of(request.on_progress)
-    with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
+    with open_table.unsent_files() as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
 
         def on_file(new: FileOfBin, size_bytes: int) -> None:
             nonlocal done_bytes

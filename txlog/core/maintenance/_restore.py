@@ -104,7 +104,7 @@ class _Restore:
             return result
         if self._target.version == self._state.version:
             return result.at(self._state.version)
-        with UnsentFiles(self._log.store.files) as unsent:
+        with self._open_table.unsent_files() as unsent:
             given = self._given(has_other_ids=has_other_ids)
             proposal = self._proposal(kept, found.removed, given, result, unsent)
             committed = self._open_table.commit(proposal, self._state, unsent=unsent)

@@ -46,7 +46,7 @@ def unmap_columns(open_table: OpenTable, workers: Workers) -> None:
     state = open_table.writable_state()
     if mapping_mode(state.metadata.configuration) == "none":
         return
-    with UnsentFiles(open_table.store.files) as unsent:
+    with open_table.unsent_files() as unsent:
         open_table.commit_plan(_Unmapping(open_table, workers, unsent), state, unsent=unsent)
 
 

@@ -23,7 +23,6 @@ from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.input import DataStream, open_data
 from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.result import WriteResult
 
@@ -75,7 +74,7 @@ def _write(
 
     Raises `_Outdated`, and leaves no file behind, if ``look`` shows that the table is not as it was known to be.
     """
-    with UnsentFiles(open_table.store.files) as unsent:
+    with open_table.unsent_files() as unsent:
         try:
             if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
                 state = known or open_table.state_if_exists()

@@ -13,8 +13,8 @@ deletes a file that a committable names: its commit may have landed.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
@@ -111,9 +111,10 @@ class GlobalCommitter:
         self._require_not_void(job, state)
         if job.intent.kind == "upsert":
             return self._row_changes().commit_staged(self._open_table, state, job, committables)
+        written_for = job.read_version
         for _ in range(_DEFINITIONS_MAX):
             try:
-                return self._propose(job, state, committables, unsent)
+                return self._propose(job, state, committables, unsent, written_for)
             except (MetadataChangedError, ProtocolChangedError):
                 state = self._open_table.writable_state()
                 moved = on_newer_definition(job, state)
@@ -124,7 +125,7 @@ class GlobalCommitter:
                     return replayed
                 logger.info("%s: appended on the definition that another writer changed", self._open_table.uri)
                 job = moved
-        return self._propose(job, state, committables, unsent)
+        return self._propose(job, state, committables, unsent, written_for)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """Check that the committables belong to this job; with ``since_ms``, also look up every file.
@@ -307,9 +308,13 @@ class GlobalCommitter:
         state: TableState | None,
         committables: Sequence[Committable],
         unsent: UnsentFiles | None,
+        written_for: int | None = None,
     ) -> WriteResult:
-        """Files made here, such as copies of rows, are deleted if nothing is sent."""
-        with UnsentFiles(self._open_table.store.files) if unsent is None else contextlib.nullcontext(unsent) as owner:
+        """Files made here, such as copies of rows, are deleted if nothing is sent. The committables were written for
+        the version ``written_for``; None: for the job's."""
+        known_version = job.read_version if written_for is None else written_for
+        owned = UnsentFiles(self._open_table.store.files, known_version) if unsent is None else nullcontext(unsent)
+        with owned as owner:
             plan = WriteExecution(self._open_table, job, committables, owner)
             if job.is_reexecuted and state is not None:
                 result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)

@@ -29,7 +29,6 @@ from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers, Workers
-from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
@@ -139,7 +138,7 @@ def _partitions(state: TableState, lost: Sequence[AddFile]) -> Iterator[LostPart
 def _removed(
     open_table: OpenTable, state: TableState, lost: Sequence[AddFile], result: RepairResult, user_metadata: str | None
 ) -> RepairResult:
-    with UnsentFiles(open_table.store.files) as unsent:
+    with open_table.unsent_files() as unsent:
         builder = ProposalBuilder(state)
         builder.remove(*lost)
         if state.properties.enable_change_data_feed:

@@ -354,7 +354,7 @@ class OpenTable:
             with TxlogError.located(self.uri), self.timed("commit"):
                 if unsent is not None and state is not None:
                     unsent.require_kept(state.properties.deleted_file_retention_ms)
-                    self._require_no_vacuum_of(proposal, state, unsent.began_ms)
+                    self._require_no_vacuum_of(proposal, state, unsent.known_version)
                 outcome = self._committer.submit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
             self.report_conflict(error)
@@ -378,11 +378,16 @@ class OpenTable:
             call(self._hooks.on_commit, self.uri, result)
         return result
 
-    def _require_no_vacuum_of(self, proposal: Proposal, state: TableState, began_ms: int) -> None:
-        """Raise ``ConcurrentDeleteReadError`` if a vacuum may delete files that were written before the version that
-        the proposal was planned on was read: the commit loop looks at later versions only."""
+    def unsent_files(self) -> UnsentFiles:
+        """What owns the files of a write that begins now."""
+        known = self.log.known_state
+        return UnsentFiles(self.store.files, -1 if known is None else known.version)
+
+    def _require_no_vacuum_of(self, proposal: Proposal, state: TableState, known_version: int) -> None:
+        """Raise ``ConcurrentDeleteReadError`` if a vacuum began after ``known_version`` that may delete files of the
+        proposal. The commit loop looks only at versions after ``state``, which may be younger than the files."""
         vacuum = state.vacuum
-        if vacuum is None or began_ms > vacuum.cutoff_ms or not proposal.adds_are_new:
+        if vacuum is None or vacuum.version <= known_version or not proposal.adds_are_new:
             return
         from txlog.core.versions._commit_errors import raise_conflict
         from txlog.core.versions.decisions.conflicts import endangered

@@ -27,11 +27,13 @@ _NAMED_MAX = 5
 
 
 class UnsentFiles:
-    """Owns the data files of one write until its commit sends something. A context manager around both."""
+    """Owns the data files of one write until its commit sends something. A context manager around both.
 
-    def __init__(self, files: FileStore) -> None:
-        self.began_ms = ambient.now_ms()
-        """No file of the write is older."""
+    ``known_version`` is a version of the table that was known before the first of them was written.
+    """
+
+    def __init__(self, files: FileStore, known_version: int = -1) -> None:
+        self.known_version = known_version
         self._files = files
         self._paths: list[str] = []
         self._is_sent = False

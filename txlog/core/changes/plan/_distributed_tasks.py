@@ -548,7 +548,7 @@ def change_in_parts(
             table = table.with_parquet(options.parquet)
         target = ChangeTarget(table, spec, source)
     job = RowJob(table, spec, with_vectors, options.dry_run)
-    with UnsentFiles(open_table.store.files) as unsent:
+    with open_table.unsent_files() as unsent:
         tasks = TasksInParts(open_table, job, target, options, workers, source_rows, unsent)
         if options.dry_run:
             open_table.log.check_zones(state)

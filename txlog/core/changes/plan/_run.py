@@ -101,7 +101,7 @@ def run_prepared(
         return WriteResult(state.version, "dry_run", 0, "", would)
     with contextlib.ExitStack() as stack:
         if unsent is None:
-            unsent = stack.enter_context(UnsentFiles(open_table.store.files))
+            unsent = stack.enter_context(open_table.unsent_files())
         new_metadata = None if definition is None else definition.metadata
         change, tasks = change_here(
             open_table,
