@@ -101,6 +101,19 @@ def test_pyspark_reads_the_same_value(value: Any) -> None:
         assert VariantUtils.to_python(encoded, metadata) == value
 
 
+def test_names_that_spark_would_not_find_in_an_object_of_32_fields_are_refused() -> None:
+    """Spark's Delta has NULL for both: it looks for a name by halves, in the order of UTF-16."""
+    few = {f"k{number}": number for number in range(30)}
+    for names in ("￥😀", "\ue000\U00010000"):
+        encode(few | {names[1]: 30})
+        encode(few | {names[1]: 30, "z": 31, "é": 32, "": 33})
+        assert encode(dict.fromkeys([*[*few][:29], *names]))
+        with pytest.raises(ValueError, match="Spark would not find"):
+            encode(few | dict.fromkeys(names))
+        with pytest.raises(ValueError, match="Spark would not find"):
+            encode([{"deep": {**dict.fromkeys(map(str, range(100))), **dict.fromkeys(names)}}])
+
+
 def test_objects_and_arrays_may_have_more_members_than_one_byte_counts() -> None:
     value = {f"name {at}": list(range(at)) for at in range(300)}
     metadata, encoded = encode(value)

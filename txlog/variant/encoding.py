@@ -13,7 +13,7 @@ import functools
 import itertools
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from txlog.core.format.schema import timestamp_of
@@ -43,6 +43,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SHORT_MAX = 63
+_SPARK_SEARCHES_FROM = 32  # fields
 _FEW = 64  # names of an object: those of smaller ones are remembered
 _EXACT = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
@@ -122,7 +123,7 @@ def encode_value(value: Any, ids: dict[str, int], depth: int = 0) -> bytes:
                 if not isinstance(name, str):
                     raise ValueError(f"an object's names are strings, not {name!r}")
                 ids[name] = len(ids)
-        names = _in_order(tuple(value)) if len(value) <= _FEW else sorted(value, key=_utf8)
+        names = _in_order(tuple(value)) if len(value) <= _FEW else _sorted(value)
         return object_of([ids[name] for name in names], [encode_value(value[name], ids, depth + 1) for name in names])
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return array_of([encode_value(each, ids, depth + 1) for each in value])
@@ -137,7 +138,22 @@ def encode_value(value: Any, ids: dict[str, int], depth: int = 0) -> bytes:
 @functools.lru_cache(1024)
 def _in_order(names: tuple[str, ...]) -> Sequence[str]:
     """By their bytes."""
-    return sorted(names, key=_utf8)
+    return _sorted(names)
+
+
+def _sorted(names: Collection[str]) -> list[str]:
+    """By their bytes, as "Value Data for Object" says. Spark looks names of larger objects up by halves, in the order
+    of UTF-16, and finds NULL where the two orders differ. Raises ValueError for such names."""
+    found = sorted(names, key=_utf8)
+    if len(found) >= _SPARK_SEARCHES_FROM and max(map(max, filter(None, found))) >= "\ue000":
+        for name, other in zip(found, sorted(names, key=lambda each: each.encode("utf-16-be")), strict=True):
+            if name != other:
+                raise ValueError(
+                    f"an object of {len(found)} fields has the names {name!r} and {other!r}, which UTF-8 and UTF-16"
+                    f" order differently, so Spark would not find them: rename one, or nest some fields, so that no"
+                    f" object with both has {_SPARK_SEARCHES_FROM} fields"
+                )
+    return found
 
 
 def object_of(ids: Sequence[int], fields: Sequence[bytes]) -> bytes:
