@@ -494,6 +494,7 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
         ("i LIKE '1%'", "LIKE takes a string"),
         ("tn = TIMESTAMP '2024-01-01 00:00:00+01:00'", "without a zone"),
         ('s = "a"', "double quotes .* line 1, column 5.* Write 'a' .* `a` for the column"),
+        ('s = "it\'s"', r"Write 'it\\'s' for the string"),
         ("l = CAST('1x' AS BIGINT)", "'1x' is not a value of type bigint"),
         ("l = ?", "a parameter without a name"),
         ("l = :n", "there is no value for the parameter :n: pass parameters"),

@@ -159,9 +159,10 @@ def _refuse_double_quotes(sql_text: str) -> None:
         return
     for token in ExpressionDialect().tokenize(sql_text):
         if sql_text[token.start] == '"':
+            text = token.text.replace("\\", "\\\\").replace("'", "\\'")
             raise InvalidInputError(
                 f"double quotes in {sql_text!r}, at {line_and_column(sql_text, token.start)}:"
-                f" Spark reads them as a string, the SQL standard as a name. Write '{token.text}' for the string, or"
+                f" Spark reads them as a string, the SQL standard as a name. Write '{text}' for the string, or"
                 f" `{token.text}` for the column"
             )
 
