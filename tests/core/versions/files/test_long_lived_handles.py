@@ -222,6 +222,18 @@ def test_a_reader_that_stays_open_reads_no_commit_below_the_newest_checkpoint_ag
     assert sum(found is not None and found.kind is LogFileKind.COMMIT for found in kinds) <= 3
 
 
+def test_the_short_list_of_files_of_a_version_is_read_once_and_a_newer_version_has_its_own(shared: Shared) -> None:
+    table, watched = shared.open()
+    shared.others_append(3)
+    assert table.snapshot().num_files == 3
+    watched.calls.clear()
+    assert table.snapshot().num_files == 3
+    assert [name for operation, name in watched.calls if operation == "read"] == [commit_name(4)], "is there a newer one"
+    shared.others_append(1)
+    assert table.snapshot().num_files == 4
+    assert table.snapshot(version=3).num_files == 3
+
+
 def test_a_list_of_files_that_was_held_for_long_is_no_base_for_a_newer_one(shared: Shared) -> None:
     """A put that was under way all the time has landed where the commit after the list's version was cleaned up."""
     shared.others_append(1)

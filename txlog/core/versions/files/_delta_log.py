@@ -64,6 +64,8 @@ _ACTIONS_KEPT = 1_000
 """A commit with at most this many actions is kept, so the next file list need not read it again."""
 _MANY_FILES = 100_000
 """Parsing the statistics of this many listed files takes longer than reading typed statistics from a checkpoint."""
+_SHORT_BYTES = 1 << 20
+"""A list of files of at most this size is kept for the next read of the same version."""
 _LARGE_COMMIT_BYTES = 1 << 20
 """Two commits of the same size that is larger than this are taken for the same one, rather than read."""
 _FAR_COMMITS = 64
@@ -88,6 +90,7 @@ class DeltaLog:
         self._seen_same: tuple[TableState, ambient.Instant] | None = None  # a version that was seen to be this table's
         self._tip: ObjectMeta | None = None  # the known state's commit file, where a look takes no request
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
+        self._short: tuple[TableState, pa.Table] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
         self._last: Commit | None = None  # the last one that advanced a state, if it is small
 
@@ -384,7 +387,8 @@ class DeltaLog:
     def files(self, state: TableState) -> pa.Table:
         """The live files of ``state``, as ``core.versions.decisions.files.FILES_SCHEMA``.
 
-        While a caller still holds the table of an older version, only the commits since are read.
+        While a caller still holds the table of an older version, only the commits since are read. A short list is kept
+        until the next one: reading it again may take a commit that removed many files.
         Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` if that version was cleaned up.
         """
         if (ahead := self._ahead) is not None:
@@ -409,6 +413,8 @@ class DeltaLog:
                 self._ahead = None
 
     def _listed(self, state: TableState) -> pa.Table:
+        if (short := self._short) is not None and short[0] is state:
+            return short[1]
         version, table = self._held_files(state)
         if table is not None and version == state.version:
             return table
@@ -419,6 +425,7 @@ class DeltaLog:
             else:
                 live = self._files.files_from(table, version, state, self._last)
         self._live = (state.version, asked, weakref.ref(live))
+        self._short = (state, live) if live.nbytes <= _SHORT_BYTES else None
         return live
 
     def files_after(
