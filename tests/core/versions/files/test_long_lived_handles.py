@@ -228,7 +228,9 @@ def test_the_short_list_of_files_of_a_version_is_read_once_and_a_newer_version_h
     assert table.snapshot().num_files == 3
     watched.calls.clear()
     assert table.snapshot().num_files == 3
-    assert [name for operation, name in watched.calls if operation == "read"] == [commit_name(4)], "is there a newer one"
+    assert [name for operation, name in watched.calls if operation == "read"] == [commit_name(4)], (
+        "is there a newer one"
+    )
     shared.others_append(1)
     assert table.snapshot().num_files == 4
     assert table.snapshot(version=3).num_files == 3
