@@ -28,7 +28,7 @@ LONGER_FACES = {
     "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
     "txlog.core.maintenance": (32, "each thing that keeps a table, its options and its result"),
     "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
-    "txlog.core.operations": (33, "one name for each thing a user asks, until operations are declared once"),
+    "txlog.core.operations": (34, "one name for each thing a user asks, until operations are declared once"),
 }
 """Rooms that may show more names, how many, and why."""
 
@@ -44,6 +44,7 @@ TAKEN = {
     "integrations": (20, "changes operations sink util writing"),
     "loading": (60, "changes definition operations reading store util versions workers writing"),
     "report": (28, "maintenance operations predicates sink util versions"),
+    "serve": (0, ""),
     "spark": (155, "catalogs changes definition operations predicates reading store util versions workers writing"),
     "statements": (90, "catalogs changes operations predicates reading util versions workers writing"),
     "unity": (0, ""),

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from txlog.core.format.properties import PropertyRule
     from txlog.core.format.type_support import TypeSupport
     from txlog.core.maintenance import TombstoneUpkeep
+    from txlog.core.operations import RowCheck
     from txlog.core.predicates.package_functions import PackageFunction
     from txlog.core.util.background import Background
     from txlog.core.util.points import Point
     from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable, open_table_of
     from txlog.core.versions.decisions.state import TableState
+    from txlog.core.writing.generated_columns import computed_names
     from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
 else:
     from txlog.core.util.lazy import face
@@ -45,12 +47,14 @@ else:
         format.properties: PropertyRule
         format.type_support: TypeSupport
         maintenance._tombstone_files: TombstoneUpkeep
+        operations._row_check: RowCheck
         predicates.package_functions: PackageFunction
         util.background: Background
         util.points: Point
         versions._open_table: OpenTable open_table_of
         versions.decisions.state: TableState
         versions.upkeep._post_commit: FollowsCommits MakesFollower
+        writing.generated_columns: computed_names
         writing.row_changes: ChangeWriter Changelog SinkModeOf
         """,
         of="txlog.core",
@@ -73,12 +77,14 @@ __all__ = [
     "PropertyRule",
     "ReadTask",
     "RowChanges",
+    "RowCheck",
     "SinkModeOf",
     "TableCatalog",
     "TablePlace",
     "TableState",
     "TombstoneUpkeep",
     "TypeSupport",
+    "computed_names",
     "open_table_of",
     "require_no_token",
 ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from txlog.changelog.merge_engines.merged_keys import KeyRuns
     from txlog.changelog.merge_engines.options import EngineOptions
     from txlog.changelog.merge_engines.runs import Runs, ranks
-    from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+    from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 else:
     from txlog.core.util.lazy import face
 
@@ -27,7 +27,7 @@ else:
         merge_engines.merged_keys: KeyRuns
         merge_engines.options: EngineOptions
         merge_engines.runs: Runs ranks
-        row_kinds: DELETE INSERT UPDATE_AFTER UPDATE_BEFORE
+        row_kinds: DELETE INSERT UPDATE_AFTER UPDATE_BEFORE RowKinds
         """,
         of="txlog.changelog",
     )
@@ -42,6 +42,7 @@ __all__ = [
     "KeyedRows",
     "MergeEngine",
     "Merged",
+    "RowKinds",
     "RowOrder",
     "Runs",
     "ranks",

@@ -1,6 +1,6 @@
-"""Local files as the input of a command.
+"""Local files as the input of a command, and the same formats in memory, as the body of a request.
 
-In: paths. Out: `DataFiles`. ``loading/data_files`` reads them.
+In: paths, or bytes. Out: `DataFiles`. ``loading/data_files`` reads them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.loading.data_files import DataFiles, InputFile, TextFormat, inspected
 
-__all__ = ["open_local_files"]
+__all__ = ["open_bytes", "open_local_files"]
 
 
 def open_local_files(
@@ -32,6 +32,24 @@ def open_local_files(
     """Inspect the files. `txlog.extend.cli.OpensFiles` has the arguments and what this raises."""
     text_format = TextFormat(column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional))
     return inspected([_input(path) for path in paths], file_format, text_format)
+
+
+def open_bytes(
+    content: bytes,
+    file_format: str,
+    *,
+    name: str = "the rows",
+    column_types: Mapping[str, pa.DataType] | None = None,
+    delimiter: str | None = None,
+    optional: Collection[str] = (),
+) -> DataFiles:
+    """Inspect rows in memory: the bytes of a file with this ``name``, for messages, in this format.
+
+    The other arguments and what this raises are as for `open_local_files`.
+    """
+    text_format = TextFormat(column_types or {}, delimiter=delimiter, optional=frozenset(optional))
+    source = InputFile(name, len(content), partial(pa.BufferReader, content))
+    return inspected([source], file_format, text_format)
 
 
 def _input(path: Path) -> InputFile:

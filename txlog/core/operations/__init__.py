@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from txlog.core.operations._partitions import partitions_of
     from txlog.core.operations._repair import repair
     from txlog.core.operations._replaced_files import RegionReplacement, decided_by_partitions
+    from txlog.core.operations._row_check import RowCheck
     from txlog.core.operations._transaction_history import history_metrics, history_operation, history_parameters
     from txlog.core.operations._write_options import WriteOptions, check_mode
     from txlog.core.operations._write_planning import check_counted_columns, check_removable, plan_for_rows, plan_write
@@ -34,6 +35,7 @@ else:
         _partitions: partitions_of
         _repair: repair
         _replaced_files: RegionReplacement decided_by_partitions
+        _row_check: RowCheck
         _transaction_history: history_metrics history_operation history_parameters
         _write_options: WriteOptions check_mode
         _write_planning: check_counted_columns check_removable plan_for_rows plan_write
@@ -50,6 +52,7 @@ __all__ = [
     "History",
     "OnChange",
     "RegionReplacement",
+    "RowCheck",
     "RowRule",
     "Span",
     "WriteOptions",

@@ -1,0 +1,283 @@
+"""HTTP: what clients and operators send, and what hostile ones do. The app is asked as any ASGI server asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import txlog
+from tests.serve.services import create, ids, rows, serving
+from txlog.serve import http
+from txlog.serve.access import Access, new_grant
+from txlog.serve.http import HttpDoor
+from txlog.serve.service import Limits, Service
+
+LINES = b'{"id": 1, "s": "a"}\n{"id": 2}\n'
+JSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+class Answer(NamedTuple):
+    status: int
+    said: Any
+    headers: dict[str, str]
+
+
+def ask(
+    door: HttpDoor,
+    path: str,
+    body: bytes | Sequence[bytes] | None = None,
+    kind: str = JSON,
+    *,
+    token: str | None = None,
+    headers: dict[str, str] | None = None,
+    method: str | None = None,
+) -> Answer:
+    """One request. A body of several pieces comes without its length, and ends early after an empty piece."""
+    path, _, query = path.partition("?")
+    pieces = [body or b""] if not isinstance(body, list | tuple) else [*body]
+    length = {} if isinstance(body, list | tuple) else {"content-length": str(len(pieces[0]))}
+    sent = {"host": "localhost:8816", "content-type": kind, **length, **(headers or {})}
+    sent |= {} if token is None else {"authorization": f"Bearer {token}"}
+    scope = {
+        "type": "http",
+        "method": method or ("GET" if body is None else "POST"),
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in {**sent}.items()],
+    }
+    got: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        piece = pieces.pop(0)
+        if piece is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+    async def send(message: dict[str, Any]) -> None:
+        got.append(message)
+
+    asyncio.run(door(scope, receive, send))
+    text = got[1]["body"]
+    found = {name.decode(): value.decode() for name, value in got[0]["headers"]}
+    said = json.loads(text) if found["content-type"] == "application/json" else text.decode()
+    return Answer(got[0]["status"], said, found)
+
+
+@contextlib.contextmanager
+def door(folder: Path, **how: Any) -> Iterator[tuple[HttpDoor, Service]]:
+    with serving(folder, **how) as service:
+        yield HttpDoor(service, Access(None)), service
+
+
+def arrow(batch: pa.RecordBatch, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def test_json_lines_csv_and_arrow_are_the_same_rows(tmp_path: Path) -> None:
+    table = create(tmp_path, columns="id bigint, s string, at timestamp, price decimal(9,2)")
+    with door(tmp_path) as (http_door, _):
+        lines = b'{"id": 1, "s": "a", "at": "2026-11-20T12:00:00+01:00", "price": "1.50"}\n'
+        text = b"id,s,at,price\n2,a,2026-11-20T11:00:00Z,1.50\n"
+        for body, kind in ((lines, JSON), (text, "text/csv; charset=utf-8"), (arrow(rows(3)), ARROW)):
+            answer = ask(http_door, "/tables/events/rows", body, kind)
+            assert (answer.status, answer.said["outcome"], answer.said["rows"]) == (200, "committed", 1)
+    assert ids(table) == [1, 2, 3]
+    both = table.to_arrow(where="id < 3").drop_columns(["id"]).to_pylist()
+    assert both[0] == both[1]
+    assert both[0]["price"] == Decimal("1.50")
+
+
+def test_a_stream_is_numbered_and_asked_for(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    with door(tmp_path, journal=tmp_path / "journal") as (http_door, _):
+        path = "/tables/events/rows?stream=till%207&batch="
+        assert ask(http_door, f"{path}0", LINES).said == {"batch": 0, "outcome": "committed", "version": 1, "rows": 2}
+        assert ask(http_door, f"{path}0", LINES).said["outcome"] == "already_committed"
+        late = ask(http_door, f"{path}2", LINES)
+        assert (late.status, late.said["kind"], late.said["expected"]) == (409, "StreamOrderError", 1)
+        durable = ask(http_door, f"{path}1&answer=durable", LINES)
+        assert (durable.status, durable.said["outcome"]) == (202, "durable")
+        assert ask(http_door, "/tables/events/streams/till%207").said == {"committed": 0, "taken": 1}
+    assert ids(table) == [1, 1, 2, 2]
+
+
+def test_bad_lines_are_refused_with_their_number_or_set_aside(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    body = b'{"id": 1}\n{"id": "x"}\n\n[1]\nnonsense\n{"id": 9223372036854775808}\n{"id": 2}\n'
+    with door(tmp_path) as (http_door, _):
+        refused = ask(http_door, "/tables/events/rows", b'{"id": 1}\n{"id": "x"}\n')
+        assert refused.status == 422
+        assert "id" in refused.said["message"]
+        assert "row 1" in refused.said["message"]
+        answer = ask(http_door, "/tables/events/rows?quarantine=bad&stream=x&batch=0", body)
+        assert (answer.status, answer.said["rows"], answer.said["quarantined"]) == (200, 2, 4)
+    assert ids(table) == [1, 2]
+    bad = txlog.Catalog(tmp_path).table("bad").to_arrow(columns=["row", "content"]).to_pylist()
+    assert {each["row"]: each["content"] for each in bad} == {
+        1: '{"id": "x"}',
+        3: "[1]",
+        4: "nonsense",
+        5: '{"id": 9223372036854775808}',
+    }
+
+
+def test_changes_come_by_http_too(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    path = "/tables/events/rows?mode=upsert&keys=id&row_kind=op"
+    with door(tmp_path) as (http_door, _):
+        ask(http_door, path, b'{"op": "c", "id": 1, "s": "a"}\n{"op": "c", "id": 2, "s": "b"}\n')
+        assert ask(http_door, path, b'{"op": "d", "id": 1, "s": null}\n{"op": "u", "id": 2, "s": "c"}').status == 200
+    assert table.to_arrow().to_pylist() == [{"id": 2, "s": "c"}]
+
+
+def test_operators_see_health_and_numbers_and_the_table(tmp_path: Path) -> None:
+    create(tmp_path)
+    with door(tmp_path, journal=tmp_path / "journal") as (http_door, service):
+        ask(http_door, "/tables/events/rows", LINES)
+        ask(http_door, "/tables/events/rows?answer=durable", LINES)
+        health = ask(http_door, "/health")
+        assert (health.status, health.said["status"]) == (200, "ok")
+        assert health.said["tables"]["events"]["waiting_batches"] == 1
+        text = ask(http_door, "/metrics").said
+        assert 'txlog_serve_rows_total{table="events"} 2\n' in text
+        assert 'txlog_serve_batches_total{table="events",outcome="committed"} 1\n' in text
+        assert ask(http_door, "/tables/events").said["columns"] == {"id": "int64", "s": "string"}
+        service.close()
+        assert ask(http_door, "/health").status == 503
+        stopped = ask(http_door, "/tables/events/rows", LINES)
+        assert (stopped.status, stopped.headers["retry-after"]) == (503, "1")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "status"),
+    [
+        ("/tables/events/rows", b"", "text/plain", 415),
+        ("/tables/events/rows", b"", "application/x-www-form-urlencoded", 415),
+        ("/tables/events/rows", b"no arrow", ARROW, 422),
+        ("/tables/events/rows", b"\xff\xff\xff\xff\xff\xff\xff\x7f" + b"\0" * 64, ARROW, 422),
+        ("/tables/events/rows", arrow(rows(1))[:-60], ARROW, 422),
+        ("/tables/events/rows", arrow(rows(*range(1000)), compression="zstd"), ARROW, 422),
+        ("/tables/events/rows", b'{"id": 1', JSON, 422),
+        ("/tables/events/rows", b'{"s": "\xff"}', JSON, 422),
+        ("/tables/events/rows", b'{"id":' * 10_000, JSON, 422),
+        ("/tables/events/rows", b"id\nx", "text/csv", 422),
+        ("/tables/events/rows?batch=1", LINES, JSON, 422),
+        ("/tables/events/rows?stream=x&batch=one", LINES, JSON, 422),
+        ("/tables/events/rows?what", LINES, JSON, 422),
+        ("/tables/nothing/rows", LINES, JSON, 404),
+        ("/tables/..%2f..%2fetc/rows", LINES, JSON, 422),
+        ("/tables//rows", LINES, JSON, 422),
+        ("/elsewhere", LINES, JSON, 404),
+        ("/health", LINES, JSON, 405),
+    ],
+)
+def test_a_request_that_cannot_be_taken_is_answered_and_changes_nothing(
+    tmp_path: Path, path: str, body: bytes, kind: str, status: int
+) -> None:
+    table = create(tmp_path)
+    with door(tmp_path) as (http_door, service):
+        answer = ask(http_door, path, body, kind)
+        assert answer.status == status, answer.said
+        assert set(answer.said) == {"kind", "message"}
+        assert service.room.used_bytes == 0
+        assert ask(http_door, "/tables/events/rows", LINES).status == 200
+    assert table.snapshot().version == 1
+
+
+def test_every_cut_and_many_flips_of_an_arrow_stream_are_refused_or_rows(tmp_path: Path) -> None:
+    create(tmp_path)
+    whole = arrow(rows(1, 2, 3))
+    with door(tmp_path) as (http_door, service):
+        bodies = [whole[:size] for size in range(0, len(whole), 16)]
+        bodies += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(0, len(whole), 8)]
+        answers = {ask(http_door, "/tables/events/rows", body, ARROW).status for body in bodies}
+        assert answers <= {200, 422}
+        assert service.room.used_bytes == 0
+        assert service.health()["status"] == "ok"
+
+
+def test_a_body_is_bounded_whether_or_not_it_tells_its_length(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    with door(tmp_path, limits=Limits(batch_bytes=1000)) as (http_door, service):
+        assert ask(http_door, "/tables/events/rows", b" " * 2000).status == 413
+        assert ask(http_door, "/tables/events/rows", [b" " * 600, b" " * 600, b" " * 600]).status == 413
+        assert ask(http_door, "/tables/events/rows", b"", headers={"content-length": "99999999999"}).status == 413
+        assert service.room.used_bytes == 0
+    assert table.snapshot().version == 0
+
+
+def test_a_client_that_goes_away_in_its_body_leaves_nothing(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    with door(tmp_path) as (http_door, service):
+        ask(http_door, "/tables/events/rows", [LINES, None])  # type: ignore[list-item]
+        assert service.room.used_bytes == 0
+    assert table.snapshot().version == 0
+
+
+def test_a_page_of_another_site_cannot_use_a_service_without_tokens(tmp_path: Path) -> None:
+    create(tmp_path)
+    with door(tmp_path) as (http_door, _):
+        assert ask(http_door, "/tables/events/rows", LINES, headers={"host": "evil.example:8816"}).status == 421
+        assert ask(http_door, "/health", headers={"host": "[::1]:8816"}).status == 200
+
+
+def test_rights_are_by_token_and_table_and_errors_do_not_tell_tokens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(tmp_path, "sales.orders")
+    create(tmp_path)
+    grants = tmp_path / "tokens"
+    token, grant = new_grant("till", ("sales.*",), ("append",))
+    all_token, all_grant = new_grant("operator", ("*",), ("append", "change", "read"))
+    grants.write_bytes(b"\n".join(map(msgspec.json.encode, (grant, all_grant))))
+    assert token not in grants.read_text()
+    with serving(tmp_path) as service:
+        http_door = HttpDoor(service, Access(grants), None)
+
+        def status(path: str, token: str | None, body: bytes | None = LINES) -> int:
+            answer = ask(http_door, path, body, token=token)
+            assert token is None or token not in f"{answer.said}{caplog.text}"
+            return answer.status
+
+        assert status("/tables/sales.orders/rows", token) == 200
+        assert status("/tables/events/rows", token) == 403
+        assert status("/tables/sales.orders/rows?mode=upsert&keys=id", token) == 403
+        assert status("/tables/sales.orders/rows?schema_mode=merge", token) == 403
+        assert status("/tables/sales.orders/rows?quarantine=events", token) == 403
+        assert status("/tables/sales.orders", token, None) == 403
+        assert status("/metrics", token, None) == 403
+        assert status("/tables/sales.orders/rows", "guessed") == 401
+        assert status("/tables/sales.orders/rows", None) == 401
+        assert status("/tables/sales.orders/streams/x", token, None) == 200
+        assert status("/tables/sales.orders/rows?schema_mode=merge", all_token) == 200
+        assert status("/metrics", all_token, None) == 200
+        assert status("/health", None, None) == 200
+
+
+def test_an_unexpected_failure_is_for_the_log_and_not_for_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(tmp_path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("inner workings")
+
+    with door(tmp_path) as (http_door, _):
+        monkeypatch.setattr(http, "rows_in", fail)
+        answer = ask(http_door, "/tables/events/rows", LINES)
+    assert (answer.status, answer.said["kind"]) == (500, "InternalError")
+    assert "inner workings" not in str(answer.said)
+    assert "inner workings" in caplog.text

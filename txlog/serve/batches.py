@@ -1,0 +1,198 @@
+"""A batch of a client and its answer, and the errors that only a service has.
+
+In: what a client says about its rows. Out: values, which the doors (Flight, HTTP) make and the intake of a table takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, Literal
+
+import msgspec
+import orjson
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError, TxlogError
+
+__all__ = [
+    "Answer",
+    "Batch",
+    "BusyError",
+    "How",
+    "StoppingError",
+    "StreamOrderError",
+    "Terms",
+    "TooLargeError",
+    "application_of",
+    "error_of",
+]
+
+STREAM_LENGTH_MAX = 200
+_APPLICATION = "serve/"
+"""What the names of streams begin with in the table's log, so that no client moves another application's number."""
+
+
+def application_of(stream: str) -> str:
+    """The application in the table's log whose number is the stream's last batch."""
+    return f"{_APPLICATION}{stream}"
+
+
+class BusyError(TxlogError):
+    """The service has no room. Nothing of the batch was taken: send it again later, or to another service."""
+
+
+class StoppingError(BusyError):
+    """The service is stopping: send the batch to another one, or to this one when it runs again."""
+
+
+class TooLargeError(InvalidInputError):
+    """The batch is larger than the service takes. Nothing of it was taken: send its rows as several batches."""
+
+
+class StreamOrderError(InvalidInputError):
+    """A batch has not the number that follows the stream's last one. ``expected`` is that number."""
+
+    expected: int = 0
+
+
+def error_of(error: TxlogError) -> dict[str, Any]:
+    """An error as a client gets it."""
+    found: dict[str, Any] = {"kind": error.kind, "message": str(error)}
+    if isinstance(error, StreamOrderError):
+        found["expected"] = error.expected
+    return found
+
+
+class How(msgspec.Struct, frozen=True):
+    """What rows do to the table. Batches for which it is equal may land as one commit.
+
+    ``mode`` "append" adds the rows. With "upsert" they replace the rows with the same ``keys``; ``row_kind`` is the
+    column that says which are deletes, and ``sequence_by`` the one whose greatest value is the last change of a key.
+    """
+
+    mode: Literal["append", "upsert"] = "append"
+    keys: tuple[str, ...] = ()
+    row_kind: str | None = None
+    sequence_by: str | None = None
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a client says about its batches: for which table, what they do, when it wants the answer, how strict it is.
+
+    ``stream`` names a series of batches with numbers from 0. ``answer`` is "committed" (in the table) or "durable" (in
+    the journal). ``schema_mode`` "merge" adds columns that the table lacks. With ``quarantine``, rows that the table
+    cannot store go to the table of this name.
+    """
+
+    table: str
+    stream: str | None = None
+    answer: Literal["committed", "durable"] = "committed"
+    how: How = How()
+    schema_mode: Literal["strict", "merge"] = "strict"
+    quarantine: str | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Terms:
+        """Check what a client sent, by the names that docs/serve.md lists. Raises InvalidInputError."""
+        values = {name: value for name, value in given.items() if value is not None}
+        if unknown := sorted(values.keys() - _KNOWN):
+            raise InvalidInputError(f"unknown {unknown[0]!r}: a batch has {', '.join(sorted(_KNOWN))}")
+        keys = values.get("keys", ())
+        keys = tuple(key.strip() for key in keys.split(",")) if isinstance(keys, str) else keys
+        how: dict[str, Any] = {name: values[name] for name in ("mode", "row_kind", "sequence_by") if name in values}
+        terms: dict[str, Any] = {name: values[name] for name in _TERMS if name in values}
+        terms["how"] = {**how, "keys": keys}
+        try:
+            found = msgspec.convert(terms, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidInputError(f"what is said about the batch is wrong: {error}") from None
+        found.check()
+        return found
+
+    @property
+    def right(self) -> Literal["append", "change"]:
+        """The right that such batches need."""
+        return "append" if self.how.mode == "append" and self.schema_mode == "strict" else "change"
+
+    def check(self) -> None:
+        """Raises InvalidInputError for values that do not fit together."""
+        how = self.how
+        if how.mode == "upsert" and not all(how.keys or ("",)):
+            raise InvalidInputError("mode=upsert needs keys: the columns that identify a row, such as keys=id")
+        if how.mode == "append" and (how.keys or how.row_kind or how.sequence_by):
+            raise InvalidInputError("keys, row_kind and sequence_by are for mode=upsert")
+        if how.mode == "upsert" and (self.quarantine or self.schema_mode == "merge"):
+            raise InvalidInputError("quarantine and schema_mode=merge are for mode=append")
+        if self.stream is not None and not 0 < len(self.stream) <= STREAM_LENGTH_MAX:
+            raise InvalidInputError(f"a stream's name has 1 to {STREAM_LENGTH_MAX} characters")
+        if self.quarantine == self.table:
+            raise InvalidInputError("rows that a table cannot store need another table: give quarantine another name")
+
+
+_TERMS = ("table", "stream", "answer", "schema_mode", "quarantine")
+_KNOWN = {*_TERMS, "mode", "keys", "row_kind", "sequence_by"}
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of a batch.
+
+    ``outcome`` is "committed" (in the table, as ``version`` or before it), "already_committed" (the stream's number was
+    in the table before) or "durable" (in the journal). ``quarantined`` counts the rows that went to the other table.
+    """
+
+    outcome: Literal["committed", "already_committed", "durable"]
+    version: int | None = None
+    rows: int = 0
+    quarantined: int = 0
+
+    def to_json(self, batch: int | None = None) -> bytes:
+        """The answer as a client gets it, with the number of its batch."""
+        said = {} if batch is None else {"batch": batch}
+        return orjson.dumps(said | msgspec.to_builtins(self))
+
+
+class Batch:
+    """Rows that wait for the table, and the promise of an answer.
+
+    ``rows`` are as the table's check returned them, or as they came if the table computes columns or the rows are
+    changes. ``place`` is where the journal has them, if it does.
+    """
+
+    __slots__ = (
+        *("answer", "how", "is_settled", "may_skip", "number", "place", "quarantined", "rows", "size_bytes", "stream"),
+        "taken_at_s",
+    )
+
+    def __init__(
+        self,
+        rows: pa.RecordBatch,
+        how: How,
+        stream: str | None,
+        number: int | None,
+        quarantined: int = 0,
+        *,
+        may_skip: bool = False,
+    ) -> None:
+        self.rows = rows
+        self.how = how
+        self.stream = stream
+        self.number = number
+        self.quarantined = quarantined
+        self.may_skip = may_skip
+        """Whether numbers of the stream may be missing before this one, as where only some batches have bad rows."""
+        self.is_settled = False
+        """Whether the rows wait no longer: they are in the table, or never will be."""
+        self.size_bytes = rows.get_total_buffer_size() + _OVERHEAD_BYTES
+        self.place: int | None = None
+        self.taken_at_s = 0.0
+        self.answer: Future[Answer] = Future()
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the journal has the rows, so that their client waits for them no longer."""
+        return self.place is not None
+
+
+_OVERHEAD_BYTES = 1000
+"""What a batch takes beside its rows: many batches of one row count too."""

@@ -1,0 +1,148 @@
+"""The body of a request as rows: JSON lines, CSV, or an Arrow stream.
+
+In: bytes from anybody. Out: one record batch, or an error that says which line is wrong. Nothing here may crash, or use
+more memory than a few times the body.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+import txlog
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.extend import Point, computed_names
+from txlog.serve.service import Lines
+
+__all__ = ["FORMATS", "rows_in"]
+
+FORMATS: Mapping[str, str] = {
+    "application/x-ndjson": "json",
+    "application/ndjson": "json",
+    "application/jsonl": "json",
+    "application/json": "json",
+    "text/csv": "csv",
+    "application/vnd.apache.arrow.stream": "arrow",
+}
+"""The content types that are taken. A page in a browser cannot send them to another site without being allowed to, but
+for none of the types of forms."""
+
+_READERS: Point[Any] = Point("txlog.data_files", "what reads")
+
+
+def rows_in(body: bytes, kind: str, table: txlog.Table, *, sets_aside: bool) -> tuple[pa.RecordBatch, Lines | None]:
+    """The rows of a body of one of the `FORMATS`.
+
+    Args:
+        body: The bytes.
+        kind: The format.
+        table: The table, whose types text is read as.
+        sets_aside: Whether lines of JSON that are no rows are set aside, in place of an error.
+
+    Returns:
+        The rows, and which lines they come from if some were set aside.
+
+    Raises:
+        InvalidInputError: The body is no such text or stream; the message names the line.
+    """
+    if kind == "arrow":
+        return _arrow(body), None
+    if not body.strip():
+        return pa.RecordBatch.from_pylist([], pa.schema([])), None
+    try:
+        return _text(body, kind, table), None
+    except InvalidInputError:
+        if kind != "json" or not sets_aside:
+            raise
+    return _lines(body, table)
+
+
+def _text(body: bytes, kind: str, table: txlog.Table) -> pa.RecordBatch:
+    snapshot = table.snapshot()
+    found = _READERS.load("bytes", "a request with rows")(
+        body,
+        kind,
+        column_types={member.name: member.type for member in snapshot.schema},
+        optional=computed_names(snapshot.delta_schema),
+    )
+    with found.reader(lambda size: None) as reader:
+        return _one(reader.read_all())
+
+
+def _lines(body: bytes, table: txlog.Table) -> tuple[pa.RecordBatch, Lines]:
+    """The rows of the lines that are rows, each read alone, and the other lines."""
+    good: list[bytes] = []
+    numbers: list[int] = []
+    refused: dict[int, tuple[str, str]] = {}
+    for number, line in enumerate(body.splitlines()):
+        if not line.strip():
+            continue
+        try:
+            if not isinstance(orjson.loads(line), dict):
+                raise InvalidInputError("the line is no JSON object")
+            _text(line, "json", table)
+        except (InvalidInputError, orjson.JSONDecodeError) as error:
+            message = error.message if isinstance(error, InvalidInputError) else f"the line is no JSON: {error}"
+            refused[number] = message, line.decode(errors="replace")
+            continue
+        good.append(line)
+        numbers.append(number)
+    rows = _text(b"\n".join(good), "json", table) if good else pa.RecordBatch.from_pylist([], pa.schema([]))
+    return rows, Lines(numbers, refused)
+
+
+def _arrow(body: bytes) -> pa.RecordBatch:
+    try:
+        for message in _messages(body):
+            if _is_compressed(message):
+                raise UnsupportedFeatureError(
+                    "compressed Arrow buffers are not taken by HTTP, since few bytes can stand for very many: send them"
+                    " as they are, or use Arrow Flight"
+                )
+        with pa.ipc.open_stream(body) as reader:
+            return _one(reader.read_all())
+    except (pa.ArrowException, OSError, struct.error, IndexError) as error:
+        raise InvalidInputError(f"the body is no Arrow stream: {error}") from None
+
+
+def _one(rows: pa.Table) -> pa.RecordBatch:
+    rows.validate(full=True)
+    batches = rows.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
+
+
+def _messages(body: bytes) -> Iterator[bytes]:
+    """The metadata of each message of a stream. Arrow columnar format, "IPC Streaming Format"."""
+    reader = pa.ipc.MessageReader.open_stream(body)
+    while True:
+        try:
+            yield reader.read_next_message().metadata.to_pybytes()
+        except StopIteration:
+            return
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Whether the buffers of a message are compressed: ``Message.fbs``, read by hand, as pyarrow does not tell."""
+    root = struct.unpack_from("<I", message)[0]
+    kind_at, header_at = _field(message, root, 1), _field(message, root, 2)
+    kind = message[kind_at] if kind_at else 0
+    if kind not in (2, 3) or not header_at:  # a dictionary, or rows
+        return False
+    header = header_at + struct.unpack_from("<I", message, header_at)[0]
+    if kind == 2:
+        data_at = _field(message, header, 1)
+        header = data_at + struct.unpack_from("<I", message, data_at)[0]
+    return _field(message, header, 3) != 0
+
+
+def _field(message: bytes, table: int, slot: int) -> int:
+    """Where a field of a flatbuffers table is; 0 if the table lacks it."""
+    vtable = table - struct.unpack_from("<i", message, table)[0]
+    size = struct.unpack_from("<H", message, vtable)[0]
+    at = 4 + 2 * slot
+    offset = struct.unpack_from("<H", message, vtable + at)[0] if at + 2 <= size else 0
+    return table + offset if offset else 0

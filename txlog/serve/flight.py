@@ -1,0 +1,249 @@
+"""The door of Arrow Flight: `do_put` with an answer for each batch, and what a client may ask.
+
+In: gRPC calls. Out: calls of a `Service`. The descriptor of a put is a path, the table's name, or a command, the terms
+in JSON; each batch may carry its number in its metadata, ``{"batch": 7}``, and each answer carries it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from txlog.errors import AccessError, InvalidInputError, TxlogError
+from txlog.serve.access import Access, Right, bearer
+from txlog.serve.batches import Answer, BusyError, Terms, error_of
+from txlog.serve.service import Service
+
+__all__ = ["FlightDoor"]
+
+UNANSWERED_MAX = 256
+"""The batches of one put that may wait for answers: a client that sends more waits until some are answered."""
+
+
+class FlightDoor(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not followed
+    """A Flight server that takes batches for a service. It listens when it is made; ``port`` is where.
+
+    Args:
+        service: The service.
+        access: Who may do what.
+        host: The address to listen on.
+        port: The port; 0: a free one.
+        tls: The certificate chain and the private key, in PEM; None: no TLS.
+    """
+
+    def __init__(
+        self, service: Service, access: Access, host: str, port: int, tls: tuple[bytes, bytes] | None = None
+    ) -> None:
+        self._service = service
+        self._access = access
+        self._puts = threading.BoundedSemaphore(service.limits.connections)
+        where = f"grpc{'+tls' if tls else ''}://{f'[{host}]' if ':' in host else host}:{port}"
+        certificates = [tls] if tls else None
+        super().__init__(where, tls_certificates=certificates, middleware={"token": _Tokens(access)})
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Take the batches of one client, and answer each."""
+        if not self._puts.acquire(blocking=False):
+            raise fl.FlightUnavailableError("the service serves as many clients as it may: come back later")
+        try:
+            with _told():
+                given = _given(descriptor)
+                first = given.pop("first", None)
+                terms = Terms.of(given)
+                self._allow(context, terms)
+                self._service.table(terms.table)
+            _Put(self._service, terms, first, reader, writer).run()
+        finally:
+            self._puts.release()
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """The rows of a table: the ticket is its name, or JSON with ``table``, ``columns`` and ``where``."""
+        with _told():
+            given = _asked(ticket.ticket)
+            name = str(given.pop("table"))
+            self._check(context, name, "read")
+            columns, where = given.pop("columns", None), given.pop("where", None)
+            if given:
+                raise InvalidInputError(f"a ticket has table, columns and where, not {sorted(given)[0]!r}")
+            snapshot = self._service.table(name).snapshot()
+            batches = iter(snapshot.to_batches(columns=columns, where=where))
+            first = next(batches, None)
+            if first is None:
+                schema = snapshot.schema
+                first = pa.RecordBatch.from_pylist(
+                    [], pa.schema([schema.field(each) for each in columns or schema.names])
+                )
+            return fl.GeneratorStream(first.schema, itertools.chain((first,), batches))
+
+    def get_flight_info(self, context: Any, descriptor: Any) -> Any:
+        """The columns of a table, and the ticket for its rows."""
+        with _told():
+            name = str(_given(descriptor)["table"])
+            self._check(context, name, "read")
+            schema = self._service.table(name).snapshot().schema
+            endpoint = fl.FlightEndpoint(orjson.dumps({"table": name}), [])
+            return fl.FlightInfo(schema, descriptor, [endpoint], -1, -1)
+
+    def get_schema(self, context: Any, descriptor: Any) -> Any:
+        """The columns of a table."""
+        return fl.SchemaResult(self.get_flight_info(context, descriptor).schema)
+
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:
+        """What `do_action` knows."""
+        return [
+            ("position", 'where a stream stands: {"table": "orders", "stream": "till-7"}'),
+            ("health", "what waits, and what failed"),
+        ]
+
+    def do_action(self, context: Any, action: Any) -> list[bytes]:
+        """Answer a question: see `list_actions`."""
+        with _told():
+            if action.type == "health":
+                return [orjson.dumps(self._service.health())]
+            if action.type != "position":
+                raise InvalidInputError(f"unknown action {action.type!r}: there are position and health")
+            given = _asked(action.body.to_pybytes())
+            name, stream = str(given.get("table")), str(given.get("stream"))
+            self._check(context, name, "append")
+            committed, taken = self._service.position(name, stream)
+            return [orjson.dumps({"committed": committed, "taken": taken})]
+
+    def _allow(self, context: Any, terms: Terms) -> None:
+        self._check(context, terms.table, terms.right)
+        if terms.quarantine is not None:
+            self._check(context, terms.quarantine, "append")
+
+    def _check(self, context: Any, table: str, right: Right) -> None:
+        self._access.check(context.get_middleware("token").token, table, right)
+
+
+class _Put:
+    """One call of `do_put`: this thread takes batches, and another one answers them in order."""
+
+    def __init__(self, service: Service, terms: Terms, first: int | None, reader: Any, writer: Any) -> None:
+        self._service = service
+        self._terms = terms
+        self._next = first
+        self._reader = reader
+        self._writer = writer
+        self._answers: queue.Queue[tuple[int | None, Future[Answer] | TxlogError] | None] = queue.Queue(UNANSWERED_MAX)
+        self._refused: list[TxlogError] = []
+
+    def run(self) -> None:
+        thread = threading.Thread(target=self._answer_all, name="txlog-serve-answers", daemon=True)
+        thread.start()
+        try:
+            for chunk in self._reader:
+                number = self._number(chunk.app_metadata)
+                self._answers.put((number, self._taken(chunk.data, number)))
+        except StopIteration:
+            pass
+        finally:
+            self._answers.put(None)
+            thread.join()
+        if self._refused:
+            first = self._refused[0]
+            more = f" ({len(self._refused):,} batches were refused)" if len(self._refused) > 1 else ""
+            raise _raised(first, more)
+
+    def _number(self, metadata: pa.Buffer | None) -> int | None:
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            if metadata is not None and metadata.size:
+                return int(orjson.loads(metadata.to_pybytes())["batch"])
+        if self._next is None:
+            return None
+        self._next += 1
+        return self._next - 1
+
+    def _taken(self, rows: pa.RecordBatch | None, number: int | None) -> Future[Answer] | TxlogError:
+        try:
+            if rows is None:
+                raise InvalidInputError("a message without rows came")
+            return self._service.put(self._terms, rows, number)
+        except TxlogError as error:
+            return error
+
+    def _answer_all(self) -> None:
+        is_heard = True
+        while (item := self._answers.get()) is not None:
+            number, found = item
+            try:
+                answer = found.result() if isinstance(found, Future) else found
+            except TxlogError as error:
+                answer = error
+            if isinstance(answer, TxlogError):
+                self._refused.append(answer)
+                said = orjson.dumps({**({} if number is None else {"batch": number}), "error": error_of(answer)})
+            else:
+                said = answer.to_json(number)
+            if is_heard:
+                try:
+                    self._writer.write(pa.py_buffer(said))
+                except (pa.ArrowException, OSError):  # the client is gone, and what it sent lands all the same
+                    is_heard = False
+
+
+class _Tokens(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow is not followed
+    """Refuses calls without a token that is known, before a message of theirs is read."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> _Token:
+        found = next((values for name, values in headers.items() if name.lower() == "authorization"), [])
+        token = bearer(found[0]) if found else None
+        with _told():
+            if not self._access.is_open:
+                self._access.grant(token)
+        return _Token(token)
+
+
+class _Token(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow is not followed
+    def __init__(self, token: str | None) -> None:
+        self.token = token
+
+
+def _given(descriptor: Any) -> dict[str, Any]:
+    """What a descriptor says: a path is the table's name."""
+    if descriptor.descriptor_type == fl.DescriptorType.PATH:
+        return {"table": ".".join(part.decode(errors="replace") for part in descriptor.path)}
+    return _asked(descriptor.command)
+
+
+def _asked(text: bytes) -> dict[str, Any]:
+    if not text.lstrip().startswith(b"{"):
+        return {"table": text.decode(errors="replace")}
+    try:
+        return dict(orjson.loads(text))
+    except ValueError as error:
+        raise InvalidInputError(f"the command is no JSON: {error}") from None
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Turn errors of the block into those of Flight."""
+    try:
+        yield
+    except TxlogError as error:
+        raise _raised(error) from None
+    except KeyError as error:
+        raise fl.FlightServerError(f"{error} is missing") from None
+
+
+def _raised(error: TxlogError, more: str = "") -> Any:
+    said, about = f"{error}{more}", orjson.dumps(error_of(error))
+    if isinstance(error, AccessError) and error.reason:
+        kind = fl.FlightUnauthorizedError if error.reason == "forbidden" else fl.FlightUnauthenticatedError
+        return kind(said, about)
+    if isinstance(error, BusyError):
+        return fl.FlightUnavailableError(said, about)
+    return fl.FlightServerError(said, about)

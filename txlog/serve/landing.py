@@ -1,0 +1,169 @@
+"""One commit for the waiting batches of a table: their rows as one version, with where each stream stands by then.
+
+In: batches that do the same to the table, in order. Out: what became of each. The numbers of streams are application
+transactions of the same version as the rows (PROTOCOL.md, "Transaction Identifiers"), so a batch lands once, whichever
+service commits it, and if two do at the same time, one of them loses and looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+import txlog
+from txlog.errors import (
+    CommitStateUnknownError,
+    ConflictError,
+    InvalidInputError,
+    TxlogError,
+)
+from txlog.serve.batches import Answer, Batch, StreamOrderError, application_of
+
+__all__ = ["Landing", "out_of_order"]
+
+_CONFLICTS_MAX = 50
+"""Lost races to other services for the same streams, in one commit, after which the batches are refused for now."""
+
+
+class Landing:
+    """Commits batches to one table.
+
+    Args:
+        table: The table.
+        journal: The application under which the journal's places are in the table's log; None without a journal.
+        streams_max: How many streams a table may have that does not let them expire.
+        settled: Called with each batch and its answer, or the error.
+    """
+
+    def __init__(
+        self,
+        table: txlog.Table,
+        journal: str | None,
+        streams_max: int,
+        settled: Callable[[Batch, Answer | TxlogError], None],
+    ) -> None:
+        self._table = table
+        self._journal = journal
+        self._streams_max = streams_max
+        self._settled = settled
+        self.snapshot = table.snapshot()
+        """A version of the table, not older than the last commit before the one that runs."""
+
+    def land(self, batches: Sequence[Batch]) -> None:
+        """Commit the batches, and settle each that landed or can never land.
+
+        Raises:
+            TxlogError: The store failed. What was not settled did not land, unless it is a
+                ``CommitStateUnknownError``: this may be tried again, and lands what has a stream or a place once.
+        """
+        last: TxlogError | None = None
+        for _ in range(_CONFLICTS_MAX):
+            batches = [each for each in batches if not each.is_settled]
+            try:
+                return self._attempt(batches)
+            except ConflictError as error:  # another service has moved a stream, or changed rows with these keys
+                last = error
+            except CommitStateUnknownError as error:
+                if self._table.resolve(error.txn_id, error.version):
+                    return self._settle(batches, error.version)
+                last = error
+            except InvalidInputError as error:
+                if len(batches) == 1:
+                    return self._settled(batches[0], error)
+                middle = len(batches) // 2  # the others are not refused for it
+                self.land(batches[:middle])
+                return self.land(batches[middle:])
+        assert last is not None
+        raise last
+
+    def _settle(self, batches: Sequence[Batch], version: int | None) -> None:
+        for each in batches:
+            if not each.is_settled:
+                self._settled(each, Answer("committed", version, each.rows.num_rows, each.quarantined))
+
+    def _attempt(self, batches: Sequence[Batch]) -> None:
+        with self._table.transaction() as txn:
+            self.snapshot = txn.snapshot
+            fresh, streams, place = self._fresh(batches)
+            if not fresh:
+                return
+            rows = _joined(fresh)
+            how = fresh[0].how
+            if how.mode == "append":
+                txn.append(rows)
+            else:
+                kind, sequence = how.row_kind, how.sequence_by
+                txn.upsert(rows, how.keys, row_kind=kind, sequence_by=sequence, on_duplicate="last")
+            for stream, number in streams.items():
+                txn.set_transaction(application_of(stream), number)
+            if place is not None and self._journal is not None:
+                txn.set_transaction(self._journal, place)
+        self._settle(fresh, txn.result.version)
+
+    def _fresh(self, batches: Sequence[Batch]) -> tuple[list[Batch], dict[str, int], int | None]:
+        """The batches that the table lacks, where their streams stand after them, and the last place in the journal.
+
+        Settles those that it has, and those that do not follow what it has.
+        """
+        fresh: list[Batch] = []
+        streams: dict[str, int] = {}
+        kept = None if self._journal is None else self.snapshot.transaction_version(self._journal)
+        place: int | None = None
+        for each in batches:
+            if each.place is not None and kept is not None and each.place <= kept:
+                self._settled(each, Answer("already_committed", rows=each.rows.num_rows))
+                continue
+            if each.stream is not None and each.number is not None:
+                stands_at = streams.get(each.stream, self.position(each.stream))
+                if each.number <= stands_at:
+                    self._settled(each, Answer("already_committed", rows=each.rows.num_rows))
+                    continue
+                if each.number != stands_at + 1 and not each.may_skip:
+                    self._settled(each, out_of_order(self._table.uri, each.stream, each.number, stands_at))
+                    continue
+                if stands_at < 0 and (full := self._too_many(len(streams))) is not None:
+                    self._settled(each, full)
+                    continue
+                streams[each.stream] = each.number
+            place = each.place if each.place is not None else place
+            fresh.append(each)
+        return fresh, streams, place
+
+    def position(self, stream: str) -> int:
+        """The stream's last batch in the snapshot; -1 if there is none."""
+        found = self.snapshot.transaction_version(application_of(stream))
+        return -1 if found is None else found
+
+    def _too_many(self, more: int) -> InvalidInputError | None:
+        """Each stream is a record in every checkpoint of the table, so their number needs a bound."""
+        if "delta.setTransactionRetentionDuration" in self.snapshot.properties:
+            return None
+        prefix = application_of("")
+        known = sum(name.startswith(prefix) for name in self.snapshot.transactions) + more
+        if known < self._streams_max:
+            return None
+        return InvalidInputError(
+            f"the table has {known:,} streams, and keeps a record of each for good, so no new one is taken. Use a"
+            " stream again, or let the table forget those that are idle: set_properties("
+            '{"delta.setTransactionRetentionDuration": "interval 30 days"})',
+            table=self._table.uri,
+        )
+
+
+def out_of_order(table: str, stream: str, number: int, stands_at: int) -> StreamOrderError:
+    """The error for a batch that does not follow the stream's last one."""
+    where = f"stands at batch {stands_at}" if stands_at >= 0 else "has no batch in the table"
+    error = StreamOrderError(
+        f"batch {number} of stream {stream!r} came, but the stream {where}: send batch {stands_at + 1}. If a service"
+        " answered for the batches between, they are in its journal, and come when it runs again",
+        table=table,
+    )
+    error.expected = stands_at + 1
+    return error
+
+
+def _joined(batches: Sequence[Batch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0].rows
+    return pa.concat_batches([each.rows for each in batches])
