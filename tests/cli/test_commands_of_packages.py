@@ -145,7 +145,7 @@ def test_a_command_of_the_core_loads_no_extension_and_reads_no_metadata_of_packa
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    extensions = ("audit", "changelog", "iceberg", "loading", "report", "spark", "statements", "unity")
+    extensions = ("audit", "changelog", "iceberg", "loading", "report", "serve", "spark", "statements", "unity")
     loaded = done.stderr.split()
     assert not [name for name in loaded if name.startswith(tuple(f"txlog.{each}" for each in extensions))]
 

@@ -154,9 +154,8 @@ def test_rights_are_by_token_and_table(tmp_path: Path) -> None:
 )
 def test_terms_that_make_no_sense_are_refused(tmp_path: Path, terms: dict[str, Any], problem: str) -> None:
     create(tmp_path)
-    with door(tmp_path) as (client, _):
-        with pytest.raises(fl.FlightServerError, match=problem):
-            Put(client, terms).send(rows(1))
+    with door(tmp_path) as (client, _), pytest.raises(fl.FlightServerError, match=problem):
+        Put(client, terms).send(rows(1))
 
 
 def test_more_clients_than_the_service_may_have_are_told_to_come_back(tmp_path: Path) -> None:

@@ -119,6 +119,18 @@ def test_a_batch_that_waits_and_comes_again_gets_the_same_answer(tmp_path: Path)
     assert ids(table) == [1]
 
 
+def test_a_batch_that_waits_in_the_journal_is_committed_for_who_asks_for_that(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    with killed(tmp_path, tmp_path / "journal") as service:
+        service.put(terms(stream="x", answer="durable"), rows(0), 0).result()
+        assert service.put(terms(stream="x"), rows(0), 0).result().outcome == "committed"
+        assert ids(table) == [0]
+        service.put(terms(stream="x", answer="durable"), rows(1), 1).result()
+    with serving(tmp_path, journal=tmp_path / "journal") as service:
+        assert service.put(terms(stream="x"), rows(1), 1).result().version == 2
+        assert ids(table) == [0, 1]
+
+
 def test_a_gap_in_a_stream_is_refused_with_the_number_that_is_expected(tmp_path: Path) -> None:
     create(tmp_path)
     with serving(tmp_path) as service:
@@ -167,10 +179,10 @@ def test_what_was_answered_as_durable_is_in_the_table_once_after_a_crash(tmp_pat
         service.put(terms(answer="durable"), rows(5)).result()
     assert ids(table) == []
     with serving(tmp_path, journal=journal) as service:
-        again = service.put(terms(answer="durable", stream="x"), rows(4), 4)  # still waits
+        again = service.put(terms(answer="durable", stream="x"), rows(4), 4)  # it still waits, in the journal
+        assert again.result().outcome == "durable"
         assert service.position("events", "x") == (-1, 4)
         service.put(terms(stream="x"), rows(6), 5).result()
-        assert again.result().outcome == "committed"
     with serving(tmp_path, journal=journal):
         pass
     assert ids(table) == [*range(7)]

@@ -160,8 +160,8 @@ class Batch:
     """
 
     __slots__ = (
-        *("answer", "how", "is_settled", "may_skip", "number", "place", "quarantined", "rows", "size_bytes", "stream"),
-        "taken_at_s",
+        *("answer", "how", "is_settled", "is_urgent", "landed", "may_skip", "number", "place", "quarantined", "rows"),
+        *("size_bytes", "stream", "taken_at_s"),
     )
 
     def __init__(
@@ -186,7 +186,11 @@ class Batch:
         self.size_bytes = rows.get_total_buffer_size() + _OVERHEAD_BYTES
         self.place: int | None = None
         self.taken_at_s = 0.0
-        self.answer: Future[Answer] = Future()
+        self.is_urgent = True
+        """Whether a client waits for the commit."""
+        self.landed: Future[Answer] = Future()
+        self.answer = self.landed
+        """What the client waits for: the commit, or that the journal has the rows."""
 
     @property
     def is_durable(self) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 
 import msgspec
 
@@ -112,18 +113,21 @@ class Intake:
             StreamOrderError: The batch does not follow its stream's last one.
             StoppingError: The service is stopping.
         """
-        for is_fresh in (False, True):
+        for is_last in (False, True):
             with self._changed:
                 if self._is_closing:
                     raise StoppingError("the service is stopping: send the batch to another one, or later")
-                known = self._known(batch, is_fresh)
+                known = self._known(batch, is_durable)
                 if known is not None:
                     self._room.give_back(batch.size_bytes)
                     return known
                 if batch.number is None or self._follows(batch):
-                    self._take(batch, is_durable)
+                    if is_durable and self._journal is not None:
+                        early, answer = self._will_answer_early(batch), self._durable(batch)
+                        self._journal.keep(self.name, batch, partial(_tell, early, answer))
+                    self._take(batch)
                     return batch.answer
-            if not is_fresh:
+            if not is_last:
                 self._landing.snapshot = self.table.snapshot()  # another service may have the batches between
         assert batch.stream is not None
         assert batch.number is not None
@@ -131,8 +135,9 @@ class Intake:
 
     def take_back(self, batch: Batch) -> None:
         """Take a batch that the journal has had since before this process."""
+        self._will_answer_early(batch).set_result(self._durable(batch))
         with self._changed:
-            self._take(batch, is_durable=False)
+            self._take(batch)
 
     def position(self, stream: str) -> tuple[int, int]:
         """The stream's last batch in the table, and its last one that was taken; -1 for none."""
@@ -161,13 +166,19 @@ class Intake:
 
     # --- taking, with the lock held -----------------------------------------------------------------------------
 
-    def _known(self, batch: Batch, is_fresh: bool) -> Future[Answer] | None:
+    def _known(self, batch: Batch, is_durable: bool) -> Future[Answer] | None:
         """The answer to a batch that is in the table or waits already."""
         if batch.stream is None or batch.number is None:
             return None
         waiting = self._streams.get(batch.stream, {}).get(batch.number)
         if waiting is not None:
-            return waiting.answer
+            if is_durable:
+                return waiting.answer
+            if not waiting.is_urgent:
+                waiting.is_urgent = True
+                self._in_a_hurry += waiting in self._waiting
+                self._changed.notify_all()
+            return waiting.landed
         if batch.number > self._position(batch.stream):
             return None
         self._counts.add("batches", self.name, outcome="already_committed")
@@ -184,16 +195,23 @@ class Intake:
         last = max(self._streams.get(batch.stream, ()), default=self._position(batch.stream))
         return batch.number == last + 1 or (batch.may_skip and batch.number > last)
 
-    def _take(self, batch: Batch, is_durable: bool) -> None:
+    def _will_answer_early(self, batch: Batch) -> Future[Answer]:
+        """The answer that does not wait for the commit."""
+        batch.is_urgent = False
+        batch.answer = Future()
+        return batch.answer
+
+    @staticmethod
+    def _durable(batch: Batch) -> Answer:
+        return Answer("durable", None, batch.rows.num_rows, batch.quarantined)
+
+    def _take(self, batch: Batch) -> None:
         batch.taken_at_s = ambient.monotonic_s()
-        if is_durable and self._journal is not None:
-            answer = Answer("durable", None, batch.rows.num_rows, batch.quarantined)
-            self._journal.keep(self.name, batch, lambda: self._answer(batch, answer))
         if batch.stream is not None and batch.number is not None:
             self._streams.setdefault(batch.stream, {})[batch.number] = batch
         self._waiting.append(batch)
         self._waiting_bytes += batch.size_bytes
-        self._in_a_hurry += not batch.is_durable
+        self._in_a_hurry += batch.is_urgent
         is_full = self._waiting_bytes >= self._pace.file_bytes
         if is_full or self._in_a_hurry == 1 or len(self._waiting) in (1, self._enough):
             self._changed.notify_all()
@@ -255,7 +273,7 @@ class Intake:
                 held |= orders
         self._waiting = rest
         self._waiting_bytes -= size_bytes
-        self._in_a_hurry = sum(not each.is_durable for each in rest)
+        self._in_a_hurry = sum(each.is_urgent for each in rest)
         return chosen
 
     def _commit(self, taken: Sequence[Batch]) -> bool:
@@ -274,7 +292,7 @@ class Intake:
             logger.exception("%s: a commit of the service failed", self.table.uri)
             self.last_error = TxlogError(f"the service failed: {error!r}", table=self.table.uri)
         if self._landed_batches:
-            self._tell(taken, ambient.monotonic_s() - began_s)
+            self._report(taken, ambient.monotonic_s() - began_s)
         if self.last_error is None:
             self._enough = len(taken)
             return False
@@ -290,6 +308,9 @@ class Intake:
         if kept:
             logger.warning("%s: rows of the journal wait, since a commit failed: %s", self.table.uri, error)
             with self._changed:
+                for each in kept:  # who waits for the commit is told of the error, and the rows land later
+                    told, each.landed, each.is_urgent = each.landed, Future(), False
+                    _tell(told, error)
                 self._waiting = kept + self._waiting
                 self._waiting_bytes += sum(each.size_bytes for each in kept)
         return bool(kept)
@@ -320,17 +341,10 @@ class Intake:
             self._landed_rows += batch.rows.num_rows
             self._landed_batches += 1
             self._landed_version = outcome.version if isinstance(outcome, Answer) else None
-        self._answer(batch, outcome)
+        _tell(batch.landed, outcome)
+        _tell(batch.answer, outcome)
 
-    def _answer(self, batch: Batch, outcome: Answer | TxlogError) -> None:
-        """Tell the client, unless it was told before. The thread of the journal tells, too."""
-        with contextlib.suppress(InvalidStateError):
-            if isinstance(outcome, Answer):
-                batch.answer.set_result(outcome)
-            else:
-                batch.answer.set_exception(outcome)
-
-    def _tell(self, taken: Sequence[Batch], seconds: float) -> None:
+    def _report(self, taken: Sequence[Batch], seconds: float) -> None:
         self._commits_since_upkeep += 1
         size_bytes = sum(each.size_bytes for each in taken)
         tick = Tick(self.name, self._landed_version, self._landed_batches, self._landed_rows, size_bytes, seconds)
@@ -345,3 +359,12 @@ class Intake:
             return
         self._commits_since_upkeep, self._upkeep_at_s = 0, now_s
         self._upkeep.begin(f"maintaining {self.table.uri}", self.table.maintain)
+
+
+def _tell(answer: Future[Answer], outcome: Answer | TxlogError) -> None:
+    """Tell the client, unless it was told before: the journal and the commit may do so at the same time."""
+    with contextlib.suppress(InvalidStateError):
+        if isinstance(outcome, Answer):
+            answer.set_result(outcome)
+        else:
+            answer.set_exception(outcome)
