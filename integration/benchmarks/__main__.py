@@ -32,6 +32,7 @@ BENCHMARKS = (
         "together",
         "group_commit",
         "paced",
+        "ingest",
         "round_trips",
         "managed",
         "bulk",

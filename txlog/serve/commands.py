@@ -77,9 +77,7 @@ def serve(
             journal=None if journal is None else Journal(journal),
             on_tick=None if quiet else lambda tick: _say(out, tick),
         )
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        stop = _asked_to_stop()
         left = service.recover()
         ports = {"flight": flight_port, "http": http_port}
         wanted = {door: port for door, port in ports.items() if port != _NO_PORT}
@@ -110,6 +108,14 @@ def serve_token(
         with open(descriptor, "ab") as grants:
             grants.write(msgspec.json.encode(grant) + b"\n")
         out.result({"token": token, **msgspec.to_builtins(grant)}, Text(token))
+
+
+def _asked_to_stop() -> threading.Event:
+    """What Ctrl-C and SIGTERM set."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def _rights(given: list[str]) -> tuple[str, ...]:
