@@ -97,8 +97,8 @@ def run(bench: Bench) -> str:
     header = ["", "clients", "batches/s", "rows/s", "p50, ms", "p99, ms", "versions/s", "memory, MB"]
     return (
         f"{markdown_table(header, lines)}\n\n{seconds:.0f} s each. Clients are threads of one process beside the"
-        " service, over Arrow Flight; memory is the service's after a tenth of the time and at its end. The others append"
-        " batches of one row to a table on the disk, one after the other. The store is versitygw behind"
+        " service, over Arrow Flight; memory is the service's after a tenth of the time and at its end. The others"
+        " append batches of one row to a table on the disk, one after the other. The store is versitygw behind"
         f" {1e3 * DELAY_S:.0f} ms of delay each way."
     )
 

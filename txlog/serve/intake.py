@@ -342,7 +342,8 @@ class Intake:
             self._landed_batches += 1
             self._landed_version = outcome.version if isinstance(outcome, Answer) else None
         _tell(batch.landed, outcome)
-        _tell(batch.answer, outcome)
+        if batch.answer is not batch.landed:
+            _tell(batch.answer, outcome)
 
     def _report(self, taken: Sequence[Batch], seconds: float) -> None:
         self._commits_since_upkeep += 1
