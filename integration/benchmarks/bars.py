@@ -76,7 +76,9 @@ def publish(
         said = "How many times txlog's figure the others have; the table has the figures."
         (IMAGES / f"{bench.name}.svg").write_text(picture(title, said, [names[name] for name in peers], lines))
     told = {
-        line.label: {names[peer]: round(times, 2) for peer, times in zip(peers, line.ratios, strict=True) if times}
+        line.label: {
+            names[peer]: float(f"{times:.3g}") for peer, times in zip(peers, line.ratios, strict=True) if times
+        }
         for line in lines
     }
     shown = f'<figure class="picture" markdown="0">\n--8<-- "docs/images/{bench.name}.svg"\n</figure>'

@@ -39,7 +39,7 @@ _LABELS = (
 )
 _FIELD = {
     "merge_micro": "LHBench, merge of ",
-    "lineitem_merges": "memory of lineitem's ",
+    "lineitem_merges": "memory, lineitem: ",
     "small_batches": "batches of 10 rows: ",
     "longevity": "after ten rounds: ",
 }
