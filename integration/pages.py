@@ -102,6 +102,7 @@ INSTEAD = {
 
 ELSEWHERE = {
     "docs/managed-tables.md": "with the stand-in of a server: tests/unity/test_managed_page.py",
+    "docs/mirror.md": "with a PostgreSQL server: test_mirror",
     "docs/sail.md": "a process has one kind of session: test_pages starts one",
     "docs/tutorial.md": "a notebook: test_pages runs its cells",
 }

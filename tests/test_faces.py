@@ -43,6 +43,7 @@ TAKEN = {
     "iceberg": (30, "definition predicates reading store util versions"),
     "integrations": (20, "changes operations sink util writing"),
     "loading": (60, "changes definition operations reading store util versions workers writing"),
+    "mirror": (0, ""),
     "report": (28, "maintenance operations predicates sink util versions"),
     "serve": (0, ""),
     "spark": (155, "catalogs changes definition operations predicates reading store util versions workers writing"),

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from postgres import Postgres, postgres
+
 from benchmarks import process_tree
 from benchmarks.measure import Bench, markdown_table, surroundings
-from benchmarks.postgres import Postgres, postgres
 from benchmarks.upsert_tables import BY_DEFAULT, WITH_VECTORS
 
 PEERS = {

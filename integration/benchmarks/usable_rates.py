@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from postgres import Postgres, postgres
 from servers import S3Server, start_server
 from slow_network import slow_network
 
 from benchmarks import process_tree
 from benchmarks.measure import ROOT, Bench, markdown_table, p99, surroundings
-from benchmarks.postgres import Postgres, postgres
 from benchmarks.usable_rates_work import PATIENCE_S, SCHEMA, Place, open_writer
 
 TITLE = "Usable throughput"

@@ -27,7 +27,19 @@ NOT_OPERATIONS = {"exists", "follow", "open", "resolve", "scan_tasks", "snapshot
 OF_TRANSACTIONS = {"add", "read", "remove", "remove_partitions", "set_transaction"}
 COMMANDS: Any = typer.main.get_command(app)
 COMMANDS_WITHOUT_OPERATION = {
-    *("abandon", "describe", "probe-store", "serve", "serve-token", "show", "sinks", "sql", "staging", "tables"),
+    *(
+        "abandon",
+        "describe",
+        "mirror",
+        "probe-store",
+        "serve",
+        "serve-token",
+        "show",
+        "sinks",
+        "sql",
+        "staging",
+        "tables",
+    ),
 }
 OF_EVERY_COMMAND = {"location", "storage", "as_json", "uri", "storage_options"}
 OF_FILES = {"files", "file_format", "null_values", "delimiter", "no_header", "merge_schema"}

@@ -65,6 +65,7 @@ IN_PYTHON_ONLY = {
         "text",
         "txn_id",
         "table",
+        "tables",
         "task_id",
         "tasks",
         "update_columns",

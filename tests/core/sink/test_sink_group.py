@@ -691,3 +691,17 @@ def test_a_deciding_seal_that_cannot_be_made_void_stops_an_abandonment_and_no_ta
     group_of(tables)[1].abandon(0)
     assert in_every(tables)
     assert [sink.last_checkpoint_id() for sink in group_of(tables)[0]] == [0, 0]
+
+
+def test_a_sink_says_for_which_tables_each_of_its_checkpoints_is_sealed(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    alone = txlog.Sink(tables[0], "other")
+    with alone.task(7) as task:
+        task.write(pa.table({"checkpoint": [7], "task": [0]}, SCHEMA))
+    alone.prepare(7, [task.committable])
+    ids = tuple(sorted(table.table_id for table in tables))
+    assert [sink.sealed() for sink in sinks] == [{1: ids}] * 3
+    assert alone.sealed() == {7: (tables[0].table_id,)}
+    group.commit(1)
+    assert [sink.sealed() for sink in sinks] == [{}] * 3

@@ -7,6 +7,7 @@ crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` de
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -474,6 +475,26 @@ class Sink:
         state = self._open_table.log.newest_state()
         found = self._open_table.replay_of(state, self._app_id, checkpoint_id, quietly=True)
         return None if found is None else WriteResult(found.version, "already_committed", 0, "")
+
+    def sealed(self) -> dict[int, tuple[str, ...]]:
+        """The sealed checkpoints that wait for their commit, and the ids of the tables that each was sealed for.
+
+        A `SinkGroup` of exactly these tables ends a checkpoint; the sink ends one of this table alone. Ask before
+        `recover` if the tables of a stream come and go.
+
+        Returns:
+            The ids of the tables (see `Table.table_id`), sorted, by ascending checkpoint_id.
+
+        Raises:
+            TxlogError: The staging or the log cannot be read.
+        """
+        own = (self._open_table.log.newest_state(refresh=False).metadata.id,)
+        found: dict[int, tuple[str, ...]] = {}
+        for staged in self._staging.checkpoints(self._app_id):
+            if staged.is_sealed:
+                with contextlib.suppress(NotFoundError):  # committed meanwhile, by another process
+                    found[staged.checkpoint_id] = self._staging.manifest(staged).together or own
+        return found
 
     def last_checkpoint_id(self) -> int | None:
         """This application's last checkpoint in the table, read from its newest version.

@@ -88,6 +88,7 @@ def face(room: str, modules: str, *, of: str | None = None) -> tuple[Callable[[s
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(home), name)
+        found = getattr(importlib.import_module(home), name, None)
+        return importlib.import_module(f"{home}.{name}") if found is None else found  # a module that a face shows
 
     return find, lambda: sorted(homes)

@@ -1,0 +1,426 @@
+"""Mirrors of a real PostgreSQL server: deltalake reads the same rows as the server's own SELECT.
+
+In: a server of the machine's packages, whose database a test changes by psycopg. Skipped where there is no PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import psycopg
+import pytest
+from pages import blocks
+from postgres import MIRRORED, NO_SERVER, Postgres, postgres
+
+import txlog
+from tests.mirror.envelopes import ORDERS, event
+from txlog.core.sink._checkpoint_commits import CheckpointCommits
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from txlog.mirror import commits
+from txlog.mirror.postgres import Mirror
+from txlog.mirror.progress import MirrorCommit
+
+pytestmark = pytest.mark.xdist_group("mirror")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres(MIRRORED) as found:
+        if found is None:
+            pytest.skip(NO_SERVER)
+        yield found
+
+
+def shown(row: tuple[Any, ...]) -> str:
+    """A row as text, in which NaN equals itself, and times are those of UTC."""
+    return repr([value.isoformat() if isinstance(value, datetime) else value for value in row])
+
+
+class Database:
+    """A database of the server, and a mirror of it."""
+
+    def __init__(self, server: Postgres, name: str, target: Path) -> None:
+        self.address = server.new_database(name)
+        self.target = target
+        self._connection: psycopg.Connection[Any] | None = None
+        self.commits: list[MirrorCommit] = []
+
+    def run(self, *statements: str) -> None:
+        """Run statements, each a transaction of its own unless it begins one."""
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(self.address, autocommit=True)
+        for statement in statements:
+            self._connection.execute(statement)
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        self.run("set timezone = 'UTC'")
+        assert self._connection is not None
+        return self._connection.execute(text).fetchall()
+
+    def mirror(self, tables: Sequence[str] | None = None, **options: Any) -> Mirror:
+        given: dict[str, Any] = {"max_delay_s": 3600.0, "on_commit": self.commits.append, **options}
+        return Mirror(self.address, self.target, tables=tables, **given)
+
+    def catch_up(self, tables: Sequence[str] | None = None, *, resync: Sequence[str] = (), **options: Any) -> None:
+        self.mirror(tables, **options).run(until_current=True, resync=resync)
+
+    def table(self, name: str) -> txlog.Table:
+        return txlog.Catalog(self.target).table(f"public.{name}")
+
+    def mirrored(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows that deltalake reads, in order."""
+        rows = deltalake.DeltaTable(self.table(name).uri).to_pyarrow_table().to_pylist()
+        return sorted((tuple(row.values()) for row in rows), key=shown)
+
+    def require_equal(self, name: str, columns: str = "*") -> None:
+        mirrored = [*map(shown, self.mirrored(name))]
+        assert mirrored == sorted(map(shown, self.rows(f"select {columns} from {name}")))
+        assert mirrored or not self.rows(f"select 1 from {name}")
+
+
+@pytest.fixture
+def database(server: Postgres, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Database]:
+    name = f"test_{abs(hash(request.node.name)) % 10**9}"
+    found = Database(server, name, tmp_path / "mirror")
+    yield found
+    found.run(
+        "select pg_terminate_backend(active_pid) from pg_replication_slots where active_pid is not null",
+    )
+    for (slot,) in found.rows("select slot_name from pg_replication_slots where database = current_database()"):
+        found.run(f"select pg_drop_replication_slot('{slot}')")
+
+
+EXACT = """
+id bigint primary key, b bool, i2 smallint, i4 int, f4 real, f8 float8, n numeric(20,5), n_wide numeric(38,10), t text,
+v varchar(20), c char(5), raw bytea, d date, ts timestamp, tz timestamptz, ints int[], texts text[]
+"""
+AS_TEXT = ["num", "u", "j", "jb", "iv", "tm", "e", "ip", "r", "big"]
+
+
+def test_every_type_has_the_same_values_and_what_delta_lacks_is_the_text_of_postgresql(database: Database) -> None:
+    database.run(
+        "create type mood as enum ('sad', 'happy')",
+        "create domain cents as numeric(10,2)",
+        f"create table exact ({EXACT}, price cents)",
+        "create table texts (id int primary key, num numeric, u uuid, j json, jb jsonb, iv interval, tm time, e mood,"
+        " ip inet, r int4range, big numeric(50,3))",
+    )
+    first = r"""insert into exact values
+        (1, true, -7, 2147483647, 0.5, 1e300, 12.5, 1234567890123456789012345678.0123456789, E'a\n"b",\\', '', 'ab',
+         '\x00ff', '0001-01-01', '2024-02-29 12:34:56.123456', '2024-02-29 23:00:00-05', '{1,NULL,3}',
+         E'{"a,\\"b",NULL,"NULL",""}', 1.25),
+        (2, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null),
+        (3, false, 32767, -1, 'NaN', '-Infinity', -0.00001, 0, '', 'v', '', '', '9999-12-31',
+         '1969-12-31 23:59:59.9', '0001-01-01 00:00:00+00', '{}', '{}', -0.01)"""
+    texts = """insert into texts values
+        (1, 1.50, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a": 1}', '{"b":2}', '1 day 02:03:04', '24:00:00', 'happy',
+         '10.0.0.1/8', '[1,5)', 12345678901234567890123456789012345678901234567.125),
+        (2, null, null, null, null, null, null, null, null, null, null)"""
+    database.run(first, texts)
+    database.catch_up()
+    listed = ", ".join(["id", *(f"{name}::text" for name in AS_TEXT)])
+    database.require_equal("exact")
+    database.require_equal("texts", listed)
+    database.run(
+        "update exact set id = id + 10",
+        first.replace("(1,", "(21,").replace("(2,", "(22,").replace("(3,", "(23,"),
+        "update texts set id = 5, num = 'NaN' where id = 1",
+        "insert into texts (id, iv) values (7, '-1 year 2 days')",
+    )
+    database.catch_up()
+    database.require_equal("exact")
+    database.require_equal("texts", listed)
+    assert len(database.mirrored("exact")) == 6
+
+
+def test_the_rows_follow_inserts_updates_deletes_and_changes_of_keys(database: Database) -> None:
+    database.run(
+        "create table plain (id int primary key, v text)",
+        "create table pairs (a int, b text, v int, primary key (b, a))",
+        'create schema "Shop"; create table "Shop"."The Orders" (id int primary key, "unit price" numeric(8,2))',
+        "insert into plain select n, 'row ' || n from generate_series(1, 1000) n",
+        "insert into pairs select n, 'k' || n % 3, n from generate_series(1, 30) n",
+    )
+    database.catch_up(["plain", "pairs"])
+    database.run(
+        "begin; update plain set id = id + 5000 where id <= 10; delete from plain where id > 990;"
+        " insert into plain values (1, 'again'); update plain set v = null where id = 1;"
+        " update plain set id = -1 where id = 1; insert into plain values (1, 'and again'); commit",
+        "begin; insert into plain values (70000, 'never'); rollback",
+        "update pairs set b = b || 'x', v = v + 1 where a % 2 = 0",
+        "delete from pairs where a > 20",
+    )
+    database.catch_up()  # the publication names the tables
+    database.require_equal("plain")
+    database.require_equal("pairs")
+
+
+def test_keys_shift_and_swap_within_one_statement(database: Database) -> None:
+    database.run(
+        "create table places (id int, v text, primary key (id) deferrable initially deferred)",
+        "insert into places select n, 'v' || n from generate_series(1, 50) n",
+    )
+    with pytest.raises(InvalidInputError, match="REPLICA IDENTITY FULL"):
+        database.catch_up()
+    database.run("alter table places replica identity full")
+    database.catch_up()
+    database.run("update places set id = id + 1")
+    database.catch_up()
+    database.require_equal("places")
+    database.run(
+        "begin; update places set id = 52 - id; delete from places where id = 7;"
+        " insert into places values (8, 'new'); delete from places where id = 8 and v <> 'new'; commit"
+    )
+    database.catch_up()
+    database.require_equal("places")
+
+
+def test_large_values_that_an_update_does_not_touch_stay_also_when_the_key_changes(database: Database) -> None:
+    database.run(
+        "create table docs (id int primary key, title text, body text, extra text)",
+        "alter table docs alter body set storage external, alter extra set storage external",
+        "create table whole (id int primary key, n int, body text); alter table whole replica identity full",
+        "alter table whole alter body set storage external",
+    )
+    large = "(select string_agg(md5(n::text || {}::text), '') from generate_series(1, 200) n)"
+    fill = "insert into docs select m, 't' || m, " + large.format("m") + ", " + large.format("(-m)")
+    database.run(f"{fill} from generate_series(1, 20) m")
+    database.run(f"insert into whole select m, 0, {large.format('m')} from generate_series(1, 5) m")
+    database.catch_up()
+    database.run(
+        "update docs set title = 'changed' where id <= 5",
+        "update docs set id = id + 100 where id between 3 and 8",
+        "begin; update docs set id = id + 100 where id > 100; update docs set title = 'twice' where id > 200;"
+        " update docs set extra = 'short' where id = 203; update docs set title = 'x' where id = 203; commit",
+        "delete from docs where id = 9",
+        f"{fill} from generate_series(9, 9) m",
+        "update docs set id = 999 where id = 9",
+        "update whole set n = 1 where id < 3; update whole set id = 77 where id = 1",
+    )
+    database.catch_up()
+    database.require_equal("docs")
+    database.require_equal("whole")
+
+
+def test_a_truncate_empties_the_table_and_what_follows_it_is_there(database: Database) -> None:
+    database.run(
+        "create table a (id int primary key, v text); create table b (id int primary key references a, w int)",
+        "insert into a select n, 'x' from generate_series(1, 9) n",
+        "insert into b select n, n from generate_series(1, 9) n",
+    )
+    database.catch_up()
+    database.run(
+        "begin; insert into a values (50, 'before'); truncate a cascade;"
+        " insert into a values (1, 'after'), (2, 'gone');"
+        " update a set id = 3 where id = 1; delete from a where id = 2; commit"
+    )
+    database.catch_up()
+    database.require_equal("a")
+    assert database.mirrored("a") == [(3, "after")]
+    assert database.mirrored("b") == []
+    database.run("insert into b values (3, 3)")
+    database.catch_up()
+    database.require_equal("b")
+
+
+def test_a_table_without_a_key_is_a_log_of_its_changes(database: Database) -> None:
+    database.run("create table events (what text, n int)", "insert into events values ('a', 1), ('a', 1)")
+    with pytest.raises(InvalidInputError, match=r'ALTER TABLE "public"\."events" REPLICA IDENTITY FULL'):
+        database.catch_up()
+    database.run("update events set n = 2")  # the source still may
+    database.run("alter table events replica identity full")
+    database.catch_up()
+    database.run(
+        "begin; insert into events values ('b', 3); update events set n = 4 where what = 'b'; commit",
+        "delete from events where what = 'b'",
+        "truncate events",
+    )
+    database.catch_up()
+    rows = database.table("events").to_arrow(columns=["_change", "what", "n", "_lsn", "_number"]).to_pylist()
+    rows.sort(key=lambda row: (row["_lsn"], row["_number"]))
+    assert [(row["_change"], row["what"], row["n"]) for row in rows] == [
+        ("+I", "a", 2),
+        ("+I", "a", 2),
+        ("+I", "b", 3),
+        ("-U", "b", 3),
+        ("+U", "b", 4),
+        ("-D", "b", 4),
+        ("T", None, None),
+    ]
+
+
+def test_columns_that_are_added_dropped_and_renamed_are_followed(database: Database) -> None:
+    database.run(
+        "create table people (id int primary key, name text, age int)",
+        "insert into people select n, 'p' || n, n from generate_series(1, 20) n",
+    )
+    database.catch_up()
+    database.run(
+        "begin; update people set age = 0 where id = 1; alter table people add city text; update people set city = 'x'"
+        " where id < 4; commit",
+        "alter table people add score int default 7",
+        "insert into people values (100, 'new', 1, 'y', 8)",
+    )
+    database.catch_up()
+    database.require_equal("people")
+    database.run(
+        "alter table people drop age",
+        "begin; alter table people rename name to full_name;"
+        " update people set full_name = 'renamed' where id = 2; commit",
+        "alter table people add tags text[] default '{a,b}'",
+        "delete from people where id = 3",
+    )
+    database.catch_up()
+    database.require_equal("people")
+    assert "full_name" in database.table("people").schema.names
+
+
+def test_a_change_of_columns_that_cannot_be_followed_is_refused_until_a_new_snapshot(database: Database) -> None:
+    database.run(
+        "create table t (id int primary key, v int)",
+        "insert into t values (1, 1)",
+        "create table other (id int primary key)",
+    )
+    database.catch_up()
+    database.run("insert into other values (1); alter table t alter v type text", "update t set v = 'one'")
+    with pytest.raises(SchemaMismatchError, match=r"public\.t: the type of the column v changed.*--resync public\.t"):
+        database.catch_up()
+    database.catch_up(resync=["t"])
+    database.require_equal("t")
+    database.require_equal("other")
+    database.run("alter table t add random float default random()", "update t set v = 'two'")
+    with pytest.raises(SchemaMismatchError, match="random has a default"):
+        database.catch_up()
+    database.catch_up(resync=["t"])
+    database.require_equal("t")
+
+
+def test_a_value_that_delta_lacks_is_refused_and_can_be_text(database: Database) -> None:
+    database.run("create table days (id int primary key, d date)", "insert into days values (1, '2024-01-01')")
+    database.catch_up()
+    database.run("insert into days values (2, 'infinity')")
+    with pytest.raises(InvalidInputError, match=r"column d: date 'infinity'.*--text public\.days\.d"):
+        database.catch_up()
+    assert len(database.mirrored("days")) == 1
+    database.catch_up(as_text=["days.d"], resync=["days"])
+    database.require_equal("days", "id, d::text")
+
+
+def test_a_table_joins_a_mirror_later_and_the_rest_goes_on(database: Database) -> None:
+    database.run("create table one (id int primary key)", "insert into one select generate_series(1, 10)")
+    database.catch_up(["one"])
+    database.run(
+        "create table two (id int primary key)",
+        "insert into two select generate_series(1, 10); insert into one select generate_series(11, 20)",
+    )
+    database.catch_up(["one", "two"])
+    database.run("begin; delete from one where id > 15; delete from two where id > 5; commit")
+    database.catch_up(["one", "two"])
+    database.require_equal("one")
+    database.require_equal("two")
+    with pytest.raises(NotFoundError, match=r"no table public\.three"):
+        database.catch_up(["three"])
+
+
+def test_a_mirror_says_what_is_missing_at_the_source(database: Database, tmp_path: Path) -> None:
+    database.run("create table t (id int primary key)", "insert into t values (1)")
+    database.catch_up()
+    (slot,) = database.rows("select slot_name from pg_replication_slots where database = current_database()")[0]
+    with pytest.raises(InvalidInputError, match="belongs to the mirror"):
+        database.catch_up(name="another")
+    database.run(f"select pg_drop_replication_slot('{slot}')", "insert into t values (2)")
+    with pytest.raises(InvalidInputError, match=r"the slot is gone.*--resync public\.t"):
+        database.catch_up()
+    database.catch_up(resync=["t"])
+    database.require_equal("t")
+
+
+def test_the_programs_of_the_page_run(database: Database, tmp_path: Path) -> None:
+    database.run("create table orders (id int primary key); create table lines (id int primary key)")
+    database.run("insert into orders values (1)")
+    lines = tmp_path / "orders.jsonl"
+    lines.write_bytes(event("c", {"id": 2}, fields=ORDERS[:1]))
+    postgres_program, events_program = blocks("docs/mirror.md")
+    target = "s3://bucket/shop"
+    exec(
+        postgres_program.replace("postgres://replicator@db/shop", database.address).replace(target, str(tmp_path / "a"))
+    )
+    exec(events_program.replace('"orders.jsonl", "rb"', f'"{lines}", "rb"').replace(target, str(tmp_path / "b")))
+    assert txlog.Catalog(tmp_path / "a").table("public.orders").to_arrow().to_pylist() == [{"id": 1}]
+    assert txlog.Catalog(tmp_path / "b").table("public.orders").to_arrow().to_pylist() == [{"id": 2}]
+
+
+def test_the_command_follows_a_database_and_ends_with_it_or_at_a_signal(database: Database) -> None:
+    database.run("create table t (id int primary key); insert into t values (1)")
+    command = [sys.executable, "-m", "txlog", "mirror", database.address, str(database.target), "--tables", "t"]
+    run = subprocess.run([*command, "--once", "--json"], capture_output=True, text=True)
+    assert (run.returncode, json.loads(run.stdout)["rows"]) == (0, {"public.t": 1}), run.stderr
+    with subprocess.Popen([*command, "--max-delay", "0"], stdout=subprocess.PIPE, text=True) as follower:
+        database.run("insert into t values (2)")
+        assert follower.stdout is not None
+        assert "changes: public.t 1" in follower.stdout.readline()
+        follower.terminate()
+        assert follower.wait() == 0
+    database.require_equal("t")
+    wrong = subprocess.run([*command[:-1], "missing", "--once"], capture_output=True, text=True)
+    assert wrong.returncode == 1
+    assert "has no table public.missing" in wrong.stderr
+
+
+class Died(BaseException):
+    """The end of the process, as far as its tables see it."""
+
+
+@pytest.mark.parametrize("dies_after", ["the seal", "the first of the tables", "the last of the tables"])
+def test_a_mirror_that_dies_goes_on_without_losing_or_doubling_a_change(
+    database: Database, monkeypatch: pytest.MonkeyPatch, dies_after: str
+) -> None:
+    database.run(
+        "create table a (id int primary key, v int); create table b (id int primary key, v int)",
+        "create table log (v int); alter table log replica identity full",
+        "insert into a select n, 0 from generate_series(1, 100) n",
+    )
+    database.catch_up()
+    database.run(
+        "begin; update a set id = id + 1000; insert into b select n, n from generate_series(1, 50) n;"
+        " insert into log select generate_series(1, 50); commit"
+    )
+    left = {"the seal": 0, "the first of the tables": 1, "the last of the tables": 3}[dies_after]
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointCommits, "commit_sealed", _dies_after(left, CheckpointCommits.commit_sealed))
+        patched.setattr(commits, "apply", _dies_after_it(commits.apply))
+        with pytest.raises(Died):
+            database.catch_up()
+    database.run("update a set v = 1 where id = 1001", "insert into log values (51)")
+    database.catch_up()
+    database.require_equal("a")
+    database.require_equal("b")
+    assert sorted(row[0] for row in database.mirrored("log")) == list(range(1, 52))
+
+
+def _dies_after(calls: int, real: Callable[..., Any]) -> Callable[..., Any]:
+    left = calls
+
+    def dying(*arguments: Any, **more: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Died
+        return real(*arguments, **more)
+
+    return dying
+
+
+def _dies_after_it(real: Callable[..., Any]) -> Callable[..., Any]:
+    def dying(*arguments: Any) -> Any:
+        real(*arguments)
+        raise Died
+
+    return dying

@@ -1,0 +1,121 @@
+"""Tables that follow events of Debezium from lines: each line once, however often they come."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+
+import txlog
+from tests.mirror.envelopes import ORDERS, UNAVAILABLE, decimal, event
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.mirror.events import EventMirror
+
+FIRST = {"id": 1, "name": "a", "day": 19_000, "at": 1_700_000_000_123_456, "amount": decimal(-150)}
+SECOND = {"id": 2, "name": None, "day": None, "at": None, "amount": None}
+
+
+def follow(folder: Path, *lines: bytes, **options: Any) -> None:
+    EventMirror(folder, "orders.jsonl", **{"keys": ["id"], **options}).follow(io.BytesIO(b"\n".join(lines)))
+
+
+def rows(folder: Path, table: str = "public.orders") -> list[dict[str, Any]]:
+    found = deltalake.DeltaTable(txlog.Catalog(folder).location(table)).to_pyarrow_table().to_pylist()
+    return sorted(found, key=lambda row: row["id"])
+
+
+def test_the_types_and_values_are_those_of_the_schema(tmp_path: Path) -> None:
+    follow(tmp_path, event("c", FIRST), event("r", SECOND))
+    at = dt.datetime(2023, 11, 14, 22, 13, 20, 123_456)
+    expected = {"id": 1, "name": "a", "day": dt.date(2022, 1, 8), "at": at, "amount": Decimal("-1.50")}
+    assert rows(tmp_path) == [expected, SECOND]
+
+
+def test_lines_that_come_again_change_nothing_and_those_that_follow_them_do(tmp_path: Path) -> None:
+    lines = [event("c", FIRST), event("u", {**FIRST, "name": "b"}, FIRST), event("c", SECOND)]
+    follow(tmp_path, *lines)
+    version = txlog.Catalog(tmp_path).table("public.orders").version
+    follow(tmp_path, *lines)
+    assert txlog.Catalog(tmp_path).table("public.orders").version == version
+    follow(tmp_path, *lines, event("d", None, {**FIRST, "name": "b"}), b"null", b"")
+    assert [row["id"] for row in rows(tmp_path)] == [2]
+
+
+def test_a_large_value_that_was_not_sent_stays_also_when_the_key_changes(tmp_path: Path) -> None:
+    follow(tmp_path, event("c", FIRST))
+    without = {**FIRST, "name": UNAVAILABLE}
+    follow(
+        tmp_path,
+        event("c", FIRST),
+        event("u", {**without, "day": 1}),
+        event("d", None, {"id": 1, "name": UNAVAILABLE}),
+        b"",
+        event("c", {**without, "id": 7}),
+    )
+    assert [(row["id"], row["name"]) for row in rows(tmp_path)] == [(7, "a")]
+
+
+def test_a_truncate_empties_the_table(tmp_path: Path) -> None:
+    follow(tmp_path, event("c", FIRST), event("t"), event("c", SECOND))
+    assert rows(tmp_path) == [SECOND]
+
+
+def test_columns_are_added_with_their_default_and_dropped(tmp_path: Path) -> None:
+    more = {"field": "country", "type": "string", "optional": True, "default": "NO"}
+    follow(tmp_path, event("c", FIRST))
+    lines = [event("c", FIRST), event("c", {**SECOND, "country": "SE"}, fields=(*ORDERS, more))]
+    follow(tmp_path, *lines)
+    assert [row["country"] for row in rows(tmp_path)] == ["NO", "SE"]
+    fewer = tuple(each for each in (*ORDERS, more) if each["field"] not in ("at", "amount"))
+    follow(tmp_path, *lines, event("u", {"id": 2, "name": "x", "day": 0, "country": "SE"}, fields=fewer))
+    assert rows(tmp_path)[1] == {"id": 2, "name": "x", "day": dt.date(1970, 1, 1), "country": "SE"}
+
+
+def test_a_change_of_columns_with_two_meanings_is_refused_and_nothing_of_it_lands(tmp_path: Path) -> None:
+    follow(tmp_path, event("c", FIRST))
+    renamed = ({**ORDERS[1], "field": "title"}, ORDERS[0])
+    with pytest.raises(SchemaMismatchError, match=r"line 2 of orders\.jsonl: public\.orders has the new columns title"):
+        follow(tmp_path, event("c", FIRST), event("c", {"id": 2, "title": "x"}, fields=renamed))
+    retyped = ({**ORDERS[0], "type": "string"}, *ORDERS[1:])
+    with pytest.raises(SchemaMismatchError, match="the type of the column id changed"):
+        follow(tmp_path, event("c", FIRST), event("c", {**SECOND, "id": "x"}, fields=retyped))
+    assert len(rows(tmp_path)) == 1
+
+
+def test_events_of_several_tables_go_to_theirs_and_messages_of_kafka_name_the_keys(tmp_path: Path) -> None:
+    lines = fields = ({"field": "order", "type": "int64"}, {"field": "id", "type": "int8"})
+    value = event("c", {"order": 1, "id": 2}, fields=fields, table="lines").decode()
+    message = {"topic": "shop.public.lines", "partition": 0, "offset": 5, "key": json.dumps({"order": 1, "id": 2})}
+    lines = [event("c", FIRST), json.dumps({**message, "payload": value}).encode()]
+    follow(tmp_path, *lines, keys={"public.orders": ["id"]})
+    assert rows(tmp_path, "public.lines") == [{"order": 1, "id": 2}]
+    assert len(rows(tmp_path)) == 1
+    with pytest.raises(InvalidInputError, match=r"which columns identify a row of public\.more"):
+        follow(tmp_path, event("c", {"id": 1}, fields=ORDERS[:1], table="more"), keys=())
+
+
+def test_events_without_a_schema_take_the_types_of_the_table(tmp_path: Path) -> None:
+    bare = event("c", {"id": 1, "name": "a"}, fields=None)
+    with pytest.raises(InvalidInputError, match=r"schemas\.enable"):
+        follow(tmp_path, bare)
+    txlog.Catalog(tmp_path).create("public.orders", "id bigint, name string, amount decimal(10,2)")
+    avro = json.loads(event("u", fields=None))
+    avro["after"] = {"public.orders.Value": {"id": 1, "name": {"string": "b"}, "amount": {"bytes": "\x00\u0096"}}}
+    follow(tmp_path, bare, json.dumps(avro).encode())
+    assert rows(tmp_path) == [{"id": 1, "name": "b", "amount": Decimal("1.50")}]
+    with pytest.raises(SchemaMismatchError, match="new columns more"):
+        follow(tmp_path, b"", b"", event("c", {"id": 2, "more": 1}, fields=None))
+    with pytest.raises(InvalidInputError, match="may be a number or the bytes of one"):
+        follow(tmp_path, b"", b"", event("c", {"id": 2, "amount": "1234"}, fields=None))
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": 1}', b'{"op": "c", "source": {"db": "x", "table": "y"}}'])
+def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: bytes) -> None:
+    with pytest.raises(InvalidInputError, match=r"line 2 of orders\.jsonl"):
+        follow(tmp_path, event("c", FIRST), line)

@@ -1,0 +1,302 @@
+"""`Mirror`: Delta tables that follow the tables of a PostgreSQL database.
+
+In: the database's address, a catalog, names of tables. Out: for each table a Delta table, first with the rows of a
+snapshot, then with each transaction's changes, exactly once. The position in the database's log is the checkpoint of
+the tables' commits; the database forgets a change only when its table has it. So whoever is killed, the database, the
+mirror or both, goes on where the tables are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import txlog
+from txlog.errors import InvalidInputError, StorageError
+from txlog.extend.catalogs import ambient, invalid, logger
+from txlog.mirror import commits
+from txlog.mirror.connection import Queries, SourceAway, Stream, lsn_text, source_name
+from txlog.mirror.pgoutput import decoded
+from txlog.mirror.progress import MirrorCommit
+from txlog.mirror.properties import MirrorColumn, Mirrored
+from txlog.mirror.snapshot import source_snapshot
+from txlog.mirror.source_tables import SourceTables, require_server
+from txlog.mirror.sources import SourceTable
+from txlog.mirror.target import MirrorTable
+from txlog.mirror.transactions import Transactions
+
+__all__ = ["Mirror", "MirrorCommit"]
+
+_NAME = re.compile(r"[a-z0-9_]{1,50}")
+_POLL_S = 0.5
+_POLL_TO_GOAL_S = 0.02
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
+
+
+class Mirror:
+    """Tables of a PostgreSQL database as Delta tables that follow it.
+
+        mirror = Mirror("postgres://replicator@db/shop", "s3://bucket/mirror", tables=["orders", "lines"])
+        mirror.run()
+
+    A table ``schema.table`` becomes the table of this name in the catalog. Each commit has complete transactions; the
+    tables that one transaction changed get it by one checkpoint of a group. A table with a key has the rows of its
+    source. One without has a log of the changes.
+
+    Only one process runs a mirror; others wait until it ends. The mirror makes a publication and a replication slot
+    with its name in the database. A publication of that name that is there already is used as it is.
+
+    Args:
+        source: The database, as libpq names it: ``postgres://user@host/database`` or ``host=... dbname=...``. A
+            password is better in ``PGPASSWORD`` or a password file.
+        target: The catalog of the tables, or its address: a folder, a bucket or a catalog of tables by name.
+        tables: The tables, as ``schema.table``, or ``table`` in the schema ``public``. None: those of the publication
+            if there is one, otherwise all tables of the database. A table that is added later is snapshotted then.
+        name: The mirror's name: lower-case letters, digits and underscores. None: one made of the source and target.
+        as_text: Columns, as ``schema.table.column``, that are stored as PostgreSQL's text: for values that the column's
+            type in Delta lacks.
+        properties: Table properties of new tables, such as ``{"delta.enableDeletionVectors": "true"}``.
+        storage_options: The options of the store, if ``target`` is an address.
+        max_delay_s: How long a transaction waits at most for others that are committed with it, in seconds.
+        max_bytes: How many bytes of changes are committed at once; a larger transaction is committed as a whole.
+        patience_s: How long the database may be away before `run` gives up, in seconds.
+        on_commit: Called after each commit.
+
+    Raises:
+        InvalidInputError: An argument is invalid, or psycopg is not installed.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        target: str | os.PathLike[str] | txlog.Catalog,
+        *,
+        tables: Sequence[str] | None = None,
+        name: str | None = None,
+        as_text: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        max_delay_s: float = 5.0,
+        max_bytes: int = 256 << 20,
+        patience_s: float = 600.0,
+        on_commit: Callable[[MirrorCommit], object] | None = None,
+    ) -> None:
+        self.source = source_name(source)
+        if isinstance(target, txlog.Catalog):
+            if storage_options is not None:
+                raise InvalidInputError("the options of the store belong to the Catalog, which is given already")
+            self._catalog = target
+        else:
+            self._catalog = txlog.Catalog(target, storage_options=storage_options)
+        if tables is not None and (isinstance(tables, str) or not tables):
+            raise invalid("tables", tables, "a list of names, or None for all tables")
+        self.name = _default_name(self.source, self._catalog.uri) if name is None else name
+        if not _NAME.fullmatch(self.name):
+            raise invalid("name", name, "up to 50 lower-case letters, digits and underscores")
+        self._address = source
+        self._wanted = tables
+        self._as_text = tuple(as_text)
+        self._properties = dict(properties or {})
+        self._max_delay_s = max_delay_s
+        self._max_bytes = max_bytes
+        self._patience_s = patience_s
+        self._on_commit = on_commit or (lambda commit: None)
+        self._stops = threading.Event()
+        self._resync: set[str] = set()
+        self._heard = ambient.instant()
+
+    def run(self, *, until_current: bool = False, resync: Sequence[str] = ()) -> None:
+        """Snapshot the tables that have no rows yet, then follow their changes, until `stop`.
+
+        Args:
+            until_current: Return when the tables have everything that the database had committed when this began.
+            resync: Tables to snapshot again.
+
+        Raises:
+            StorageError: The database was away for longer than ``patience_s``, or the target's store failed.
+            AccessError: The database refuses the user, or what the user asks for.
+            SchemaMismatchError: A table's columns changed in a way that cannot be followed.
+            InvalidInputError: A table cannot be mirrored, a value has no place in Delta, or the slot is gone.
+            UnsupportedFeatureError: The database cannot publish changes.
+        """
+        self._stops.clear()
+        self._resync = {name if "." in name else f"public.{name}" for name in resync}
+        self._heard = ambient.instant()
+        pause_s = _FIRST_PAUSE_S
+        while not self._stops.is_set():
+            begun = self._heard
+            try:
+                self._session(until_current)
+                return
+            except SourceAway as error:
+                pause_s = _FIRST_PAUSE_S if self._heard is not begun else min(pause_s * 2, _LONGEST_PAUSE_S)
+                away_s = ambient.age_s(self._heard)
+                if away_s > self._patience_s:
+                    raise StorageError(
+                        f"{self.source} has not answered for {away_s:,.0f} s: {error}. Run the mirror again when it"
+                        f" does; the database keeps what the tables lack, in the slot {self.name}"
+                    ) from error
+                logger.warning("%s does not answer, and is tried again in %.1f s: %s", self.source, pause_s, error)
+                ambient.wait(self._stops, pause_s)
+
+    def stop(self) -> None:
+        """Let `run` commit the complete transactions that it has, and return. From any thread or signal handler."""
+        self._stops.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stops.is_set()
+
+    # --- one connection -----------------------------------------------------------------------------------------
+
+    def _session(self, until_current: bool) -> None:
+        """Everything from the connection to its end. Raises `SourceAway` when the database ends it."""
+        queries = Queries(self._address)
+        try:
+            require_server(queries)
+            stream = Stream(self._address)
+            try:
+                self._follow(queries, stream, until_current)
+            finally:
+                stream.close()
+        finally:
+            queries.close()
+
+    def _follow(self, queries: Queries, stream: Stream, until_current: bool) -> None:
+        ((database,),) = queries.rows("select current_database()")
+        sources = SourceTables(queries, self._as_text)
+        found = sources.published(self.name, self._wanted)
+        system, _ = stream.system()
+        tables = {
+            each.shown: MirrorTable.opened(self._catalog, each, self._state(each, system, database), self._properties)
+            for each in found
+        }
+        unknown = sorted(self._resync - set(tables))
+        if unknown:
+            raise InvalidInputError(f"the mirror has no table {', '.join(unknown)}: it has {', '.join(tables)}")
+        commits.recover(tables.values())
+        self._require_slot(queries, tables)
+        self._heard = ambient.instant()
+        self._snapshot(tables, system, database)
+        ((goal,),) = queries.rows("select (pg_current_wal_flush_lsn() - '0/0')::bigint")
+        stream.start(self.name, self.name)
+        loop = _Loop(self, stream, Transactions(tables, lambda: sources), goal if until_current else None)
+        loop.run()
+
+    def _state(self, table: SourceTable, system: str, database: str) -> Mirrored:
+        columns = tuple(MirrorColumn(each.name, each.number, each.type.delta) for each in table.columns)
+        return Mirrored(system, database, self.name, table.shown, columns, table.keys, is_log=not table.keys)
+
+    def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable]) -> None:
+        """Make the slot for a mirror whose tables have nothing yet. One that is gone took changes with it."""
+        found = queries.rows("select plugin, wal_status from pg_replication_slots where slot_name = %s", self.name)
+        behind = sorted(name for name, each in tables.items() if each.position is not None and name not in self._resync)
+        if found and found[0][0] != "pgoutput":
+            raise InvalidInputError(
+                f"{self.source} has a slot {self.name} of the plugin {found[0][0]}: give another name"
+            )
+        if found and found[0][1] == "lost":
+            if behind:
+                raise self._lost(behind, "the database gave up what it kept for the slot (max_slot_wal_keep_size)")
+            queries.rows("select pg_drop_replication_slot(%s)", self.name)
+        elif found:
+            return
+        elif behind:
+            raise self._lost(behind, "the slot is gone: somebody dropped it, or this is a copy of the database")
+        queries.rows("select pg_create_logical_replication_slot(%s, 'pgoutput')", self.name)
+
+    def _lost(self, tables: Sequence[str], why: str) -> InvalidInputError:
+        again = " ".join(f"--resync {each}" for each in tables)
+        return InvalidInputError(
+            f"{self.source} does not have the changes after the last ones of {', '.join(tables)}: {why}. Mirror these"
+            f" tables from a new snapshot: txlog mirror ... {again}"
+        )
+
+    def _snapshot(self, tables: Mapping[str, MirrorTable], system: str, database: str) -> None:
+        """Give the tables without rows, and those to be snapshotted again, the rows of one moment."""
+        new = [name for name, each in tables.items() if each.position is None or name in self._resync]
+        if not new:
+            return
+
+        def find(queries: Queries) -> list[SourceTable]:
+            return SourceTables(queries, self._as_text).published(self.name, new)
+
+        with source_snapshot(self._address, f"{self.name}_snapshot", find) as (snapshot, sources):
+            for source in sources:
+                table = tables[source.shown]
+                began_ms = ambient.now_ms()
+                rows = table.load(snapshot, source, self._state(source, system, database))
+                table.__init__(table.table, self._state(source, system, database), retracts=not source.key_is_immediate)  # type: ignore[misc]
+                self._resync.discard(source.shown)
+                self._heard = ambient.instant()
+                self._on_commit(MirrorCommit(lsn_text(snapshot.position), {source.shown: rows}, began_ms, True))
+
+
+class _Loop:
+    """Reads a stream, and commits complete transactions."""
+
+    def __init__(self, mirror: Mirror, stream: Stream, transactions: Transactions, goal: int | None) -> None:
+        self._mirror = mirror
+        self._stream = stream
+        self._transactions = transactions
+        self._goal = goal
+        self._since: ambient.Instant | None = None
+        self._seen = 0
+        """Up to where the stream was read."""
+
+    def run(self) -> None:
+        while True:
+            poll_s = _POLL_S if self._goal is None else _POLL_TO_GOAL_S
+            frame = self._stream.next(poll_s if self._since is None else min(poll_s, self._left_s()))
+            if frame is None:
+                self._stream.confirm(wants_answer=True)
+            else:
+                self._mirror._heard = ambient.instant()
+                self._take(frame.lsn, frame.data)
+            if self._transactions.is_open:
+                continue
+            ends = self._mirror._stops.is_set() or (self._goal is not None and self._seen >= self._goal)
+            if self._since is not None and (ends or self._left_s() <= 0 or self._is_full()):
+                self._commit()
+            if ends:
+                self._stream.confirm(self._seen if self._since is None else None)
+                return
+
+    def _take(self, lsn: int, data: bytes) -> None:
+        transactions = self._transactions
+        if not data:
+            self._seen = max(self._seen, lsn)
+            if self._since is None and not transactions.is_open:
+                self._stream.confirm(lsn)  # nothing of it concerns the tables
+            return
+        message = decoded(data)
+        if message is None:
+            return
+        transactions.take(message, len(data))
+        if not transactions.is_open:
+            self._seen = max(self._seen, transactions.end)
+            if self._since is None and transactions.waiting:
+                self._since = ambient.instant()
+
+    def _commit(self) -> None:
+        transactions = self._transactions
+        rows = commits.apply(transactions.waiting, transactions.end)
+        transactions.committed()
+        self._since = None
+        self._stream.confirm(transactions.end)
+        self._mirror._heard = ambient.instant()
+        self._mirror._on_commit(MirrorCommit(lsn_text(transactions.end), rows, transactions.committed_ms))
+
+    def _left_s(self) -> float:
+        return 0.0 if self._since is None else max(0.0, self._mirror._max_delay_s - ambient.age_s(self._since))
+
+    def _is_full(self) -> bool:
+        return self._transactions.num_bytes >= self._mirror._max_bytes
+
+
+def _default_name(source: str, target: str) -> str:
+    return f"txlog_{hashlib.sha256(f'{source} {target}'.encode()).hexdigest()[:12]}"

@@ -1,0 +1,257 @@
+"""A mirrored table: a Delta table that has the rows of a database's table, or their changes, up to a position.
+
+In: rows of a snapshot, changes, new columns. Out: versions of the table. The position is the checkpoint of the mirror's
+application in the table's log, so it lands with the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+import txlog
+from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError
+from txlog.extend.catalogs import ambient, logger, name_text
+from txlog.mirror.changes import INSERT, TableChanges, beside_names
+from txlog.mirror.columns import moved_rows
+from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
+from txlog.mirror.sources import SourceTable
+from txlog.mirror.types import ColumnType
+from txlog.mirror.unchanged import Key, Row, completed
+
+if TYPE_CHECKING:
+    from txlog.mirror.snapshot import SourceSnapshot
+
+__all__ = ["MirrorTable"]
+
+_MAPPING = "delta.columnMapping.mode"
+_LOG_COLUMNS = 4
+"""How many of the names beside a change a log has: not which values were not sent."""
+_LOOKED_UP = 5000
+
+
+class MirrorTable:
+    """A Delta table that follows one table. ``position``: it has all changes before it; None: it has no rows yet."""
+
+    def __init__(self, table: txlog.Table, state: Mirrored, *, retracts: bool) -> None:
+        self.table = table
+        self.state = state
+        self.retracts = retracts
+        mode: Any = "append" if state.is_log else "retract" if retracts else "upsert"
+        given: dict[str, Any] = {} if state.is_log else {"keys": list(state.keys), "row_kind": self._beside()[0]}
+        self.sink = txlog.Sink(table, state.name, mode=mode, **given)
+        self.position = self.sink.last_checkpoint_id()
+
+    @classmethod
+    def opened(
+        cls, catalog: txlog.Catalog, source: SourceTable, state: Mirrored, properties: Mapping[str, str]
+    ) -> MirrorTable:
+        """The mirror of a table; made, if there is none. ``state`` is what a new one remembers.
+
+        Raises InvalidInputError if the table there is no mirror, or that of another source.
+        """
+        name = name_text((source.schema, source.name))
+        retracts = not source.key_is_immediate
+        try:
+            table = catalog.table(name)
+        except TableNotFoundError:
+            schema = _schema(source, state)
+            table = catalog.create(name, schema, properties={**properties, MIRROR: state.text()})
+            return cls(table, state, retracts=retracts)
+        found = table.snapshot().properties.get(MIRROR)
+        if found is None:
+            raise InvalidInputError(
+                "this table is no mirror: move or drop it, or give the mirror another target", table=table.uri
+            )
+        known = Mirrored.of(found)
+        if (known.system, known.database, known.table) != (state.system, state.database, state.table):
+            raise InvalidInputError(
+                f"this table mirrors {known.table} of the database {known.database} of another server, not this"
+                f" {state.table}: give the mirror another target, or drop the table",
+                table=table.uri,
+            )
+        if known.name != state.name:
+            raise InvalidInputError(
+                f"this table belongs to the mirror {known.name}: run it with --name {known.name}, or give the mirror"
+                f" {state.name} another target",
+                table=table.uri,
+            )
+        opened = cls(table, known, retracts=retracts)
+        opened.end_change({column.name: column.type for column in source.columns})
+        return opened
+
+    @property
+    def shown(self) -> str:
+        """``schema.table`` of the source."""
+        return self.state.table
+
+    # --- rows ---------------------------------------------------------------------------------------------------
+
+    def load(self, snapshot: SourceSnapshot, source: SourceTable, state: Mirrored) -> int:
+        """Replace everything by a snapshot's rows, as one version; returns how many. ``state``: as it is then."""
+        count = 0
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in snapshot.rows(source):
+                yield self._logged(batch, snapshot.position, count, state) if state.is_log else batch
+                count += batch.num_rows
+
+        if state != self.state:
+            self.table.set_properties({MIRROR: msgspec.structs.replace(state, earlier=(), changed_at=0).text()})
+        schema = _schema(source, state)
+        self.table.overwrite(
+            pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows())),
+            schema_mode="overwrite",
+            column_rules="drop",
+            app_id=state.name,
+            checkpoint_id=snapshot.position,
+        )
+        return count
+
+    def staged(self, changes: TableChanges, checkpoint_id: int) -> Any:
+        """The changes as a task of the sink: its committable."""
+        with self.sink.task(checkpoint_id) as task:
+            for batch in self._rows(changes):
+                task.write(batch)
+        return task.committable
+
+    def replaced(self, changes: TableChanges, checkpoint_id: int) -> None:
+        """Empty the table and apply the changes that follow, as one version."""
+        with self.table.transaction(operation="TRUNCATE") as transaction:
+            transaction.delete(all=True)
+            if changes.num_rows:
+                rows = list(self._rows(changes))
+                reader = pa.RecordBatchReader.from_batches(rows[0].schema, rows)
+                transaction.upsert(reader, list(self.state.keys), row_kind=changes.beside[0])
+            transaction.set_transaction(self.state.name, checkpoint_id)
+
+    # --- columns ------------------------------------------------------------------------------------------------
+
+    def change_columns(self, columns: Sequence[MirrorColumn], types: Mapping[str, ColumnType], changed_at: int) -> None:
+        """Give the table the columns that its source has since the transaction at ``changed_at``.
+
+        New columns that are null in all rows cost no rewrite, nor do others if the table maps its columns. Otherwise
+        the property says first what is to become of the table; a restart ends it.
+        """
+        names = {column.number: column.name for column in columns}
+        numbers = {column.name: column.number for column in self.state.columns}
+        keys = tuple(names.get(numbers[key], "") for key in self.state.keys)
+        if self.state.is_log and _log_names([*names.values()]) != _log_names([*numbers]):
+            raise SchemaMismatchError(
+                f"{self.shown} has a new column with the name of one that its log has for each change: rename it, or"
+                f" mirror the table from a new snapshot: --resync {self.shown}"
+            )
+        if "" in keys:
+            raise SchemaMismatchError(
+                f"{self.shown} lost a column of its key. Mirror it from a new snapshot: --resync {self.shown}"
+            )
+        state = msgspec.structs.replace(
+            self.state, columns=tuple(columns), keys=keys, earlier=self.state.columns, changed_at=changed_at
+        )
+        kept = {column.number: column.name for column in self.state.columns if column.number in names}
+        renamed = {old: names[number] for number, old in kept.items() if names[number] != old}
+        dropped = [column.name for column in self.state.columns if column.number not in kept]
+        added = [column for column in columns if column.number not in kept]
+        maps = self.table.snapshot().properties.get(_MAPPING, "none") != "none"
+        if any(column.existing is not None for column in added) or ((renamed or dropped) and not maps):
+            self.table.set_properties({MIRROR: state.text()})
+            self.state = state
+            self.end_change(types)
+        else:
+            with self.table.transaction(operation="CHANGE COLUMNS") as transaction:
+                transaction.set_properties({MIRROR: state.text()})
+                if dropped:
+                    transaction.drop_columns(dropped)
+                for old, new in renamed.items():
+                    transaction.rename_column(old, new)
+                if added:
+                    transaction.add_columns(pa.schema([(column.name, types[column.name].arrow) for column in added]))
+        logger.info("%s: the columns follow %s: %s", self.table.uri, self.shown, ", ".join(names.values()))
+        self.__init__(self.table, state, retracts=self.retracts)  # type: ignore[misc]
+
+    def end_change(self, types: Mapping[str, ColumnType]) -> None:
+        """Rewrite the rows with the columns that the property has, if the table does not have them yet."""
+        beside = _log_names([column.name for column in self.state.columns]) if self.state.is_log else []
+        wanted = [*(column.name for column in self.state.columns), *beside]
+        snapshot = self.table.snapshot()
+        has = {column.name: column.type for column in snapshot.schema}
+        if not self.state.earlier or sorted(has) == sorted(wanted):
+            return
+        unknown = [column.name for column in self.state.columns if column.name not in {**has, **types}]
+        if unknown:
+            raise SchemaMismatchError(
+                f"the change of {self.shown} to new columns was broken off, and the source lacks {', '.join(unknown)}"
+                f" by now. Mirror it from a new snapshot: --resync {self.shown}"
+            )
+        old = self.state.earlier
+        names = [*(column.name for column in old), *beside]
+        empty = moved_rows(_empty(has, names), old, self.state.columns, types)
+        rows = (moved_rows(each, old, self.state.columns, types) for each in snapshot.to_batches(columns=names))
+        self.table.overwrite(
+            pa.RecordBatchReader.from_batches(empty.schema, rows),
+            schema_mode="overwrite",
+            column_rules="drop",
+        )
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _rows(self, changes: TableChanges) -> Iterator[pa.RecordBatch]:
+        """The changes as the sink takes them: complete, with their kind; those of a log with their place."""
+        batches = completed(changes, self.state.keys, self._look_up) if changes.has_unchanged else changes.batches()
+        names = [column.name for column in changes.columns]
+        names += changes.beside[: _LOG_COLUMNS if self.state.is_log else 1]
+        for batch in batches:
+            yield batch.select(names)
+
+    def _look_up(self, keys: Sequence[Key], columns: Sequence[str]) -> dict[Key, Row]:
+        names = list(self.state.keys)
+        found: dict[Key, Row] = {}
+        for begin in range(0, len(keys), _LOOKED_UP):
+            some = keys[begin : begin + _LOOKED_UP]
+            conditions = [txlog.col(name).is_in({key[place] for key in some}) for place, name in enumerate(names)]
+            where = conditions[0]
+            for condition in conditions[1:]:
+                where = where & condition
+            wanted = set(some)
+            for batch in self.table.snapshot().to_batches(columns=[*names, *columns], where=where):
+                for row in batch.to_pylist():
+                    key = tuple(row[name] for name in names)
+                    if key in wanted:
+                        found[key] = row
+        return found
+
+    def _logged(self, batch: pa.RecordBatch, position: int, before: int, state: Mirrored) -> pa.RecordBatch:
+        now_us = ambient.now_ms() * 1000
+        count = batch.num_rows
+        arrays = [
+            pa.array([INSERT] * count),
+            pa.array([position] * count, pa.int64()),
+            pa.array([now_us] * count, pa.timestamp("us", "UTC")),
+            pa.array(range(before, before + count), pa.int64()),
+        ]
+        names = _log_names([column.name for column in state.columns])
+        return pa.RecordBatch.from_arrays([*batch.columns, *arrays], names=[*batch.schema.names, *names])
+
+    def _beside(self) -> list[str]:
+        return beside_names([column.name for column in self.state.columns])
+
+
+def _schema(source: SourceTable, state: Mirrored) -> pa.Schema:
+    """The columns of a new mirror. All may be null: that a column of the source may be is not in its stream."""
+    fields = [(column.name, column.type.arrow) for column in source.columns]
+    if state.is_log:
+        types = (pa.string(), pa.int64(), pa.timestamp("us", "UTC"), pa.int64())
+        fields += zip(_log_names([name for name, _ in fields]), types, strict=True)
+    return pa.schema(fields)
+
+
+def _log_names(columns: Sequence[str]) -> list[str]:
+    return beside_names(columns)[:_LOG_COLUMNS]
+
+
+def _empty(types: Mapping[str, pa.DataType], names: Sequence[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], types[name]) for name in names], names=list(names))
