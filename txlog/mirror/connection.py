@@ -133,7 +133,8 @@ class Queries:
     def rows(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a query; ``%s`` stands for a value."""
         with _failing(self.source):
-            return self._connection.execute(text, values or None).fetchall()
+            found: list[tuple[Any, ...]] = self._connection.execute(text, values or None).fetchall()
+            return found
 
     def run(self, text: str) -> None:
         """Run a statement without a result."""
@@ -142,7 +143,7 @@ class Queries:
 
     def literal(self, value: str) -> str:
         """A value as a literal of SQL, for statements that take no parameters."""
-        return sql.Literal(value).as_string(self._connection)
+        return str(sql.Literal(value).as_string(self._connection))
 
     def copied(self, text: str) -> Iterator[bytes]:
         """The rows that ``COPY (...) TO STDOUT`` sends, each with its end of line."""
