@@ -26,7 +26,7 @@ LONGER_FACES = {
         "scans, datasets, pandas, changes and known keys of tables, and what spreads their tasks",
     ),
     "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
-    "txlog.core.maintenance": (32, "each thing that keeps a table, its options and its result"),
+    "txlog.core.maintenance": (33, "each thing that keeps a table, its options and its result"),
     "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
     "txlog.core.operations": (34, "one name for each thing a user asks, until operations are declared once"),
 }
@@ -37,6 +37,7 @@ TAKEN = {
         95,
         "catalogs changes maintenance operations predicates reading sink store util versions workers writing",
     ),
+    "branch": (0, ""),
     "changelog": (80, "changes maintenance reading store util versions writing"),
     "cli": (30, "catalogs declarations operations sink store util versions writing"),
     "glue": (0, ""),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from txlog.core.writing.committable import Committable
     from txlog.errors import (
         AccessError,
+        ChecksFailedError,
         CommitRetriesExhaustedError,
         CommitStateUnknownError,
         ConcurrentAppendError,
@@ -104,6 +105,7 @@ _OF_OTHERS = (
 __all__ = [
     "AccessError",
     "Catalog",
+    "ChecksFailedError",
     "CommitHooks",
     "CommitRetriesExhaustedError",
     "CommitStateUnknownError",

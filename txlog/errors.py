@@ -14,7 +14,7 @@ what to do next. Errors can be pickled without loss, since Spark moves them betw
     |- NotFoundError (LookupError)    TableNotFoundError, or a version or file is absent
     |- TableExistsError
     |- UnsupportedFeatureError        upgrade or stop
-    |- InvalidInputError (ValueError) fix the call: SchemaMismatchError, bad option, bad row
+    |- InvalidInputError (ValueError) fix the call: SchemaMismatchError, bad option, bad row; ChecksFailedError
     |- CorruptLogError                an operator must inspect the named file and line
     |  |- ForkedTableError            a catalog and the log's folder have different versions: `Table.repair`
     |- IcebergExportError             the table is sound; its Iceberg metadata is not, or not up to date
@@ -30,6 +30,7 @@ from txlog.core.util.wording import in_python, is_worded, spelled, words_in
 
 __all__ = [
     "AccessError",
+    "ChecksFailedError",
     "CommitRetriesExhaustedError",
     "CommitStateUnknownError",
     "ConcurrentAppendError",
@@ -292,6 +293,12 @@ class InvalidInputError(TxlogError, ValueError):
 
 class SchemaMismatchError(InvalidInputError):
     """The data's columns do not fit the table's. The message lists every column that differs."""
+
+
+class ChecksFailedError(InvalidInputError):
+    """Rows of an audit do not pass its checks, so nothing was published. ``check`` is the `BranchCheck` with them."""
+
+    check: Any = None
 
 
 ASK_VERIFY = "run `txlog verify` to find the damaged commit and line"

@@ -28,6 +28,7 @@ from txlog.result import WriteResult, moment
 from txlog.snapshot import Readable, Snapshot, Version, version_summary, with_values, with_values_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from zoneinfo import ZoneInfo
 
     from txlog.core.catalogs import TableCatalog, TablePlace
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.workers import GivenWorkers
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
+    from txlog.result.branches import BranchCheck, BranchInfo
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
@@ -1793,6 +1795,157 @@ class Table(Readable, metaclass=Hinted):
 
         return made_at_name(*named, clone_at, may_exist=mode != "error")
 
+    # --- branches -----------------------------------------------------------------------------------------------
+
+    def branch(self, name: str, version: int | None = None) -> Table:
+        """Make a branch: a table that begins with the rows of a version of this one, and copies no file.
+
+        What is written to the branch does not show here until `publish` commits all of it as one version. The branch
+        lies in ``_branches/<name>`` of this table, and is an ordinary Delta table there, for any reader and writer.
+        ``Table.open("/data/orders@name")`` opens it, as does a sink or Spark with this location. If a branch of this
+        name is published or discarded, a new one begins in its place.
+
+        Args:
+            name: At most 100 letters, digits, ``.``, ``_`` and ``-``.
+            version: The version that the branch begins with; None means the newest.
+
+        Returns:
+            The branch, open.
+
+        Raises:
+            TableExistsError: There is a branch of this name that is not published.
+            InvalidInputError: The name is invalid, this table is a branch, or a vacuum may delete files of the version.
+            NotFoundError: The version was cleaned up.
+            UnsupportedFeatureError: A catalog decides the table's versions, or this release cannot write the table.
+            StorageError: The store failed.
+        """
+        wanted = None if version is None else whole_number("version", version, table=self.uri)
+        return Table(self._operation("branch")(name=name, version=wanted))
+
+    def audit(
+        self, checks: str | Sequence[str] = (), *, name: str | None = None, user_metadata: str | None = None
+    ) -> AbstractContextManager[Table]:
+        """Write to a branch, and publish it at the end of the block if its new rows pass the checks.
+
+            with table.audit(["amount >= 0"]) as staged:
+                staged.append(rows)
+
+        If they do not, or the block raises, the branch is discarded, and the table stays as it was. If others changed
+        what the branch read meanwhile, it is rebased and checked again. If the store fails while the branch is
+        published, the branch stays: call `publish` of the branch to finish.
+
+        Args:
+            checks: Conditions and queries in SQL, as for `check`. The table's constraints are checked too.
+            name: The name of the branch; None means a new one.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            A context manager that yields the branch, a `Table`.
+
+        Raises:
+            ChecksFailedError: A new row does not pass a check; ``check`` of the error has the rows.
+            ConflictError: Others changed what the branch changed or read, and it could not be rebased.
+            TxlogError: What `branch`, `check` and `publish` raise.
+        """
+        given = {"checks": checks, "name": name, "user_metadata": user_metadata}
+        staged: AbstractContextManager[Table] = self._operation("audit")(**given)
+        return staged
+
+    def branches(self) -> list[BranchInfo]:
+        """The branches, by name.
+
+        Returns:
+            For each branch its ``name``, ``uri``, newest ``version``, ``base_version``, ``status`` ("open", "published"
+            or "discarded") and when it was ``created``.
+
+        Raises:
+            CorruptLogError: The log of a branch is damaged.
+            StorageError: The store failed.
+        """
+        found: list[BranchInfo] = self._operation("branches")()
+        return found
+
+    def check(self, checks: str | Sequence[str] = ()) -> BranchCheck:
+        """Check the rows of this branch that `publish` would add.
+
+        They are checked against the constraints that the branch's table has now, and against conditions of your own.
+
+        Args:
+            checks: Conditions in SQL that each of these rows must meet, such as ``"amount >= 0"``; null counts as
+                false. Or queries whose result must be empty, with ``{branch}`` and ``{table}`` in place of the names of
+                the two: ``"SELECT id FROM {branch} GROUP BY id HAVING count(*) > 1"`` (the extra ``sql``).
+
+        Returns:
+            ``passed``, and for each condition that does not hold how many rows fail it, and the first of them.
+
+        Raises:
+            InvalidInputError: This table is no branch, or a condition does not fit it.
+            NotFoundError: A file of the branch is missing.
+            StorageError: The store failed.
+        """
+        found: BranchCheck = self._operation("check")(checks=checks)
+        return found
+
+    def publish(self, *, keep: bool = False, user_metadata: str | None = None) -> WriteResult:
+        """Commit what this branch did as one version of its table.
+
+        No file is rewritten or moved: the table names the branch's files where they are. A branch of appends always
+        lands on the newest version. Deletes, updates and merges land if nobody else changed the same rows meanwhile, or
+        added rows that they would have read. It happens once: if a call fails, call it again, here or anywhere else.
+        Then the branch ends, and a vacuum of the table deletes what is left of it.
+
+        Args:
+            keep: Do not end the branch: what is written to it later can be published too.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The table's version. If everything was published before, ``outcome`` is "already_committed"; if the branch
+            changed nothing, it is "empty".
+
+        Raises:
+            ConflictError: Others changed what this branch read or changed; the message says which commit did what.
+                Nothing was published: `rebase` the branch, and publish it again.
+            InvalidInputError: This table is no branch, or was discarded.
+            CommitStateUnknownError: The store did not answer; call it again.
+            StorageError: The store failed.
+        """
+        done: WriteResult = self._operation("publish")(keep=keep, user_metadata=user_metadata)
+        return done
+
+    def rebase(self) -> WriteResult:
+        """Move this branch onto the newest version of its table, as if it had begun there.
+
+        New rows come along. What the branch deleted is deleted from the table's rows as they are now, also from those
+        that others added. Updates and merges are not computed again: they come along if nobody else changed the same
+        rows, or added rows that they would have read. The branch also takes over what the table's definition became.
+
+        Returns:
+            The version of the branch. If the branch is on the newest version already, nothing changes.
+
+        Raises:
+            ConflictError: Others changed what this branch changed or read; the message says which commit did what.
+            InvalidInputError: This table is no branch, or a new row does not meet a constraint that the table got.
+            NotFoundError: A file is missing.
+            StorageError: The store failed.
+        """
+        done: WriteResult = self._operation("rebase")()
+        return done
+
+    def discard(self) -> WriteResult:
+        """Throw this branch away: nothing more of it is published, and a vacuum of its table deletes its files.
+
+        Returns:
+            The last version of the branch, which says so.
+
+        Raises:
+            InvalidInputError: This table is no branch.
+            StorageError: The store failed.
+        """
+        done: WriteResult = self._operation("discard")()
+        return done
+
+    # --- named versions -----------------------------------------------------------------------------------------
+
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
         """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.
 
@@ -2076,11 +2229,11 @@ class Table(Readable, metaclass=Hinted):
         )
         return found
 
-    def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
+    def diff(self, from_version: int | None = None, to_version: int | None = None) -> VersionDiff:
         """What changed between two versions: columns, properties, files, and rows if the change data feed has them.
 
         Args:
-            from_version: The version before.
+            from_version: The version before. A branch has a default: the version with the rows that it began with.
             to_version: The version after; None means the newest.
 
         Returns:
@@ -2092,14 +2245,13 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        first = whole_number("from_version", from_version, table=self.uri)
-        last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
+        first, last = self._span(from_version, to_version)
         found: VersionDiff = self._operation("diff")(from_version=first, to_version=last)
         return found
 
     def diff_rows(
         self,
-        from_version: int,
+        from_version: int | None = None,
         to_version: int | None = None,
         columns: Sequence[str] | None = None,
         where: AnyCondition | None = None,
@@ -2113,7 +2265,7 @@ class Table(Readable, metaclass=Hinted):
         compaction changes nothing. NaN equals NaN, and null equals null.
 
         Args:
-            from_version: The version before.
+            from_version: The version before. A branch has a default: the version with the rows that it began with.
             to_version: The version after; None means the newest. It may be an older one.
             columns: The columns to compare and to return; None means all.
             where: A condition in SQL; only matching rows of both versions are compared.
@@ -2133,8 +2285,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed, or there is no room for temporary files.
         """
-        first = whole_number("from_version", from_version, table=self.uri)
-        last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
+        first, last = self._span(from_version, to_version)
         compared = {"columns": columns, "where": where, "keys": keys}
         found: Rows = self._operation("diff_rows")(from_version=first, to_version=last, **compared)
         return found
@@ -2198,6 +2349,13 @@ class Table(Readable, metaclass=Hinted):
         """Shows the newest version that the handle knows, without reading the log."""
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
+
+    def _span(self, from_version: int | None, to_version: int | None) -> tuple[int, int]:
+        """Two versions to compare: of a branch, the one that it began with, and the newest."""
+        if from_version is None:
+            from_version = int(self._operation("base_of_branch")())
+        first = whole_number("from_version", from_version, table=self.uri)
+        return first, self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
 
     def _operation(self, name: str) -> Callable[..., Any]:
         """An operation that a package brings, on this table."""

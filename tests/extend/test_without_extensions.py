@@ -18,19 +18,31 @@ from txlog.core.format.actions import AddFile
 ROWS = pa.table({"id": [1, 2]})
 CALLS: dict[str, Callable[[txlog.Table, Path], Any]] = {
     "add_files": lambda table, _: table.add_files(["written.parquet"]),
+    "audit": lambda table, _: table.audit().__enter__(),
+    "branch": lambda table, _: table.branch("b"),
+    "branches": lambda table, _: table.branches(),
+    "check": lambda table, _: of_branch(table).check(),
     "check_deleted": lambda table, _: table.check_deleted(),
     "clone": lambda table, there: table.clone(there / "clone"),
     "convert": lambda _, there: txlog.Table.convert(there / "files"),
     "copy_into": lambda table, there: table.copy_into(str(there / "files")),
     "diff": lambda table, _: table.diff(0, 1),
     "diff_rows": lambda table, _: table.diff_rows(0, 1).read_all(),
+    "discard": lambda table, _: of_branch(table).discard(),
     "export_iceberg": lambda table, _: table.export_iceberg(),
+    "publish": lambda table, _: of_branch(table).publish(),
+    "rebase": lambda table, _: of_branch(table).rebase(),
     "report": lambda table, _: table.report(),
     "take_over": lambda table, there: added(table, there),
     "verify": lambda table, _: table.verify(),
 }
-NO_METHOD = {"files_summary", "iceberg_lag"}
+NO_METHOD = {"base_of_branch", "files_summary", "iceberg_lag"}
 """Operations that other calls ask for, which do without them or say so themselves."""
+
+
+def of_branch(table: txlog.Table) -> txlog.Table:
+    """The table's branch, which is there already."""
+    return txlog.Table.open(f"{table.uri}/_branches/there")
 
 
 def added(table: txlog.Table, there: Path) -> None:
@@ -50,6 +62,7 @@ def test_a_method_whose_package_is_absent_refuses_and_leaves_everything_as_it_wa
 ) -> None:
     table = txlog.Table.create(tmp_path / "table", ROWS.schema)
     table.append(ROWS)
+    table.branch("there")
     (tmp_path / "files").mkdir()
     pq.write_table(ROWS, tmp_path / "files" / "1.parquet")
     pq.write_table(ROWS, tmp_path / "table" / "written.parquet")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from txlog.core.definition import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
     from txlog.core.format.type_support import TypeSupport
-    from txlog.core.maintenance import TombstoneUpkeep
+    from txlog.core.maintenance import FolderKeeper, TombstoneUpkeep
     from txlog.core.operations import RowCheck
     from txlog.core.predicates.package_functions import PackageFunction
     from txlog.core.util.background import Background
@@ -46,6 +46,7 @@ else:
         definition._row_changes: Engine RowChanges
         format.properties: PropertyRule
         format.type_support: TypeSupport
+        maintenance._package_folders: FolderKeeper
         maintenance._tombstone_files: TombstoneUpkeep
         operations._row_check: RowCheck
         predicates.package_functions: PackageFunction
@@ -68,6 +69,7 @@ __all__ = [
     "ChecksItself",
     "Engine",
     "FindsTable",
+    "FolderKeeper",
     "FollowsCommits",
     "MakesFollower",
     "OpenTable",

@@ -131,17 +131,18 @@ class FindsTable(Protocol):
         uri: str,
         storage_options: Mapping[str, str] | None,
         credential_provider: Callable[[], object] | None,
-    ) -> tuple[TableCatalog, str]:
+    ) -> tuple[TableCatalog, str] | None:
         """The catalog of a table that is given by name, as ``uc://main.sales.orders``, and the table's name in it.
 
-        Makes no request. The arguments are as for `OpensCatalog`. Raises InvalidInputError if it cannot tell which
-        catalog is meant.
+        The arguments are as for `OpensCatalog`. Makes no request, except for a location with an ``@``; None then says
+        that it is the location of a table, or of none. Raises InvalidInputError if it cannot tell which catalog is
+        meant.
         """
 
 
 class CatalogScheme(msgspec.Struct, frozen=True):
     """What addresses with one URL scheme mean: an entry of the group ``txlog.catalogs`` that has the scheme's name, in
-    lower case.
+    lower case. The entry ``@`` says what locations such as ``/data/orders@backfill`` mean.
 
     ``opens``: they are catalogs, as for `txlog.Catalog` and ``--catalog``. ``finds``: they are tables by name, wherever
     a table's location is taken. At least one is given. Its catalogs and their places can be pickled.

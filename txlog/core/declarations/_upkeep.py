@@ -157,6 +157,46 @@ UPKEEP: Final = (
     ),
     Operation("tags", "List the named versions.", command="tags"),
     Operation("untag", "Remove the name of a version. The next vacuum may delete its files.", (_TAG,), command="untag"),
+    Operation(
+        "branch",
+        "Make a branch: a table that begins with the rows of a version, and copies no file.",
+        (Argument("name", "the name of the branch", option="NAME"), VERSION),
+        command="branch",
+    ),
+    Operation(
+        "audit",
+        "Write to a branch that is published if its rows pass the checks, and discarded if not.",
+        (
+            in_python("checks", "as for check"),
+            in_python("name", "the name of the branch; default: a new one"),
+            USER_METADATA,
+        ),
+    ),
+    Operation("branches", "List the branches.", command="branches"),
+    Operation(
+        "check",
+        "Check the rows that a publication of the branch would add.",
+        (
+            Argument(
+                "checks",
+                "a condition that each new row must meet, or a query of {branch} whose result must be empty; may be"
+                " repeated",
+                Kind("text", "SQL", "each"),
+                "--check",
+            ),
+        ),
+        command="check",
+    ),
+    Operation(
+        "publish",
+        "Commit what the branch did as one version of its table.",
+        (Argument("keep", "do not end the branch, so that it can go on and publish more", SWITCH), USER_METADATA),
+        command="publish",
+    ),
+    Operation("rebase", "Move the branch onto the newest version of its table.", command="rebase"),
+    Operation(
+        "discard", "Throw the branch away. The next vacuum of its table may delete its files.", command="discard"
+    ),
     Operation("create_checkpoint", "Write a Delta checkpoint of the newest version.", command="checkpoint"),
     Operation("compact_log", "Write one file that combines many commits.", (ON_PROGRESS,), command="compact-log"),
     Operation(
@@ -291,7 +331,7 @@ READS: Final = (
         "diff",
         "Show what changed between two versions: columns, properties, files and rows.",
         (
-            Argument("from_version", "the version before", WHOLE, "FROM"),
+            Argument("from_version", "the version before (of a branch: where it began)", WHOLE, "[FROM]"),
             Argument("to_version", "the version after (default: the newest)", WHOLE, "[TO]"),
         ),
         command="diff",
@@ -300,7 +340,7 @@ READS: Final = (
         "diff_rows",
         "List the rows that differ between two versions.",
         (
-            Argument("from_version", "the version before", WHOLE, "FROM"),
+            Argument("from_version", "the version before (of a branch: where it began)", WHOLE, "[FROM]"),
             Argument("to_version", "the version after (default: the newest)", WHOLE, "[TO]"),
             Argument("columns", "compare only these columns: 'id,day'", NAMES),
             Argument("where", "compare only rows that match: \"day = '2026-11-20'\"", CONDITION),

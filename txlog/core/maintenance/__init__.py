@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from txlog.core.maintenance._optimize import optimize, purge
     from txlog.core.maintenance._outdated_files import files_with_dropped_columns
+    from txlog.core.maintenance._package_folders import FolderKeeper
     from txlog.core.maintenance._path_set import PathSet, store_names
     from txlog.core.maintenance._restore import RestoreOptions, restore
     from txlog.core.maintenance._tombstone_files import FindFiles, TombstoneUpkeep, tombstones_of
@@ -44,6 +45,7 @@ else:
             unnamed_checkpoints untag
         _optimize: optimize purge
         _outdated_files: files_with_dropped_columns
+        _package_folders: FolderKeeper
         _path_set: PathSet store_names
         _restore: RestoreOptions restore
         _tombstone_files: FindFiles TombstoneUpkeep tombstones_of
@@ -59,6 +61,7 @@ __all__ = [
     "UNNAMED_STAY_MS",
     "AutoCompaction",
     "FindFiles",
+    "FolderKeeper",
     "Maintainer",
     "MaintenanceOptions",
     "NamedVersion",

@@ -7,6 +7,7 @@ In: a table's log at its newest version, its staging, and the moment before whic
 - files that were removed after that moment, with their deletion vectors: versions within the retention need them;
 - change data of commits after that moment;
 - the files of named versions;
+- what a package's folder in the table needs, such as the branches in ``_branches`` (`FolderKeeper`);
 - files that sinks have staged, or that writers offer each other. Commits may not name them yet, so another engine's
   vacuum does not see them.
 
@@ -25,14 +26,15 @@ from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.commit_file import Commit
 from txlog.core.maintenance._named_versions import NamedVersion, files_of_named, named_versions
 from txlog.core.maintenance._offered_appends import offered_paths
+from txlog.core.maintenance._package_folders import FolderKeeper, keepers_of
 from txlog.core.maintenance._path_set import PathSet
 from txlog.core.sink import Staging
-from txlog.core.store import RetryPolicy
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import begin
+from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.segment import LogListing
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.versions.files import DeltaLog, list_log
+from txlog.core.versions.files import list_log
 from txlog.errors import NotFoundError
 
 __all__ = ["NeededFiles"]
@@ -43,13 +45,15 @@ _CHECKPOINTS_READ_MAX = 100
 class NeededFiles:
     """The files to keep. It begins with what the log lacks, then `state`, the newest version; `read` completes it."""
 
-    def __init__(self, log: DeltaLog, retry: RetryPolicy) -> None:
-        self._log = log
-        self._staging = Staging(log.store, retry)
+    def __init__(self, open_table: OpenTable) -> None:
+        self._open_table = open_table
+        self._log = log = open_table.log
+        self._staging = Staging(log.store, open_table.retry)
         self._now_ms = self._cutoff_ms = 0
         self.paths = PathSet(log.uri)
         self._since = PathSet(log.uri)
         self._named: set[NamedVersion] = set()
+        self.keepers: list[FolderKeeper] = []
         self._take_what_the_log_lacks(log.newest_state(refresh=False), self.paths)
         self.state = log.newest_state()
 
@@ -60,12 +64,14 @@ class NeededFiles:
 
     def read(self) -> None:
         """Add the files of the log, except those that only `settle` finds."""
+        self._take_of_packages(self.paths)
         self._take_files(self.state, self.paths)
 
     def refresh(self) -> PathSet:
         """The files that became needed since the last call: committed or staged. Raises what loading a version
         raises."""
         self._take_what_the_log_lacks(self.state, self._since)
+        self._take_of_packages(self._since)
         newest = self._log.newest_state()
         try:
             for commit in self._log.commits_between(self.state.version + 1, newest.version):
@@ -79,9 +85,11 @@ class NeededFiles:
         """Before the log is read: work is committed before its staging, or its offer, is removed."""
         store = self._log.store
         staged, versions = begin(self._staging.named_paths), begin(lambda: named_versions(store))
+        keepers = begin(lambda: keepers_of(self._open_table))
         paths.add(offered_paths(store, state))
         paths.add(staged())
         self._take_named(versions(), paths)
+        self.keepers = keepers()
 
     def _take_named(self, versions: Iterable[NamedVersion], paths: PathSet) -> None:
         """Add the files of versions named since the last call."""
@@ -90,6 +98,12 @@ class NeededFiles:
             paths.add_logged(live["path"])
             paths.add_vectors(live["deletionVector"])
             self._named.add(named)
+
+    def _take_of_packages(self, paths: PathSet) -> None:
+        for keeper in self.keepers:
+            for files in keeper.needed(self._open_table, self._cutoff_ms):
+                paths.add_logged(files["path"])
+                paths.add_vectors(files["deletionVector"])
 
     def _take_files(self, state: TableState, paths: PathSet) -> None:
         live, tombstones = self._log.files_and_tombstones(state, with_stats=False)

@@ -41,6 +41,7 @@ from txlog.core.maintenance._last_vacuum import read_last_vacuum, write_last_vac
 from txlog.core.maintenance._named_versions import delete_unnamed
 from txlog.core.maintenance._needed_files import NeededFiles
 from txlog.core.maintenance._offered_appends import delete_dead_offers
+from txlog.core.maintenance._package_folders import disposable_files
 from txlog.core.maintenance._vacuum_candidates import in_inventory, removed_by
 from txlog.core.maintenance._vacuums_under_way import END, START
 from txlog.core.reading import KeyFolder
@@ -98,7 +99,7 @@ def vacuum(
         )
     if not options.dry_run:
         open_table.log.require_maintained_here("a vacuum")
-    needed = NeededFiles(open_table.log, open_table.retry)
+    needed = NeededFiles(open_table)
     state = needed.state
     open_table.check_maintainable(state)
     with TxlogError.located(open_table.uri, state.version):
@@ -144,7 +145,7 @@ class _Vacuum:
         last = self._beside(lambda: read_last_vacuum(self._log.store.log))
         files = self._begin_to_list()
         self._needed.read()
-        doomed = self._doomed(self._source(files, last, expired))
+        doomed = self._doomed(itertools.chain(self._source(files, last, expired), self._of_packages()))
         version = None
         if not self._options.dry_run:
             check_clock = self._begin(doomed)
@@ -235,6 +236,11 @@ class _Vacuum:
                 end = -1 if version is None else version
                 return removed_by(self._log.commits_between(first + 1, end), self._log.uri, self._folders)
         return files
+
+    def _of_packages(self) -> Iterator[pa.RecordBatch]:
+        """Files in the folders of packages. A vacuum by the log looks into none, and an inventory lists them or not."""
+        if self._mode == "full":
+            yield from disposable_files(self._open_table, self._needed.keepers, self._cutoff_ms)
 
     def _begin_to_list(self) -> Iterator[pa.RecordBatch]:
         """Every file of the table; its first part is on its way when this returns, if that is a request."""

@@ -79,11 +79,17 @@ def is_of_store(scheme: str) -> bool:
 
 
 def foreign_scheme(uri: object) -> str | None:
-    """The scheme, in lower case, of an address that is in no store here, as ``uc://a.b.c``; otherwise None."""
-    if not isinstance(uri, str) or "://" not in uri:
+    """The scheme, in lower case, of an address that is in no store here, as ``uc://a.b.c``; ``@`` for a location whose
+    last part has one, which may name a branch; otherwise None."""
+    if hasattr(uri, "parts"):  # of pathlib
+        uri = str(uri)
+    if not isinstance(uri, str) or ("://" not in uri and "@" not in uri):
         return None
     scheme = _SCHEME.match(uri)
-    return None if scheme is None or is_of_store(scheme[1]) else scheme[1].lower()
+    if scheme is not None and not is_of_store(scheme[1]):
+        return scheme[1].lower()
+    place = uri[scheme.end() + 1 :] if scheme is not None else uri
+    return "@" if "@" in place.rstrip("/").rpartition("/")[2] else None
 
 
 def _from_home(path: str) -> str:

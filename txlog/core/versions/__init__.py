@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
     from txlog.core.versions._identity_ranges import numbers_of
     from txlog.core.versions._open_table import OpenTable, open_table_of
+    from txlog.core.versions._plan import Plan
     from txlog.core.versions._resolve_unknown import resolve, resolve_creation
     from txlog.core.versions.upkeep._log_clean_up import clean_up_log
     from txlog.core.versions.upkeep._log_compaction import compact_log
@@ -23,6 +24,7 @@ else:
         _cached_tables: KEPT_MAX KeptOpen
         _identity_ranges: numbers_of
         _open_table: OpenTable open_table_of
+        _plan: Plan
         _commit_errors: READ_AGAIN WRITE_AGAIN raise_conflict
         _resolve_unknown: resolve resolve_creation
         upkeep._log_clean_up: clean_up_log
@@ -40,6 +42,7 @@ __all__ = [
     "KeptOpen",
     "MakesFollower",
     "OpenTable",
+    "Plan",
     "clean_up_log",
     "compact_log",
     "numbers_of",

@@ -18,7 +18,7 @@ from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_tend, check_can_write, check_owner
 from txlog.core.format.properties import unknown_keys
-from txlog.core.store import RetryPolicy, TableStore
+from txlog.core.store import RetryPolicy, TableStore, open_store
 from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -123,6 +123,23 @@ class OpenTable:
     def is_found_by_versions(self) -> bool:
         """Whether what decides the table's versions knows when the table's name is another one's by now."""
         return self.log.versions.capabilities.remembers_versions
+
+    def beside(self, uri: str) -> OpenTable:
+        """The table at another location of the same store, opened as this one is. Makes no request.
+
+        Raises InvalidInputError for a location that cannot be used.
+        """
+        store = open_store(uri, self.storage_options, self.credential_provider)
+        return OpenTable(
+            store,
+            self.retry,
+            self._hooks,
+            self.key_cache_size_bytes,
+            self.storage_options,
+            self.credential_provider,
+            self._workers,
+            self.time_zone,
+        )
 
     def known_state(self) -> TableState:
         """The newest version that is known; a request is made only if none is. Raises as `DeltaLog.newest_state`."""

@@ -1,0 +1,304 @@
+"""What a branch did since it began, or since it last published: its net changes of files, and what they depend on.
+
+In: the commits of the branch. Out: `BranchChanges`: the files that it added and still has, what it did to the table's
+own files, and the `ReadSet` of its commits, as far as their ``commitInfo`` tells. A delete or an update says its
+condition. A merge that wrote every key that it looked for has read the range of these keys. Every other commit that
+changes rows counts as one that read the whole table. Work is in proportion to the branch's commits, however many files
+the table has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from txlog.branch.places import Places
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, Struct
+from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.extend import TableState
+from txlog.extend.commits import Predicate, parse_predicate
+
+__all__ = [
+    "CARRIED",
+    "REBASE",
+    "BranchChanges",
+    "Carried",
+    "Delete",
+    "NetFiles",
+    "TouchedFile",
+    "changes_of",
+    "key_of",
+]
+
+REBASE: Final = "REBASE BRANCH"
+"""The operation of a commit that moved a branch onto another version of its table."""
+CARRIED: Final = "carried"
+"""Its parameter that lists the changes which came along."""
+
+_KEYS = re.compile(r"\(t\.(\w+) = s\.(\w+)\)(?: AND \(t\.\w+ = s\.\w+\))*")
+_KEY = re.compile(r"\(t\.(\w+) = s\.\w+\)")
+
+
+class TouchedFile(msgspec.Struct):
+    """One of the table's files that the branch changed.
+
+    Attributes:
+        path: Its path as the table names it (`Places.in_table`).
+        before: Its deletion vector in the version that the branch began with.
+        after: The file as the branch has it; None if the branch removed it.
+    """
+
+    path: str
+    before: DeletionVectorDescriptor | None
+    after: AddFile | None
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """The condition of a delete, as its commit has it, and bound to the branch's columns."""
+
+    text: str
+    predicate: Predicate
+
+
+class BranchChanges(msgspec.Struct, frozen=True):
+    """The net changes of a branch.
+
+    Attributes:
+        version: The version of the branch with these changes.
+        added: Its own files that are new, as its log names them.
+        touched: What became of the table's files.
+        operations: What its commits did, each name once.
+        moves_only: Whether no commit changed a row, as after a compaction.
+        deletes: The conditions of its deletes.
+        predicates: Conditions that updates and merges read by.
+        reads_table: Whether a commit read the whole table, as far as is known.
+    """
+
+    version: int
+    added: Sequence[AddFile]
+    touched: Sequence[TouchedFile]
+    operations: Sequence[str]
+    moves_only: bool
+    deletes: Sequence[Delete]
+    predicates: Sequence[Predicate]
+    reads_table: bool
+
+    @property
+    def reads(self) -> Sequence[Predicate]:
+        """The conditions of all its commits."""
+        return [*(each.predicate for each in self.deletes), *self.predicates]
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the branch only added rows, and read none for it."""
+        return not (self.touched or self.deletes or self.predicates or self.reads_table or self.moves_only)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file differs."""
+        return not self.added and not self.touched
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """The changes of a branch that a rebase carried over to its new base, as the commit of the rebase lists them.
+
+    Attributes:
+        added: The branch's new files, as its log names them.
+        touched: The table's files that the branch changed, as the table names them, with their vectors in the new base.
+    """
+
+    added: tuple[str, ...] = ()
+    touched: tuple[tuple[str, dict[str, Any] | None], ...] = ()
+
+    @staticmethod
+    def of(commit: Commit) -> Carried:
+        """What the commit of a rebase carried. Raises CorruptLogError if it does not say."""
+        info = commit.commit_info
+        parameters = info.fields.get("operationParameters") if info is not None else None
+        try:
+            return msgspec.json.decode(parameters[CARRIED], type=Carried)  # type: ignore[index]  # or it is a TypeError
+        except (KeyError, TypeError, msgspec.DecodeError):
+            raise CorruptLogError(
+                "the commit of the branch's last rebase does not say which changes it carried over",
+                version=commit.version,
+                repair="Copy the rows that you need to the table, and discard the branch",
+            ) from None
+
+    def to_text(self) -> str:
+        """The parameter of the commit."""
+        return msgspec.json.encode(self).decode()
+
+
+class NetFiles:
+    """What a branch did to files, put together from one commit after the other."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.added: dict[str, AddFile] = {}
+        self._touched: dict[str, TouchedFile] = {}
+
+    @property
+    def touched(self) -> list[TouchedFile]:
+        """The table's files that are not as they were."""
+        return [each for each in self._touched.values() if not _is_as_before(each)]
+
+    def carry(self, carried: Carried, live: Mapping[str, AddFile]) -> None:
+        """Begin with what a rebase carried; ``live`` are the files of its version, by their paths in the table."""
+        self.added |= {path: live[path] for path in map(self._places.in_table, carried.added) if path in live}
+        for path, vector in carried.touched:
+            before = None if vector is None else DeletionVectorDescriptor.from_json(vector)
+            self._touched[path] = TouchedFile(path, before, live.get(path))
+
+    def note(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile]) -> None:
+        """Go on with a commit."""
+        for remove in removes:
+            path = self._places.in_table(remove.path)
+            if path in self._touched:
+                self._touched[path].after = None
+            elif self.added.pop(path, None) is None:
+                self._touched[path] = TouchedFile(path, remove.deletion_vector, None)
+        for add in adds:
+            path = self._places.in_table(add.path)
+            if path in self._touched:
+                self._touched[path].after = add
+            else:
+                self.added[path] = add
+
+
+def changes_of(
+    commits: Iterable[Commit], net: NetFiles, state: TableState, time_zone: str, since: int
+) -> BranchChanges:
+    """The net changes of a branch, from all its commits, the last of which made ``state``: of files, those after the
+    version ``since``, on top of what ``net`` begins with; of what was read, all."""
+    operations: dict[str, None] = {}
+    reads = _Reads(state, time_zone)
+    moves_only = True
+    for commit in commits:
+        adds = [action for action in commit.actions if type(action) is AddFile]
+        removes = [action for action in commit.actions if type(action) is RemoveFile]
+        if (not adds and not removes) or commit.operation == REBASE:
+            continue
+        operations[commit.operation] = None
+        moves = not any(each.data_change for each in adds) and not any(each.data_change for each in removes)
+        moves_only &= moves
+        if commit.version > since:
+            net.note(adds, removes)
+        if not moves:
+            gone = {remove.path for remove in removes}
+            reads.note(commit, [add for add in adds if add.path not in gone])
+    return BranchChanges(
+        version=state.version,
+        added=[*net.added.values()],
+        touched=net.touched,
+        operations=[*operations],
+        moves_only=moves_only and bool(operations),
+        deletes=reads.deletes,
+        predicates=reads.predicates,
+        reads_table=reads.whole_table,
+    )
+
+
+def key_of(vector: DeletionVectorDescriptor | None) -> str | None:
+    """What tells a vector from others of its file; None for none."""
+    return None if vector is None else vector.unique_id
+
+
+def _is_as_before(file: TouchedFile) -> bool:
+    return file.after is not None and key_of(file.after.deletion_vector) == key_of(file.before)
+
+
+class _Reads:
+    """What the commits read, as far as each says."""
+
+    def __init__(self, state: TableState, time_zone: str) -> None:
+        self._state = state
+        self._time_zone = time_zone
+        self.deletes: list[Delete] = []
+        self.predicates: list[Predicate] = []
+        self.whole_table = False
+
+    def note(self, commit: Commit, adds: Sequence[AddFile]) -> None:
+        info = commit.commit_info
+        if info is not None and info.is_blind_append:
+            return
+        if info is None or commit.is_foreign:  # Spark's Delta names columns in conditions by numbers of its own
+            self.whole_table = True
+            return
+        parameters = info.fields.get("operationParameters")
+        texts = [
+            *_conditions(commit.operation, parameters if isinstance(parameters, Mapping) else {}, adds, self._state)
+        ]
+        try:
+            found = [parse_predicate(text, self._state.schema, zone=self._time_zone) for text in texts]
+        except InvalidInputError:  # a column of the condition was dropped or renamed later
+            found = []
+        if commit.operation == "DELETE":
+            self.deletes += map(Delete, texts, found)
+        else:
+            self.predicates += found
+        self.whole_table |= not found
+
+
+def _conditions(
+    operation: str, parameters: Mapping[str, Any], adds: Sequence[AddFile], state: TableState
+) -> Iterator[str]:
+    """The conditions on rows that a commit depends on; none if it depends on every row, or nobody knows."""
+    texts = _list_of(parameters.get("predicate"))
+    if operation in ("DELETE", "UPDATE"):
+        yield from [" AND ".join(map(str, texts))] if texts and texts != ["true"] else []
+    elif operation == "MERGE" and len(texts) == 1 and _changes_each_match(parameters):
+        condition = str(texts[0])
+        keys = _KEY.findall(condition) if _KEYS.fullmatch(condition) else []
+        ranges = [_range_of(key, adds, state.schema) for key in keys]
+        yield from [" AND ".join(each for each in ranges if each)] if any(ranges) else []
+
+
+def _changes_each_match(parameters: Mapping[str, Any]) -> bool:
+    """Whether a merge wrote each row of its source: so the new files have every key that it looked for."""
+    matched = _list_of(parameters.get("matchedPredicates"))
+    new = _list_of(parameters.get("notMatchedPredicates"))
+    return (
+        not _list_of(parameters.get("notMatchedBySourcePredicates"))
+        and [each.get("actionType") for each in matched if isinstance(each, dict)] == ["update"]
+        and [each.get("actionType") for each in new if isinstance(each, dict)] == ["insert"]
+        and not any("predicate" in each for each in (*matched, *new))
+    )
+
+
+def _range_of(key: str, adds: Sequence[AddFile], schema: Struct) -> str | None:
+    """The range of a key's values in files, as a condition; None if it is not known, or not a number, text or date."""
+    field = schema.find(key)
+    if field is None or field.type not in (LONG, INTEGER, STRING, DATE):
+        return None
+    name, bounds = physical_name(field), []
+    for add in adds:
+        stats = orjson.loads(add.stats) if add.stats else {}
+        low, high = (stats.get(side, {}).get(name) for side in ("minValues", "maxValues"))
+        if low is None or high is None:
+            return None
+        bounds.append((low, high))
+    if not bounds:
+        return None
+    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+    quoted = f"`{field.name.replace('`', '``')}`"
+    return f"{quoted} >= {_literal(low)} AND {quoted} <= {_literal(high)}"
+
+
+def _literal(value: int | str) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _list_of(text: object) -> list[Any]:
+    """A list that a parameter holds as JSON text."""
+    try:
+        found = orjson.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return []
+    return found if isinstance(found, list) else []

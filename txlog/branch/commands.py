@@ -1,0 +1,80 @@
+"""The commands of `txlog` for branches: branch, branches, check, publish, rebase, discard."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from txlog.extend.cli import FAILED, Call, of_operation, rows_table
+from txlog.result import WriteResult, counted
+from txlog.result.branches import BranchCheck
+
+__all__ = ["branch", "branches", "check", "discard", "publish", "rebase"]
+
+
+@of_operation("branch")
+def branch(call: Call) -> None:
+    """Other commands take the branch as URI@NAME."""
+    with call.opened() as (table, out):
+        made = call.done(table, out, "making the branch")
+        facts = {"table": table.uri, "branch": made.uri, "version": made.version}
+        out.result(facts, Text(f"{table.uri}@{call.given['name']} is a branch, at version {made.version}"))
+
+
+@of_operation("branches")
+def branches(call: Call) -> None:
+    with call.opened() as (table, out):
+        found = table.branches()
+        lines = [
+            f"{each.name}  {each.status}, version {each.version}, from version {each.base_version} of the table"
+            f"  (made {each.created:%Y-%m-%d %H:%M:%S} UTC)"
+            for each in found
+        ]
+        facts = {"table": table.uri, "branches": [each.to_dict() for each in found]}
+        out.result(facts, Text("\n".join(lines) or "there is no branch"))
+
+
+@of_operation("check")
+def check(call: Call) -> None:
+    """It checks the constraints of the table too. If a row fails, the exit code is 1."""
+    found = call.run(lambda table, found: _checked(found), waiting="checking the new rows")
+    if not found.passed:
+        raise typer.Exit(FAILED)
+
+
+@of_operation("publish")
+def publish(call: Call) -> None:
+    """It is done once, however often you run it."""
+    call.run(lambda table, done: Text(_published(done)))
+
+
+@of_operation("rebase")
+def rebase(call: Call) -> None:
+    call.run(lambda table, done: Text(f"{table.uri} is at version {done.version}, on the newest version of its table"))
+
+
+@of_operation("discard")
+def discard(call: Call) -> None:
+    call.run(lambda table, done: Text(f"discarded: a vacuum of the table deletes {table.uri}"))
+
+
+def _checked(found: BranchCheck) -> list[RenderableType]:
+    rows = f"{counted(found.num_rows, 'row')} in new files"
+    if found.passed:
+        return [Text(f"{rows}: all meet {counted(len(found.checks), 'condition')}")]
+    lines: list[RenderableType] = []
+    for each in found.failures:
+        lines += [
+            Text(f"{counted(each.num_rows, 'row')} fail {each.check}"),
+            rows_table(each.rows.schema, map(dict.values, each.rows.to_pylist())),
+        ]
+    return lines
+
+
+def _published(done: WriteResult) -> str:
+    if done.outcome == "empty":
+        return "there is nothing to publish"
+    if done.outcome == "already_committed":
+        return "published before" + ("" if done.version is None else f", as version {done.version}")
+    return f"published as version {done.version}: {counted(done.metrics.rows, 'row')} in new files"

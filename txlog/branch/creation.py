@@ -1,0 +1,250 @@
+"""Makes a branch: a table whose first version has the rows of a version of another table, and copies none.
+
+In: an open table, a name and a version. Out: the open branch. The table sets numbers of identity columns and row ids
+aside for the branch, by a commit, so that rows of the branch never meet rows of the table with the same ones. Nothing
+else of the table changes. If the name was used by a branch that is published or discarded, the new one begins in its
+log, as the next version: a writer that is still at work on the old one loses a race, and nothing of it is lost unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from txlog.branch.known import PROPERTY, Origin, info_of, origin_of
+from txlog.branch.places import check_name, place_of, require_no_branch
+from txlog.core.format.actions import AddFile, Metadata, operation_parameters
+from txlog.core.format.features import check_can_read
+from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.identity import IDENTITY_PREFIX, identity_columns, with_marks
+from txlog.core.format.paths import canonical_path
+from txlog.errors import (
+    ConflictError,
+    InvalidInputError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    TableExistsError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
+from txlog.extend import OpenTable, TableState
+from txlog.extend.commits import (
+    ROW_TRACKING_DOMAIN,
+    Definition,
+    Isolation,
+    ProposalBuilder,
+    ambient,
+    cloned,
+    define,
+    row_id_domain,
+    row_id_mark,
+    tracks_rows,
+)
+
+__all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
+
+ROW_IDS = 1 << 40
+"""How many row ids are set aside for a branch. There are 2**63, and nobody sees the gaps."""
+NUMBERS = 1 << 24
+"""How many numbers of an identity column are set aside for a branch."""
+
+OF_A_BRANCH: Mapping[str, str] = {
+    "delta.logRetentionDuration": "interval 36500 days",
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
+}
+"""Properties of a branch in place of the table's. A publication reads all of its commits; and a file that the branch
+removes may be the table's, or one that the table took over, so no engine's vacuum of a branch deletes any. What is left
+of a branch that is finished goes with a vacuum of the table."""
+
+_ROW_ID_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+
+
+def make_branch(table: OpenTable, *, name: object, version: int | None = None) -> OpenTable:
+    """Make a branch of a version; None means the newest. Raises what `Table.branch` raises."""
+    checked = check_name(name, table.uri)
+    require_no_branch(table.uri)
+    newest = table.writable_state()
+    _check_kind(table, newest)
+    base = newest if version is None or version == newest.version else table.log.state_at(version)
+    with TxlogError.located(table.uri, base.version):
+        check_can_read(base.protocol, base.metadata)
+    branch = table.beside(place_of(table.uri, checked))
+    there = branch.state_if_exists()
+    if there is not None:
+        _require_finished(newest, branch, there, checked)
+    files = add_files_of(table.log.files(base))
+    if base.version != newest.version:
+        _require_kept(table, newest, base, files)
+    origin = _origin(table, newest, base, checked)
+    while True:
+        first = 0 if there is None else there.version + 1
+        made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), files)
+        if made is not None:
+            return branch
+        there = branch.writable_state()
+
+
+def _check_kind(table: OpenTable, newest: TableState) -> None:
+    if table.store.owner is not None:
+        raise UnsupportedFeatureError(
+            "a catalog decides the versions of this table, and gives out credentials for its own folder alone, so it"
+            " has no branches: make a clone, and write what you checked there to the table",
+            table=table.uri,
+        )
+    if origin_of(newest) is not None:
+        raise InvalidInputError("a branch has no branches of its own: make one of the table", table=table.uri)
+
+
+def _require_finished(newest: TableState, branch: OpenTable, there: TableState, name: str) -> None:
+    origin = origin_of(there)
+    if origin is None:
+        raise TableExistsError("there is a table here that is no branch: choose another name", table=branch.uri)
+    known = info_of(newest, branch, there, origin)
+    if known.status == "open" and (known.published_version is None or known.published_version < known.version):
+        raise TableExistsError(
+            f"there is a branch {name!r} from version {known.base_version} already, with versions that are not"
+            " published: open it, publish or discard it, or choose another name",
+            table=branch.uri,
+            version=known.version,
+        )
+
+
+def _require_kept(table: OpenTable, newest: TableState, base: TableState, files: Sequence[AddFile]) -> None:
+    """Raises InvalidInputError if a vacuum may delete files of an old version at any moment."""
+    live, tombstones = table.log.files_and_tombstones(newest, with_stats=False)
+    cutoff_ms = ambient.now_ms() - newest.properties.deleted_file_retention_ms
+    kept = {canonical_path(path) for path in live["path"].to_pylist()}
+    times = zip(tombstones["path"].to_pylist(), tombstones["deletionTimestamp"].to_pylist(), strict=True)
+    kept |= {canonical_path(path) for path, removed_ms in times if (removed_ms or 0) > cutoff_ms}
+    gone = [add.path for add in files if canonical_path(add.path) not in kept]
+    if gone:
+        raise InvalidInputError(
+            f"version {base.version} cannot have a branch: {len(gone):,} of its files, such as {gone[0]}, were removed"
+            " longer ago than the table's delta.deletedFileRetentionDuration, so a vacuum may delete them. Branch off a"
+            " newer version, or raise the property first",
+            table=table.uri,
+            version=base.version,
+        )
+
+
+# --- what the table sets aside ------------------------------------------------------------------------------------
+
+
+def _origin(table: OpenTable, newest: TableState, base: TableState, name: str) -> Origin:
+    """The origin of a new branch, after the table set numbers aside for it."""
+    origin = Origin(
+        id=ambient.uuid4(),
+        name=name,
+        table=table.uri,
+        table_id=base.metadata.id,
+        base_version=base.version,
+        made_at=0,
+        own_version=0,
+        created_ms=ambient.now_ms(),
+    )
+    while True:
+        marks, row_ids = _set_aside(newest)
+        if not marks and row_ids is None:
+            return origin
+        builder = ProposalBuilder(newest)
+        if marks:
+            builder.define(with_marks(newest.metadata, marks))
+        if row_ids is not None:
+            builder.set_domain(row_id_domain(row_ids))
+        proposal = builder.build(
+            txn_id=ambient.uuid4(),
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE,
+            operation="RESERVE FOR BRANCH",
+            parameters=operation_parameters(branch=name, baseVersion=base.version),
+        )
+        try:
+            table.commit(proposal, newest)
+        except (MetadataChangedError, ProtocolChangedError, ConflictError):
+            newest = table.writable_state()
+            continue
+        columns = {column.name: column.physical for column in identity_columns(newest.schema)}
+        return replace(origin, numbers={columns[each]: mark for each, mark in marks.items()}, row_ids=row_ids)
+
+
+def _set_aside(state: TableState) -> tuple[dict[str, int], int | None]:
+    """The marks of identity columns, by name, and the highest row id, with which a table leaves room for a branch."""
+    marks = {}
+    if IDENTITY_PREFIX in state.metadata.schema_string:
+        marks = {column.name: column.next(NUMBERS)[1] for column in identity_columns(state.schema)}
+    if not tracks_rows(state.protocol, state.metadata.configuration):
+        return marks, None
+    return marks, row_id_mark(state.domains.get(ROW_TRACKING_DOMAIN)) + ROW_IDS
+
+
+# --- the commit -----------------------------------------------------------------------------------------------------
+
+
+def _commit(
+    table: OpenTable,
+    base: TableState,
+    branch: OpenTable,
+    there: TableState | None,
+    origin: Origin,
+    files: Sequence[AddFile],
+) -> int | None:
+    """The branch's first version, or the next one of a log whose branch is finished. None if others wrote meanwhile."""
+    with TxlogError.located(branch.uri, None if there is None else there.version):
+        definition = definition_of_branch(base, there, origin)
+    places = origin.places
+    wanted = {(add.path, add.key[1]): add for add in map(places.in_branch, files)}
+    live = {} if there is None else {add.key: add for add in add_files_of(branch.log.files(there))}
+    builder = ProposalBuilder(there)
+    define(builder, definition)
+    builder.read_table()
+    builder.remove(*(add for key, add in live.items() if key not in wanted))
+    builder.add(*(add for key, add in wanted.items() if key not in live), are_new=False)
+    if origin.row_ids is not None:
+        builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
+    proposal = builder.build(
+        txn_id=ambient.uuid4(),
+        now_ms=ambient.now_ms(),
+        isolation=Isolation.SERIALIZABLE,
+        operation="CLONE",
+        parameters=operation_parameters(
+            source=f"delta.`{table.uri}`", sourceVersion=base.version, isShallow=True, branch=origin.name
+        ),
+        metrics={"sourceNumOfFiles": str(len(files)), "sourceTableSize": str(sum(add.size for add in files))},
+    )
+    try:
+        done = branch.commit(proposal, there)
+    except ConflictError:
+        if there is None:
+            raise TableExistsError(
+                f"another writer made the branch {origin.name!r} first: open it, or choose another name",
+                table=branch.uri,
+            ) from None
+        _require_finished(table.log.newest_state(), branch, branch.log.newest_state(), origin.name)
+        return None
+    return done.version if done.version == origin.own_version else None
+
+
+def definition_of_branch(base: TableState, there: TableState | None, origin: Origin) -> Definition:
+    """The table's definition at its version, for the branch. Rewritten files keep row ids in the table's own columns,
+    so that the table can take the files over."""
+    found = cloned(base, there, {**OF_A_BRANCH})
+    configuration = {**found.metadata.configuration, PROPERTY: origin.to_text()}
+    for key in _ROW_ID_COLUMNS:
+        if key in base.metadata.configuration:
+            configuration[key] = base.metadata.configuration[key]
+    metadata = replace(found.metadata, configuration=configuration, description=None)
+    return replace(found, metadata=_with_numbers(metadata, base, origin))
+
+
+def _with_numbers(metadata: Metadata, base: TableState, origin: Origin) -> Metadata:
+    """The metadata with marks from which the branch counts the numbers that the table set aside for it."""
+    marks = {
+        column.name: origin.numbers[column.physical] - NUMBERS * column.step
+        for column in identity_columns(base.schema)
+        if column.physical in origin.numbers
+    }
+    return with_marks(metadata, marks)

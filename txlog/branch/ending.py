@@ -1,0 +1,51 @@
+"""Ends a branch, published or thrown away: its last commit says so.
+
+In: the open branch. Out: its last version. Its files that the table does not have go with the next vacuum of the table
+that finds this commit older than the retention: until then whoever reads the branch finds what is there. If somebody
+writes to it later, it is open again.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from txlog.branch.known import PROPERTY, Origin, table_and_branch
+from txlog.core.format.actions import operation_parameters
+from txlog.errors import ConflictError
+from txlog.extend import OpenTable, TableState
+from txlog.extend.commits import Isolation, ProposalBuilder, ambient
+from txlog.result import WriteResult
+
+__all__ = ["discard", "end"]
+
+
+def discard(open_table: OpenTable) -> WriteResult:
+    """Discard the branch. Raises what `Table.discard` raises."""
+    while True:
+        _, state, origin = table_and_branch(open_table)
+        if origin.ended_at == state.version:
+            return WriteResult(state.version, "already_committed", 0, "")
+        done = end(open_table, state, origin, "DISCARD BRANCH")
+        if done is not None:
+            return done
+
+
+def end(branch: OpenTable, state: TableState, origin: Origin, operation: str) -> WriteResult | None:
+    """End the branch after ``state``; None if somebody wrote to it since. Raises what a commit raises."""
+    ended = replace(origin, ended_at=state.version + 1)
+    configuration = {**state.metadata.configuration, PROPERTY: ended.to_text()}
+    builder = ProposalBuilder(state)
+    builder.define(replace(state.metadata, configuration=configuration))
+    builder.read_table()  # what somebody writes meanwhile is not ended unseen
+    proposal = builder.build(
+        txn_id=ambient.uuid4(),
+        now_ms=ambient.now_ms(),
+        isolation=Isolation.SERIALIZABLE,
+        operation=operation,
+        parameters=operation_parameters(branch=origin.name),
+    )
+    try:
+        done = branch.commit(proposal, state)
+    except ConflictError:
+        return None
+    return done if done.version == ended.ended_at else None

@@ -1,0 +1,287 @@
+"""What a branch knows of itself, and which branches a table has.
+
+In: an open table. Out: `Origin`, the value of the property ``txlog.branch`` in the branch's metadata, and `BranchInfo`
+of each branch. The table's log knows nothing of its branches but what they published: the last version of each, as an
+application transaction. So open branches cost the table's writers nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from txlog.branch.places import FOLDER, Places, place_of, table_of
+from txlog.core.format.actions import AddFile, Metadata, RemoveFile, SetTransaction
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.properties import PropertyRule
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TableNotFoundError
+from txlog.extend import OpenTable, TableState
+from txlog.extend.commits import parallel_map
+from txlog.result import moment
+from txlog.result.branches import BranchInfo, BranchStatus
+
+__all__ = [
+    "PROPERTY",
+    "RULE",
+    "Origin",
+    "app_id_of",
+    "branch_named",
+    "branches",
+    "info_of",
+    "is_commit",
+    "names_of",
+    "origin_of",
+    "published_by",
+    "published_version",
+    "table_and_branch",
+]
+
+PROPERTY: Final = "txlog.branch"
+"""The property of a branch's metadata that says which table it is of, and where it begins."""
+
+_LOOKS_AT_ONCE = 8
+_COMMIT = re.compile(r"\d{20}\.json")
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a branch comes from.
+
+    Attributes:
+        id: The branch's own id, another one each time that its name is used. What it publishes is recorded under it.
+        name: Its name.
+        table: The table's location when the branch was made.
+        table_id: ``metaData.id`` of the table.
+        base_version: The table's version whose rows the branch began with, or was rebased on.
+        made_at: The branch's first version: earlier ones in its log are of an earlier branch of this name.
+        own_version: The version of the branch with these rows: the first one, or that of the last rebase, which has the
+            changes of the branch too (`Carried`).
+        created_ms: When it was made, ms since the epoch.
+        numbers: By the physical name of each identity column: the last number that the table set aside for the branch.
+        row_ids: The last row id that the table set aside for the branch; None if it does not track rows.
+        ended_at: The version of the branch that ended it, published or not; None if none did.
+    """
+
+    id: str
+    name: str
+    table: str
+    table_id: str
+    base_version: int
+    made_at: int
+    own_version: int
+    created_ms: int
+    numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
+    row_ids: int | None = None
+    ended_at: int | None = None
+
+    @property
+    def places(self) -> Places:
+        return Places(self.table, self.name)
+
+    def to_text(self) -> str:
+        """The value of the property."""
+        return msgspec.json.encode(self).decode()
+
+
+def _read(text: str) -> Origin:
+    try:
+        return msgspec.json.decode(text, type=Origin)
+    except msgspec.DecodeError:
+        raise ValueError("not the origin of a branch") from None
+
+
+RULE: Final = PropertyRule(
+    _read,
+    "what `table.branch(name)` writes",
+    lambda value: value.to_text() if isinstance(value, Origin) else str(value),
+    is_of_one_table=True,
+    is_rule_of_rows=False,
+)
+
+
+def app_id_of(origin: Origin) -> str:
+    """The application under which the table's log records what a branch published: the version is the branch's."""
+    return f"txlog.branch.{origin.id}"
+
+
+def origin_of(state: TableState) -> Origin | None:
+    """Where the branch comes from; None for a table that is none. Raises CorruptLogError for an unreadable property."""
+    text = state.metadata.configuration.get(PROPERTY)
+    if text is None:
+        return None
+    try:
+        return _read(text)
+    except ValueError:
+        raise CorruptLogError(
+            f"the property {PROPERTY} says nothing of where the branch comes from: {text[:100]!r}",
+            version=state.version,
+            repair="Copy the rows that you need to the table, and discard the branch",
+        ) from None
+
+
+def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Origin]:
+    """The table of an open branch, and the branch's newest version.
+
+    Raises InvalidInputError if it is no branch, was discarded, or was moved.
+    """
+    state = open_table.log.newest_state()
+    origin, found = origin_of(state), table_of(open_table.uri)
+    if origin is None or found is None:
+        raise InvalidInputError(
+            "this table is not a branch: open one by the name after an @, as in"
+            f" Table.open({f'{open_table.uri}@name'!r}), or make one by table.branch(name)",
+            table=open_table.uri,
+            version=state.version,
+        )
+    return open_table.beside(found[0]), state, origin
+
+
+def names_of(table: OpenTable) -> list[str]:
+    """The folders of branches, sorted; some may be what is left of one. Raises StorageError."""
+    files, found = table.store.files, set[str]()
+    if table.store.has_cheap_calls:
+
+        def note(folder: str) -> bool:
+            above, _, name = folder.partition("/")
+            if above == FOLDER and name:
+                found.add(name)
+            return bool(name) or above != FOLDER
+
+        for _ in files.list(FOLDER, skip=note):
+            pass
+        return sorted(found)
+    after = f"{FOLDER}/"
+    while (name := _first_after(table, after)) is not None:
+        found.add(name)
+        after = f"{FOLDER}/{name}0"  # the character that follows the slash: every file of this branch sorts before it
+    return sorted(found)
+
+
+def _first_after(table: OpenTable, after: str) -> str | None:
+    for page in table.store.files.list(FOLDER, start_after=after):
+        for meta in page:
+            return meta.name.split("/")[1]
+    return None
+
+
+def branch_named(table: OpenTable, name: str) -> OpenTable:
+    """The branch of a table. Raises TableNotFoundError, which lists the branches that there are."""
+    branch = table.beside(place_of(table.uri, name))
+    state = branch.state_if_exists()
+    if state is None or origin_of(state) is None:
+        known = ", ".join(each.name for each in branches(table)) or "none"
+        raise TableNotFoundError(
+            f"{table.uri} has no branch {name!r}; existing branches: {known}. table.branch({name!r}) makes one",
+            table=branch.uri,
+        )
+    return branch
+
+
+def branches(table: OpenTable) -> list[BranchInfo]:
+    """What is known of each branch, by name. Raises StorageError, and CorruptLogError for a damaged one."""
+    newest = table.log.newest_state()
+    found = parallel_map(
+        lambda name: _known(table, newest, name),
+        names_of(table),
+        threads=1 if table.store.has_cheap_calls else _LOOKS_AT_ONCE,
+    )
+    infos = [each for each in found if each is not None]
+    first_removed = _first_removals(table, newest, {each.base_version for each in infos if each.status == "open"})
+    retention_ms = newest.properties.deleted_file_retention_ms
+    return [
+        replace(each, kept_until=moment(first_removed[each.base_version] + retention_ms))
+        if each.base_version in first_removed and each.status == "open"
+        else each
+        for each in infos
+    ]
+
+
+def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None:
+    branch = table.beside(place_of(table.uri, name))
+    try:
+        state = branch.state_if_exists()
+    except CorruptLogError:
+        left = _left_of_ended(branch)
+        if left is None:
+            raise
+        return left
+    origin = None if state is None else origin_of(state)
+    return None if state is None or origin is None else info_of(newest, branch, state, origin)
+
+
+def _left_of_ended(branch: OpenTable) -> BranchInfo | None:
+    """What a vacuum that was interrupted left of a branch: its last commit, which ended it; else None."""
+    commits = [meta.name for meta in branch.store.log.list_from("0") if is_commit(meta.name)]
+    if not commits:
+        return None
+    version = int(commits[-1].partition(".")[0])
+    for action in branch.log.read_commit(version, files=False).actions:
+        if type(action) is Metadata and PROPERTY in action.configuration:
+            origin = _read(action.configuration[PROPERTY])
+            if origin.ended_at == version:
+                return _info(branch, version, origin, "discarded", None)
+    return None
+
+
+def is_commit(name: str) -> bool:
+    """Whether a file of a log is a commit."""
+    return _COMMIT.fullmatch(name.rpartition("/")[2]) is not None
+
+
+def _first_removals(table: OpenTable, newest: TableState, bases: set[int]) -> dict[int, int]:
+    """For each version: when the first of its files was removed from the table, ms since the epoch. Versions whose
+    files are all live have none. A version whose commits were cleaned up counts from its own time at the latest."""
+    found: dict[int, int] = {}
+    if not bases or min(bases) == newest.version:
+        return found
+    added: dict[str, int] = {}
+    try:
+        for commit in table.log.commits_between(min(bases) + 1, newest.version):
+            for action in commit.actions:
+                if type(action) is RemoveFile and action.deletion_timestamp is not None:
+                    since = added.get(action.path, -1)
+                    for base in bases:
+                        if since <= base < commit.version:
+                            found[base] = min(found.get(base, action.deletion_timestamp), action.deletion_timestamp)
+            added.update({action.path: commit.version for action in commit.actions if type(action) is AddFile})
+    except NotFoundError:
+        return dict.fromkeys(bases, newest.in_commit_timestamp_ms or 0)
+    return found
+
+
+def info_of(newest: TableState, branch: OpenTable, state: TableState, origin: Origin) -> BranchInfo:
+    """What is known of a branch at ``state``, and of its table at ``newest``. If somebody writes to a branch after it
+    was published or discarded, it is open again, so that a vacuum keeps what was written."""
+    published = published_version(newest, origin)
+    status: BranchStatus = "open"
+    if origin.ended_at == state.version:
+        status = "discarded" if published is None or published < state.version - 1 else "published"
+    return _info(branch, state.version, origin, status, published)
+
+
+def _info(branch: OpenTable, version: int, origin: Origin, status: BranchStatus, published: int | None) -> BranchInfo:
+    return BranchInfo(
+        name=origin.name,
+        uri=branch.uri,
+        version=version,
+        base_version=origin.base_version,
+        status=status,
+        created=moment(origin.created_ms),
+        published_version=published,
+    )
+
+
+def published_by(commit: Commit, app_id: str) -> int | None:
+    """The version of a branch that a commit of its table published; None if it did not."""
+    for action in commit.actions:
+        if type(action) is SetTransaction and action.app_id == app_id:
+            return action.version
+    return None
+
+
+def published_version(newest: TableState, origin: Origin) -> int | None:
+    """The branch's version that its table has, as the log of the table says; None if it has published none."""
+    return newest.transaction_version(app_id_of(origin))

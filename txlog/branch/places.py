@@ -1,0 +1,114 @@
+"""Where branches lie, and how a branch and its table name the same files.
+
+In: locations, and paths as the two logs have them. Out: the location of a branch, ``<table>/_branches/<name>``, and
+each file's path in the other log. Every engine's vacuum takes a folder that begins with ``_`` for hidden: neither a
+vacuum of the table nor one of a branch lists the files of the other. Pure. PROTOCOL.md, "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
+from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.paths import canonical_path, encode_path, path_below, readable_path, resolve_data_path, uri_of
+from txlog.errors import InvalidInputError
+from txlog.extend.commits import invalid
+
+__all__ = ["FOLDER", "Places", "check_name", "place_of", "require_no_branch", "split_branch", "table_of"]
+
+FOLDER: Final = "_branches"
+"""The folder of a table in which its branches lie, each in a folder that has its name."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check_name(name: object, table: str) -> str:
+    """The name of a branch. Raises InvalidInputError for what cannot be one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        expected = "at most 100 letters, digits, '.', '_' and '-', the first of them a letter or a digit"
+        raise invalid("name of a branch", name, expected, table=table)
+    return name
+
+
+def place_of(table: str, name: str) -> str:
+    """The location of a branch."""
+    return f"{table.rstrip('/')}/{FOLDER}/{name}"
+
+
+def table_of(uri: str) -> tuple[str, str] | None:
+    """The location of the table and the name of its branch at ``uri``; None if no branch can be there."""
+    table, folder, name = uri.rstrip("/").rpartition(f"/{FOLDER}/")
+    return (table, name) if folder and table and _NAME.fullmatch(name) else None
+
+
+def split_branch(location: str) -> tuple[str, str] | None:
+    """The table and the branch that ``/data/orders@backfill`` may name; None if it names none."""
+    table, at, name = location.rstrip("/").rpartition("@")
+    is_last = "/" not in name and os.sep not in name
+    if not at or not is_last or not table or table.endswith(("/", os.sep)) or not _NAME.fullmatch(name):
+        return None
+    scheme, _, rest = table.rpartition("://")
+    return None if scheme and "/" not in rest else (table, name)  # az://container@account is no branch
+
+
+class Places(msgspec.Struct, frozen=True):
+    """How the logs of a table and of its branch name files.
+
+    ``table`` is the table's location as it was when the branch was made, which the branch's absolute paths begin with.
+    """
+
+    table: str
+    name: str
+
+    @property
+    def _own(self) -> str:
+        return f"{FOLDER}/{self.name}/"
+
+    def in_branch(self, add: AddFile) -> AddFile:
+        """A file of the table as the branch names it, with its row ids."""
+        found = resolve_data_path(add.path)
+        below = path_below(self.table, found)
+        if below is None:
+            path = add.path
+        elif below.startswith(self._own):
+            path = encode_path(below.removeprefix(self._own))
+        else:
+            path = self._absolute(below)
+        return replace(add, path=path, deletion_vector=self._vector(add.deletion_vector), data_change=True)
+
+    def in_table(self, path: str) -> str:
+        """The path of the branch's log as the table names it, in one spelling (`canonical_path`)."""
+        found = resolve_data_path(path)
+        if found.is_relative:
+            return canonical_path(f"{self._own}{path}")
+        below = path_below(self.table, found)
+        return canonical_path(path if below is None else encode_path(below))
+
+    def is_own(self, path: str) -> bool:
+        """Whether a path of the branch's log leads into the branch's own folder."""
+        return resolve_data_path(path).is_relative
+
+    def _absolute(self, below: str) -> str:
+        return readable_path(f"{uri_of(self.table)}/{encode_path(below)}")
+
+    def _vector(self, vector: DeletionVectorDescriptor | None) -> DeletionVectorDescriptor | None:
+        found = None if vector is None else vector_path(vector)
+        if vector is None or found is None or not found.is_relative:
+            return vector
+        return replace(vector, storage_type="p", path_or_inline=self._absolute(found.path))
+
+
+def require_no_branch(uri: str) -> None:
+    """Raises InvalidInputError for the location of a branch: it has no branches of its own."""
+    found = table_of(uri)
+    if found is not None:
+        raise InvalidInputError(
+            f"this is the branch {found[1]!r} of {found[0]}, and a branch has no branches: make one of the table",
+            table=uri,
+        )

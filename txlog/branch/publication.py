@@ -1,0 +1,363 @@
+"""Publishes a branch: one commit of its table, with everything that the branch did since it last published.
+
+In: the open branch. Out: a ``WriteResult`` of the table. New files stay where they are, in the branch's folder, and the
+table names them there. Of the table's own files, those that the branch removed are removed, and those in which it
+deleted rows get a vector with these rows and with those that others deleted meanwhile. What the branch read, as far as
+its commits tell, is judged against every commit of the table since the branch began, as in any other commit.
+
+It lands once, however often it is repeated, and by whomever: the commit records the version of the branch as that of
+an application, `app_id_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec.structs import replace
+from pyroaring import BitMap64
+
+from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
+from txlog.branch.creation import OF_A_BRANCH
+from txlog.branch.ending import end
+from txlog.branch.known import PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
+from txlog.branch.touched_rows import NEXT_STEP, TouchedRows, conflict
+from txlog.branch.winners import Winners
+from txlog.core.format.actions import (
+    AddFile,
+    DeletionVectorDescriptor,
+    Metadata,
+    Protocol,
+    operation_parameters,
+)
+from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.features import merged
+from txlog.core.format.file_columns import add_files_of, live_rows
+from txlog.core.format.identity import identity_columns
+from txlog.core.format.statistics_read import num_records
+from txlog.core.format.wide_statistics import wide_statistics
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TxlogError
+from txlog.extend import OpenTable, TableState
+from txlog.extend.commits import (
+    ChangeFiles,
+    Isolation,
+    Proposal,
+    ProposalBuilder,
+    UnsentFiles,
+    ambient,
+    is_same_definition,
+    keeps_write_rules,
+    lacked_columns,
+    write_vectors,
+)
+from txlog.result import WriteMetrics, WriteResult
+
+__all__ = [
+    "OPERATION",
+    "Publication",
+    "as_of_table",
+    "check_can_publish",
+    "new_definition",
+    "publish",
+    "publish_to",
+    "unpublished",
+    "wide",
+    "without_origin",
+]
+
+OPERATION = "PUBLISH BRANCH"
+_VACUUMS_MET_MAX = 5
+_CLOSE_S = 0.005  # fixed time of every execution
+_VECTOR_S = 0.002  # time to read or write a vector
+
+Definitions: TypeAlias = tuple[Metadata, Metadata, Protocol]
+"""The metadata that the branch began with, what it has now, and its protocol."""
+
+
+def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | None = None) -> WriteResult:
+    """Publish the branch, and end it unless it is to be kept. Raises what `Table.publish` raises."""
+    table, state, origin = table_and_branch(open_table)
+    ended = origin.ended_at == state.version
+    if ended:  # the last version only says that it ended
+        state = open_table.log.state_at(state.version - 1)
+    for met in range(_VACUUMS_MET_MAX + 1):
+        try:
+            done = publish_to(table, open_table, state, origin, user_metadata)
+            break
+        except ConflictError as error:  # a vacuum that began meanwhile makes a commit look again, no more
+            if met == _VACUUMS_MET_MAX or any(each.winner_operation != "VACUUM START" for each in error.reasons):
+                raise
+    if keep or ended or end(open_table, state, origin, "END BRANCH") is not None:
+        return done
+    note = f"others wrote to the branch after its version {state.version}, so it stays open: publish it again"
+    return replace(done, notes=(*done.notes, note))
+
+
+def publish_to(
+    table: OpenTable, branch: OpenTable, state: TableState, origin: Origin, user_metadata: str | None = None
+) -> WriteResult:
+    """Publish a version of a branch to its open table. Raises what `Table.publish` raises."""
+    newest = table.writable_state()
+    published = published_version(newest, origin)
+    check_can_publish(table, newest, branch, state, origin, published)
+    if published is not None and published >= state.version:
+        return WriteResult(_version_of(table, newest, origin), "already_committed", 0, "")
+    changes = unpublished(branch, state, origin, published)
+    definition = new_definition(branch, state, origin)
+    if changes.is_empty and definition is None:
+        return WriteResult(newest.version, "empty", 0, "")
+    _check_numbers(branch, state, origin)
+    with table.unsent_files() as unsent:
+        plan = Publication(table, branch, state, origin, changes, definition, unsent, user_metadata)
+        if changes.is_blind and definition is None:
+            return table.commit(plan.execute(newest), newest, plan.metrics, unsent=unsent)
+        return table.commit_plan(plan, newest, unsent=unsent)
+
+
+def unpublished(branch: OpenTable, state: TableState, origin: Origin, published: int | None) -> BranchChanges:
+    """What the branch did up to ``state`` that its table does not have. Raises NotFoundError, CorruptLogError."""
+    since = max(origin.own_version, -1 if published is None else published)
+    net, first = NetFiles(origin.places), origin.made_at + 1
+    with TxlogError.located(branch.uri, state.version):
+        if since == origin.own_version > origin.made_at:  # the last rebase carried what was not published by then
+            carried = Carried.of(branch.log.read_commit(since, files=False))
+            net.carry(carried, _live_of(branch, since, origin, carried))
+        commits = branch.log.commits_between(first, state.version) if first <= state.version else iter(())
+        return changes_of(commits, net, state, branch.time_zone, since)
+
+
+def _live_of(branch: OpenTable, version: int, origin: Origin, carried: Carried) -> dict[str, AddFile]:
+    """The files of a version that a rebase carried, by their paths in the table."""
+    places = origin.places
+    wanted = {*map(places.in_table, carried.added), *(path for path, _ in carried.touched)}
+    files = branch.log.files(branch.log.state_at(version))
+    mask = [places.in_table(path) in wanted for path in files["path"].to_pylist()]
+    return {places.in_table(add.path): add for add in add_files_of(files.filter(mask))}
+
+
+def check_can_publish(
+    table: OpenTable,
+    newest: TableState,
+    branch: OpenTable,
+    state: TableState,
+    origin: Origin,
+    published: int | None,
+) -> None:
+    if newest.metadata.id != origin.table_id:
+        raise InvalidInputError(
+            f"the branch was made of another table that was at {table.uri} before: copy the rows that you need, and"
+            " discard the branch",
+            table=branch.uri,
+            version=state.version,
+        )
+    if origin.ended_at is not None and (published is None or published < origin.ended_at - 1):
+        raise InvalidInputError(
+            "the branch was discarded, so nothing of it is published: make a new one by table.branch(name)",
+            table=branch.uri,
+            version=state.version,
+        )
+
+
+def _check_numbers(branch: OpenTable, state: TableState, origin: Origin) -> None:
+    """Raises InvalidInputError if rows of the branch have numbers that the table may have given to others."""
+    for column in identity_columns(state.schema):
+        last = origin.numbers.get(column.physical)
+        if column.mark is not None and last is not None and column.is_beyond(column.mark, last):
+            raise InvalidInputError(
+                f"the branch has counted {column.name} up to {column.mark:,}, and the table set aside the numbers up to"
+                f" {last:,} for it: rows of the table may have the others. Make another branch, and append the rows"
+                " there in smaller parts",
+                table=branch.uri,
+                version=state.version,
+            )
+
+
+def _version_of(table: OpenTable, newest: TableState, origin: Origin) -> int | None:
+    """The version that published a branch last; None if its commit was cleaned up."""
+    app_id = app_id_of(origin)
+    try:
+        for version in range(newest.version, origin.base_version, -1):
+            if published_by(table.log.read_commit(version, files=False), app_id) is not None:
+                return version
+    except NotFoundError:
+        pass
+    return None
+
+
+def wide(stats: str | None) -> str | None:
+    """The statistics of a file that has a deletion vector."""
+    total = num_records(stats)
+    return stats if total is None else wide_statistics(stats, num_records=total)
+
+
+def new_definition(branch: OpenTable, state: TableState, origin: Origin) -> Definitions | None:
+    """The definitions that the branch began with and that it has now; None if they say the same of every row."""
+    first = branch.log.state_at(origin.own_version)
+    before, after = (without_origin(each.metadata) for each in (first, state))
+    is_same = is_same_definition(before, after) and merged(first.protocol, state.protocol) == first.protocol
+    return None if is_same else (first.metadata, state.metadata, state.protocol)
+
+
+def without_origin(metadata: Metadata) -> Metadata:
+    configuration = {key: value for key, value in metadata.configuration.items() if key != PROPERTY}
+    return replace(metadata, configuration=configuration)
+
+
+def as_of_table(table: OpenTable, origin: Origin, metadata: Metadata, state: TableState) -> Metadata:
+    """The metadata with which the branch began, as the table had it: with the table's own id, name and properties."""
+    try:
+        return table.log.state_at(origin.base_version).metadata
+    except NotFoundError:  # cleaned up: a branch has all of it that matters
+        theirs, base = state.metadata.configuration, metadata.configuration
+        own = {key: value for key, value in theirs.items() if key not in base or key in OF_A_BRANCH}
+        return replace(state.metadata, schema_string=metadata.schema_string, configuration={**base, **own})
+
+
+class Publication:
+    """A `Plan`: the changes of a branch on any later version of its table."""
+
+    def __init__(
+        self,
+        table: OpenTable,
+        branch: OpenTable,
+        state: TableState,
+        origin: Origin,
+        changes: BranchChanges,
+        definition: Definitions | None,
+        unsent: UnsentFiles,
+        user_metadata: str | None,
+    ) -> None:
+        self._table = table
+        self._branch = branch
+        self._state = state
+        self._origin = origin
+        self._changes = changes
+        self._definition = definition
+        self._unsent = unsent
+        self._user_metadata = user_metadata
+        self._txn_id = ambient.uuid4()
+        self._winners = Winners(table, origin)
+        self._touched = TouchedRows(table, branch, state, origin)
+        self._written: dict[str, tuple[BitMap64, DeletionVectorDescriptor]] = {}
+        self.metrics = WriteMetrics()
+
+    def remaining_work_s(self, state: TableState) -> float:
+        return _CLOSE_S + _VECTOR_S * len(self._changes.touched)
+
+    def execute(self, state: TableState) -> Proposal:
+        """Raises the `ConflictError` of what others did since the branch began."""
+        changes, origin = self._changes, self._origin
+        self._winners.check(self._state, changes, changes.reads, state, OPERATION)
+        builder = ProposalBuilder(state, data_change=not changes.moves_only)
+        self._define(builder, state)
+        builder.set_transaction(app_id_of(origin), self._state.version)
+        if not changes.is_blind:
+            builder.read_partitions(())  # what it read was judged above, on every execution
+        live = self._touched.live(changes, state)
+        dead: dict[str, BitMap64] = {}
+        for touched in changes.touched:
+            rows = self._touched.dead(touched, live.get(touched.path), state, NEXT_STEP)
+            if rows is None:
+                builder.remove(live[touched.path])
+            else:
+                dead[touched.path] = rows
+        vectors = self._vectors(dead | self._dead_rows_of_new())
+        for touched in changes.touched:
+            if touched.path in dead and touched.after is not None:
+                builder.replace_vector(live[touched.path], vectors[touched.path], stats=wide(touched.after.stats))
+        for add in changes.added:
+            # No vacuum looks into the branch's folder, but one may delete a vector that is not committed yet.
+            builder.add(self._published(add, vectors.get(origin.places.in_table(add.path))), are_new=bool(vectors))
+        return self._built(builder, state)
+
+    # --- the definition ---------------------------------------------------------------------------------------------
+
+    def _define(self, builder: ProposalBuilder, state: TableState) -> None:
+        """Publish the branch's definition if it changed. The table's must not have changed then, and otherwise only in
+        what does not concern the branch's files."""
+        before = without_origin(self._branch.log.state_at(self._origin.own_version).metadata)
+        base = as_of_table(self._table, self._origin, before, state)
+        if self._definition is None:
+            is_kept = keeps_write_rules(base, state.metadata)
+            if not is_kept:
+                lacked = lacked_columns(base, state.metadata, self._state.schema)
+                is_kept = lacked is not None and not lacked.fields
+        else:
+            is_kept = is_same_definition(base, state.metadata)
+        if not is_kept:
+            detail = "or an earlier commit changed the table's definition after the branch began"
+            conflict(self._table, "MetadataChangedError", state, detail)
+        if self._definition is not None:
+            first, last, protocol = self._definition
+            changed = {
+                key: last.configuration.get(key)
+                for key in {*first.configuration, *last.configuration} - {PROPERTY}
+                if first.configuration.get(key) != last.configuration.get(key)
+            }
+            configuration = {**state.metadata.configuration, **{k: v for k, v in changed.items() if v is not None}}
+            for key in [key for key, value in changed.items() if value is None]:
+                configuration.pop(key, None)
+            metadata = replace(
+                state.metadata,
+                schema_string=last.schema_string,
+                partition_columns=last.partition_columns,
+                configuration=configuration,
+            )
+            needed = merged(state.protocol, protocol)
+            builder.define(metadata, None if needed == state.protocol else needed)
+
+    # --- the files --------------------------------------------------------------------------------------------------
+
+    def _vectors(self, dead: Mapping[str, BitMap64]) -> dict[str, DeletionVectorDescriptor]:
+        """Vectors in the table's own folder, by the file's path; those of an earlier execution if they are the same."""
+        new = [path for path, rows in dead.items() if path not in self._written or self._written[path][0] != rows]
+        descriptors, _ = write_vectors(self._table.store.files, [dead[path] for path in new])
+        self._unsent.own(vector_files(descriptors))
+        self._written |= {path: (dead[path], each) for path, each in zip(new, descriptors, strict=True)}
+        return {path: self._written[path][1] for path in dead}
+
+    def _dead_rows_of_new(self) -> dict[str, BitMap64]:
+        """The deleted rows of the branch's own new files, by the files' paths in the table."""
+        own = [add for add in self._changes.added if add.deletion_vector is not None]
+        rows = self._touched.rows([add.deletion_vector for add in own])
+        return {self._origin.places.in_table(add.path): dead for add, dead in zip(own, rows, strict=True)}
+
+    def _published(self, add: AddFile, vector: DeletionVectorDescriptor | None) -> AddFile:
+        """A file of the branch as the table names it. It keeps its row ids, which the table set aside, and is of the
+        version that publishes it."""
+        path = self._origin.places.in_table(add.path)
+        return replace(add, path=path, deletion_vector=vector, default_row_commit_version=None)
+
+    # --- the proposal -----------------------------------------------------------------------------------------------
+
+    def _built(self, builder: ProposalBuilder, state: TableState) -> Proposal:
+        changes = self._changes
+        count = 0
+        if not changes.is_blind and not changes.moves_only:
+            change_files = ChangeFiles.of(self._table, state, self._unsent)
+            count = 0 if change_files is None else change_files.finish(builder)
+        removes = builder.removes
+        adds = builder.adds
+        self.metrics = WriteMetrics(
+            rows=sum(map(live_rows, changes.added)),
+            files=len(changes.added),
+            bytes=sum(add.size for add in changes.added),
+            files_removed=len({r.path for r in removes} - {a.path for a in adds}),
+            vectors=sum(add.deletion_vector is not None for add in adds),
+            change_files=count,
+        )
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE if not changes.is_blind else self._table.isolation(state),
+            operation=OPERATION,
+            parameters=operation_parameters(
+                branch=self._origin.name,
+                branchVersion=changes.version,
+                baseVersion=self._origin.base_version,
+                operations=list(changes.operations),
+            ),
+            metrics=self.metrics.operation_metrics(),
+            user_metadata=self._user_metadata,
+            is_reexecutable=not changes.is_blind or self._definition is not None,
+        )

@@ -1,0 +1,51 @@
+"""What a vacuum of a table must know of its branches: an entry of the group ``txlog.kept_files``.
+
+In: the open table. Out: the table's files that open branches read, and what is left of branches that ended. The table's
+log names the files that branches published, so a vacuum keeps those by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.branch.known import branches, is_commit, names_of
+from txlog.branch.places import FOLDER
+from txlog.extend import OpenTable
+from txlog.extend.commits import ObjectMeta
+
+__all__ = ["disposable", "needed"]
+
+_LOG = "_delta_log/"
+
+
+def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
+    """The files of open branches: live ones, and those that the branch removed after ``cutoff_ms``."""
+    for each in branches(open_table):
+        if each.status != "open":
+            continue
+        log = open_table.beside(each.uri).log
+        live, tombstones = log.files_and_tombstones(log.newest_state(), with_stats=False)
+        recent = pc.greater_equal(tombstones["deletionTimestamp"], pa.scalar(cutoff_ms, pa.int64()))
+        yield from (live, tombstones.filter(recent))
+
+
+def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[ObjectMeta]]:
+    """The files of branches that ended, and to which nothing was written since ``cutoff_ms``. The log of a branch comes
+    last, and its newest commit after all others: what a crash leaves still says that the branch ended."""
+    known = {each.name: each for each in branches(open_table)}
+    for name in names_of(open_table):
+        found = known.get(name)
+        if found is not None and found.status == "open":
+            continue
+        metas = [meta for page in open_table.store.files.list(f"{FOLDER}/{name}") for meta in page]
+        if not metas or max(meta.modified_ms for meta in metas) >= cutoff_ms:
+            continue
+        log = sorted(meta for meta in metas if meta.name.startswith(f"{FOLDER}/{name}/{_LOG}"))
+        in_log = {meta.name for meta in log}
+        last = [meta for meta in log if is_commit(meta.name)][-1:]
+        yield [meta for meta in metas if meta.name not in in_log]
+        yield [meta for meta in log if meta not in last]
+        yield last

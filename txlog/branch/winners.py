@@ -1,0 +1,104 @@
+"""What others committed to a table since a branch of it began, and whether the branch may go on without having seen it.
+
+In: the table's commits, and what the branch read. Out: nothing, or the ConflictError with every reason. The rules are
+those of any other commit (`decide`), but for rows that others deleted and files that they only moved: these are judged
+row by row, with the files that the branch touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from msgspec.structs import replace
+
+from txlog.branch.changes import BranchChanges
+from txlog.branch.known import Origin, app_id_of, published_by
+from txlog.branch.touched_rows import NEXT_STEP, conflict
+from txlog.core.format.actions import Action, AddFile, DeletionVectorDescriptor, RemoveFile
+from txlog.core.format.commit_file import Commit
+from txlog.core.format.paths import canonical_path
+from txlog.errors import NotFoundError
+from txlog.extend import OpenTable, TableState
+from txlog.extend.commits import Conflict, Predicate, Proposal, ReadSet, ambient, decide, raise_conflict
+
+__all__ = ["Winners"]
+
+
+class Winners:
+    """The commits of a table since a branch began. For one thread."""
+
+    def __init__(self, table: OpenTable, origin: Origin) -> None:
+        self._table = table
+        self._origin = origin
+        self._commits: list[Commit] = []
+
+    def check(
+        self,
+        branch: TableState,
+        changes: BranchChanges,
+        predicates: Sequence[Predicate],
+        state: TableState,
+        operation: str,
+        next_step: str = NEXT_STEP,
+    ) -> None:
+        """Raises the ConflictError of commits up to ``state`` that added rows for which one of the ``predicates`` may
+        be true, or that changed what the branch read whole."""
+        if changes.moves_only or not (predicates or changes.reads_table):
+            return
+        judged = Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=self._origin.base_version,
+            actions=tuple(changes.added),
+            read_set=ReadSet(changes.reads_table, tuple(predicates), frozenset()),
+            isolation=self._table.isolation(state),
+            operation=operation,
+            schema=branch.schema,
+            partition_columns=branch.partition_columns,
+            adds_are_new=False,
+            planned_on=state.metadata,
+            planned_protocol=state.protocol,
+        )
+        decision = decide(judged, [self._of_rows(commit, changes) for commit in self._until(state, next_step)])
+        if isinstance(decision, Conflict):
+            raise_conflict(decision.reasons, self._table.uri, next_step)
+
+    def _until(self, state: TableState, next_step: str) -> Sequence[Commit]:
+        first = self._origin.base_version + 1 + len(self._commits)
+        try:
+            self._commits += self._table.log.commits_between(first, state.version)
+        except NotFoundError:
+            detail = "cleaned up the commits since the branch began, which nobody can look at any more"
+            conflict(self._table, "ConcurrentDeleteReadError", state, detail, next_step)
+        return self._commits[: state.version - self._origin.base_version]
+
+    def _of_rows(self, commit: Commit, changes: BranchChanges) -> Commit:
+        """A commit with what it added and removed of others' rows. A publication of the branch itself is none."""
+        if published_by(commit, app_id_of(self._origin)) is not None:
+            return replace(commit, actions=())
+        judged_by_row = set[str]()
+        if commit.operation != "RESTORE" and not changes.reads_table:
+            judged_by_row = _marked_more(commit)
+        kept = (
+            action
+            for action in commit.actions
+            if _changes_rows(action) and canonical_path(action.path) not in judged_by_row
+        )
+        return replace(commit, actions=tuple(kept))
+
+
+def _changes_rows(action: Action) -> TypeGuard[AddFile | RemoveFile]:
+    return isinstance(action, AddFile | RemoveFile) and action.data_change
+
+
+def _marked_more(commit: Commit) -> set[str]:
+    """The files in which a commit deleted more rows, and added none."""
+    before = {
+        canonical_path(each.path): _dead(each.deletion_vector) for each in commit.actions if type(each) is RemoveFile
+    }
+    adds = {canonical_path(each.path): each.deletion_vector for each in commit.actions if type(each) is AddFile}
+    return {path for path, vector in adds.items() if path in before and _dead(vector) > before[path]}
+
+
+def _dead(vector: DeletionVectorDescriptor | None) -> int:
+    return 0 if vector is None else vector.cardinality
