@@ -123,7 +123,7 @@ def test_without_iceberg_a_table_that_exports_is_read_and_nothing_is_written(
 
 
 NOTES = {"txlog.branch", "txlog.mirror"}
-"""Properties that say where a table or its rows come from: nothing becomes wrong if another writer does not know them."""
+"""Properties that say where a table or its rows come from: nothing goes wrong if another writer does not know them."""
 
 
 def test_the_properties_that_need_an_extension_are_those_that_txlog_itself_declares() -> None:
