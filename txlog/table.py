@@ -1175,6 +1175,7 @@ class Table(Readable, metaclass=Hinted):
         operation: str | None = None,
         data_change: bool = True,
         user_metadata: str | None = None,
+        refresh: bool = True,
     ) -> Transaction:
         """Run several reads and writes as one version; it commits when the block ends normally (see `Transaction`).
 
@@ -1184,6 +1185,10 @@ class Table(Readable, metaclass=Hinted):
             operation: The operation in the history. None: DELETE if files were only removed, otherwise WRITE.
             data_change: False if the transaction only moves rows to other files; streams then skip it.
             user_metadata: A note for the table's history.
+            refresh: Whether it begins with a look at the newest version. False: it begins at the version that this
+                handle has seen in the last minute, which on an object store saves a round trip if nobody else has
+                written since. The commit checks all versions after it, so one that reads or changes rows may end in a
+                conflict.
 
         Returns:
             A context manager for one ``with`` block.
@@ -1201,6 +1206,7 @@ class Table(Readable, metaclass=Hinted):
             operation=operation,
             data_change=data_change,
             user_metadata=user_metadata,
+            refresh=refresh,
         )
 
     # --- the table's definition ---------------------------------------------------------------------------------

@@ -78,13 +78,14 @@ class Transaction:
         operation: str | None = None,
         data_change: bool = True,
         user_metadata: str | None = None,
+        refresh: bool = True,
     ) -> None:
         self._open_table = open_table
         self._isolation = _isolation(isolation)
         self._operation = operation
         self._data_change = data_change
         self._user_metadata = user_metadata
-        self._read_state = self._state = open_table.writable_state()
+        self._read_state = self._state = open_table.writable_state(refresh=refresh)
         self._definitions: list[DefinitionChange] = []
         self._snapshot = Snapshot(open_table.log, self._state, open_table.task_store)
         self._builder = ProposalBuilder(self._state, data_change=data_change)

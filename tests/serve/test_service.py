@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pytest
 import txlog
 from tests.serve.services import PATIENT, create, ids, killed, rows, serving, terms
 from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError
-from txlog.serve.batches import BusyError, StreamOrderError, TooLargeError
+from txlog.serve.batches import Batch, BusyError, How, StreamOrderError, TooLargeError
+from txlog.serve.landing import Landing
 from txlog.serve.service import Limits, Service
 
 
@@ -107,6 +109,25 @@ def test_two_services_that_get_every_batch_at_once_land_each_once(tmp_path: Path
         for each in threads:
             each.join()
     assert ids(table) == [*range(15)]
+
+
+def test_rows_without_a_stream_are_not_lost_where_another_service_has_the_streams_of_their_commit(
+    tmp_path: Path,
+) -> None:
+    """To the log, a commit whose applications another one has set to the same numbers is a replay."""
+    table = create(tmp_path)
+    outcomes: dict[Batch, Any] = {}
+
+    def settle(batch: Batch, found: Any) -> None:
+        outcomes[batch], batch.is_settled = found, True
+
+    landing = Landing(txlog.Table.open(table.uri), None, 100, settle)
+    with serving(tmp_path) as other:
+        other.put(terms(stream="x"), rows(0), 0).result()
+    batches = [Batch(rows(0), How(), "x", 0), Batch(rows(1), How(), None, None)]
+    landing.land(batches)
+    assert [outcomes[each].outcome for each in batches] == ["already_committed", "committed"]
+    assert ids(table) == [0, 1]
 
 
 def test_a_batch_that_waits_and_comes_again_gets_the_same_answer(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from txlog.serve.landing import Landing, out_of_order
 __all__ = ["Intake", "Pace"]
 
 _RETRY_MIN_S, _RETRY_MAX_S = 0.5, 30.0
+_GATHER_MAX_S = 0.1
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -35,8 +36,8 @@ class Pace(msgspec.Struct, frozen=True):
     Args:
         max_delay_s: How old rows may get that only the journal has.
         file_bytes: So many bytes are committed without a wait, and a commit takes no more.
-        gather_s: After a commit, the longest wait for clients to send their next batch: a commit for one of them would
-            make all others wait.
+        gather_s: After a commit, the wait for as many clients to send their next batch, at the most: a commit for one
+            of them would make all others wait. After a slow commit, a third of the time that it took.
         maintain_every_s: How often the table is maintained beside its commits; 0: never.
         streams_max: How many streams a table may have whose streams do not expire.
     """
@@ -85,6 +86,7 @@ class Intake:
         self._waiting_bytes = 0
         self._streams: dict[str, dict[int, Batch]] = {}  # the batches of each stream that are not settled
         self._in_a_hurry = 0  # waiting batches whose clients wait too
+        self._took_s = 0.0  # the last commit
         self._enough = 0  # batches of the last commit: so many clients may be about to send the next
         self._committed: dict[str, int] = {}  # where streams stand by the commits since the snapshot
         self._is_closing = False
@@ -235,7 +237,7 @@ class Intake:
 
     def _next_batches(self) -> list[Batch]:
         """Wait for batches that are due, and take those of one commit. None if the service stops."""
-        gather_until_s = ambient.monotonic_s() + self._pace.gather_s
+        gather_until_s = ambient.monotonic_s() + max(self._pace.gather_s, self._took_s / 3)
         while True:
             if self._is_closing:
                 return self._chosen()
@@ -291,6 +293,7 @@ class Intake:
         except Exception as error:  # a bug must not stop the thread, nor leave clients without an answer
             logger.exception("%s: a commit of the service failed", self.table.uri)
             self.last_error = TxlogError(f"the service failed: {error!r}", table=self.table.uri)
+        self._took_s = min(ambient.monotonic_s() - began_s, _GATHER_MAX_S * 3) if self._pace.gather_s else 0.0
         if self._landed_batches:
             self._report(taken, ambient.monotonic_s() - began_s)
         if self.last_error is None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import txlog
 from txlog.errors import (
+    CommitRetriesExhaustedError,
     CommitStateUnknownError,
     ConflictError,
     InvalidInputError,
@@ -48,7 +49,7 @@ class Landing:
         self._streams_max = streams_max
         self._settled = settled
         self.snapshot = table.snapshot()
-        """A version of the table, not older than the last commit before the one that runs."""
+        """A version of the table, not older than the commit before the last one."""
 
     def land(self, batches: Sequence[Batch]) -> None:
         """Commit the batches, and settle each that landed or can never land.
@@ -58,10 +59,12 @@ class Landing:
                 ``CommitStateUnknownError``: this may be tried again, and lands what has a stream or a place once.
         """
         last: TxlogError | None = None
+        is_fresh = False  # at first, on the version that is known: nobody else may have written since
         for _ in range(_CONFLICTS_MAX):
             batches = [each for each in batches if not each.is_settled]
             try:
-                return self._attempt(batches)
+                if self._is_done(batches, is_fresh):
+                    return None
             except ConflictError as error:  # another service has moved a stream, or changed rows with these keys
                 last = error
             except CommitStateUnknownError as error:
@@ -69,25 +72,31 @@ class Landing:
                     return self._settle(batches, error.version)
                 last = error
             except InvalidInputError as error:
-                if len(batches) == 1:
+                if is_fresh and len(batches) == 1:
                     return self._settled(batches[0], error)
-                middle = len(batches) // 2  # the others are not refused for it
-                self.land(batches[:middle])
-                return self.land(batches[middle:])
-        assert last is not None
-        raise last
+                if is_fresh:
+                    middle = len(batches) // 2  # the others are not refused for it
+                    self.land(batches[:middle])
+                    return self.land(batches[middle:])
+            is_fresh = True
+        raise last or CommitRetriesExhaustedError("other services land the same batches all the time")
 
     def _settle(self, batches: Sequence[Batch], version: int | None) -> None:
         for each in batches:
             if not each.is_settled:
                 self._settled(each, Answer("committed", version, each.rows.num_rows, each.quarantined))
 
-    def _attempt(self, batches: Sequence[Batch]) -> None:
-        with self._table.transaction() as txn:
+    def _is_done(self, batches: Sequence[Batch], is_fresh: bool) -> bool:
+        """Commit the batches that the table lacks. False if that needs a look at the newest version first."""
+        with self._table.transaction(refresh=is_fresh) as txn:
             self.snapshot = txn.snapshot
-            fresh, streams, place = self._fresh(batches)
+            fresh, streams, place, others = self._sorted(batches)
+            if not is_fresh and any(isinstance(outcome, TxlogError) for _, outcome in others):
+                return False
+            for each, outcome in others:
+                self._settled(each, outcome)
             if not fresh:
-                return
+                return True
             rows = _joined(fresh)
             how = fresh[0].how
             if how.mode == "append":
@@ -99,36 +108,48 @@ class Landing:
                 txn.set_transaction(application_of(stream), number)
             if place is not None and self._journal is not None:
                 txn.set_transaction(self._journal, place)
+        if txn.result.outcome == "already_committed":  # another service has all of these streams, but not the rest
+            return False
         self._settle(fresh, txn.result.version)
+        return True
 
-    def _fresh(self, batches: Sequence[Batch]) -> tuple[list[Batch], dict[str, int], int | None]:
-        """The batches that the table lacks, where their streams stand after them, and the last place in the journal.
-
-        Settles those that it has, and those that do not follow what it has.
-        """
+    def _sorted(
+        self, batches: Sequence[Batch]
+    ) -> tuple[list[Batch], dict[str, int], int | None, list[tuple[Batch, Answer | TxlogError]]]:
+        """The batches that the table lacks, where their streams stand after them, and the last place in the journal;
+        and what becomes of the others: the table has them, or they do not follow what it has."""
         fresh: list[Batch] = []
+        others: list[tuple[Batch, Answer | TxlogError]] = []
         streams: dict[str, int] = {}
         kept = None if self._journal is None else self.snapshot.transaction_version(self._journal)
         place: int | None = None
         for each in batches:
-            if each.place is not None and kept is not None and each.place <= kept:
-                self._settled(each, Answer("already_committed", rows=each.rows.num_rows))
+            stands_at = None
+            if each.stream is not None:
+                stands_at = streams.get(each.stream, self.position(each.stream))
+            outcome = self._outcome(each, stands_at, kept, len(streams))
+            if outcome is not None:
+                others.append((each, outcome))
                 continue
             if each.stream is not None and each.number is not None:
-                stands_at = streams.get(each.stream, self.position(each.stream))
-                if each.number <= stands_at:
-                    self._settled(each, Answer("already_committed", rows=each.rows.num_rows))
-                    continue
-                if each.number != stands_at + 1 and not each.may_skip:
-                    self._settled(each, out_of_order(self._table.uri, each.stream, each.number, stands_at))
-                    continue
-                if stands_at < 0 and (full := self._too_many(len(streams))) is not None:
-                    self._settled(each, full)
-                    continue
                 streams[each.stream] = each.number
             place = each.place if each.place is not None else place
             fresh.append(each)
-        return fresh, streams, place
+        return fresh, streams, place, others
+
+    def _outcome(
+        self, batch: Batch, stands_at: int | None, kept: int | None, more_streams: int
+    ) -> Answer | TxlogError | None:
+        """What becomes of a batch whose stream stands at a number, without a commit; None if it is to be committed."""
+        if batch.place is not None and kept is not None and batch.place <= kept:
+            return Answer("already_committed", rows=batch.rows.num_rows)
+        if batch.stream is None or batch.number is None or stands_at is None:
+            return None
+        if batch.number <= stands_at:
+            return Answer("already_committed", rows=batch.rows.num_rows)
+        if batch.number != stands_at + 1 and not batch.may_skip:
+            return out_of_order(self._table.uri, batch.stream, batch.number, stands_at)
+        return self._too_many(more_streams) if stands_at < 0 else None
 
     def position(self, stream: str) -> int:
         """The stream's last batch in the snapshot; -1 if there is none."""

@@ -208,12 +208,13 @@ class OpenTable:
                 raise  # it says what became of the table
             return None
 
-    def writable_state(self) -> TableState:
-        """The newest version of a table that this release can write.
+    def writable_state(self, *, refresh: bool = True) -> TableState:
+        """The newest version of a table that this release can write; with ``refresh=False`` the newest known one, if it
+        was confirmed lately.
 
         Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
         """
-        state = self.log.newest_state()
+        state = self.log.newest_state(refresh=refresh or not self.log.state_is_fresh())
         self.check_writable(state)
         return state
 
