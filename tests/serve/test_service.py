@@ -280,6 +280,21 @@ def test_upserts_and_deletes_of_many_clients_are_one_version_in_their_order(tmp_
     assert sorted(table.to_arrow().to_pylist(), key=str) == [{"id": 1, "s": "new"}, {"id": 3, "s": "c"}]
 
 
+@pytest.mark.parametrize("stream", ["x", None])
+def test_batches_that_do_not_fit_one_commit_land_in_their_order(tmp_path: Path, stream: str | None) -> None:
+    """The journal is as a stream: its last place in the table says that all before it are there."""
+    table = create(tmp_path)
+    upsert = {"mode": "upsert", "keys": "id"}
+    with serving(tmp_path, journal=tmp_path / "journal") as service:
+        for number, how in enumerate(({}, upsert, {}, upsert)):
+            batch = rows(number // 2).set_column(1, "s", pa.array([str(number)]))
+            service.put(terms(stream=stream, answer="durable", **how), batch, stream and number).result()
+        service.put(terms(), rows(9)).result()
+    assert service.health()["refused_files"] == 0
+    found = sorted((row["id"], row["s"]) for row in table.to_arrow().to_pylist())
+    assert found == [(0, "1"), (1, "3"), (9, "s9")]
+
+
 def test_changes_with_a_null_key_or_an_unknown_kind_are_refused_with_their_row(tmp_path: Path) -> None:
     create(tmp_path)
     how = {"mode": "upsert", "keys": "id", "row_kind": "op"}
