@@ -16,7 +16,7 @@ import psycopg
 import txlog
 from txlog.mirror.postgres import Mirror
 
-ORDERS, LINES = 2_000, 3
+ORDERS, LINES = 600, 3
 
 
 def start(address: str, target: str) -> subprocess.Popen[bytes]:

@@ -24,6 +24,8 @@ WITH_SPARK = {
     *("test_change_feed", "test_feature_matrix", "test_interop_log", "test_interop_maintenance"),
     *("test_interop_row_ids", "test_interop_rows", "test_sink_vacuum", "test_stream_changes"),
 }
+WITH_A_SERVER = ("test_mirror",)
+"""Files whose tests share a server that takes long to start: they stay in one process, too."""
 PROGRAMS = ("test_examples", "test_java_home")
 
 # What takes longest, the longest first: what is left for the end is short.
@@ -66,7 +68,10 @@ class SparkTogether(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if _has_spark(Path(nodeid.partition("::")[0])) else nodeid
+        file = Path(nodeid.partition("::")[0])
+        if file.stem in WITH_A_SERVER:
+            return file.stem
+        return "spark" if _has_spark(file) else nodeid
 
 
 def _has_spark(file: Path) -> bool:

@@ -147,6 +147,13 @@ PARTS: dict[str, Part] = {
             )
         ],
     ),
+    "mirror": Part(
+        "a change that a mirror loses, doubles or mixes up while it and its database are killed",
+        300,
+        [pytest("-m", "hunt(part='mirror')", "{files}")],
+        {"TXLOG_RACE_SEED": "random", "TXLOG_MIRROR_SECONDS": "{seconds}"},
+        is_search=True,
+    ),
     "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 3600),
     "zones": Part("a time without a zone that an expression or a door reads otherwise than Spark", 3600),
     "spark": Part(

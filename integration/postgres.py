@@ -90,7 +90,7 @@ def postgres(settings: Mapping[str, str] | None = None) -> Iterator[Postgres | N
             server.start()
             yield server
         finally:
-            server.stop()
+            server.stop(signal.SIGQUIT)  # nobody needs its files any more
 
 
 def _program(name: str) -> str | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import java_home
 import pytest
-from postgres import MIRRORED, NO_SERVER, postgres
 from spark_fixtures import SHORT_LIVED
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +20,7 @@ EXAMPLES = [
         else (),
     )
     for path in sorted((ROOT / "examples").glob("*.py"))
-    if path.stem != "mirror_postgres"
+    if path.stem != "mirror_postgres"  # test_mirror has its server
 ]
 
 
@@ -31,21 +30,10 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs_and_prints_its_result(example: Path, tmp_path: Path) -> None:
-    _run(example, tmp_path, {"JDK_JAVA_OPTIONS": SHORT_LIVED})
-
-
-def test_the_example_of_a_mirror_runs_with_a_server(tmp_path: Path) -> None:
-    with postgres(MIRRORED) as server:
-        if server is None:
-            pytest.skip(NO_SERVER)
-        _run(ROOT / "examples/mirror_postgres.py", tmp_path, {"DATABASE_URL": server.new_database("shop")})
-
-
-def _run(example: Path, folder: Path, variables: dict[str, str]) -> None:
     run = subprocess.run(
         [sys.executable, str(example)],
-        cwd=folder,
-        env={**java_home.spark_environment(), **variables},
+        cwd=tmp_path,
+        env={**java_home.spark_environment(), "JDK_JAVA_OPTIONS": SHORT_LIVED},
         capture_output=True,
         text=True,
     )

@@ -6,6 +6,7 @@ In: a server of the machine's packages, whose database a test changes by psycopg
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,16 +19,16 @@ import psycopg
 import pytest
 from pages import blocks
 from postgres import MIRRORED, NO_SERVER, Postgres, postgres
+from typer.testing import CliRunner
 
 import txlog
 from tests.mirror.envelopes import ORDERS, event
+from txlog.cli.app import app
 from txlog.core.sink._checkpoint_commits import CheckpointCommits
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from txlog.mirror import commits
 from txlog.mirror.postgres import Mirror
 from txlog.mirror.progress import MirrorCommit
-
-pytestmark = pytest.mark.xdist_group("mirror")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,13 @@ class Database:
         assert self._connection is not None
         return self._connection.execute(text).fetchall()
 
+    def drop_slots(self) -> None:
+        """Drop the slots of this database, once who used them is gone."""
+        of_it = "from pg_replication_slots where database = current_database()"
+        while self.rows(f"select pg_terminate_backend(active_pid) {of_it} and active_pid is not null"):
+            pass
+        self.rows(f"select pg_drop_replication_slot(slot_name) {of_it}")
+
     def mirror(self, tables: Sequence[str] | None = None, **options: Any) -> Mirror:
         given: dict[str, Any] = {"max_delay_s": 3600.0, "on_commit": self.commits.append, **options}
         return Mirror(self.address, self.target, tables=tables, **given)
@@ -90,11 +98,7 @@ def database(server: Postgres, tmp_path: Path, request: pytest.FixtureRequest) -
     name = f"test_{abs(hash(request.node.name)) % 10**9}"
     found = Database(server, name, tmp_path / "mirror")
     yield found
-    found.run(
-        "select pg_terminate_backend(active_pid) from pg_replication_slots where active_pid is not null",
-    )
-    for (slot,) in found.rows("select slot_name from pg_replication_slots where database = current_database()"):
-        found.run(f"select pg_drop_replication_slot('{slot}')")
+    found.drop_slots()
 
 
 EXACT = """
@@ -332,10 +336,10 @@ def test_a_table_joins_a_mirror_later_and_the_rest_goes_on(database: Database) -
 def test_a_mirror_says_what_is_missing_at_the_source(database: Database, tmp_path: Path) -> None:
     database.run("create table t (id int primary key)", "insert into t values (1)")
     database.catch_up()
-    (slot,) = database.rows("select slot_name from pg_replication_slots where database = current_database()")[0]
     with pytest.raises(InvalidInputError, match="belongs to the mirror"):
         database.catch_up(name="another")
-    database.run(f"select pg_drop_replication_slot('{slot}')", "insert into t values (2)")
+    database.drop_slots()
+    database.run("insert into t values (2)")
     with pytest.raises(InvalidInputError, match=r"the slot is gone.*--resync public\.t"):
         database.catch_up()
     database.catch_up(resync=["t"])
@@ -357,21 +361,30 @@ def test_the_programs_of_the_page_run(database: Database, tmp_path: Path) -> Non
     assert txlog.Catalog(tmp_path / "b").table("public.orders").to_arrow().to_pylist() == [{"id": 2}]
 
 
+def test_the_example_runs(database: Database, tmp_path: Path) -> None:
+    example = Path(__file__).parent.parent / "examples" / "mirror_postgres.py"
+    variables = {**os.environ, "DATABASE_URL": database.address}
+    run = subprocess.run([sys.executable, example], cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "lines: 1,800 rows, as in the database" in run.stdout
+
+
 def test_the_command_follows_a_database_and_ends_with_it_or_at_a_signal(database: Database) -> None:
     database.run("create table t (id int primary key); insert into t values (1)")
-    command = [sys.executable, "-m", "txlog", "mirror", database.address, str(database.target), "--tables", "t"]
-    run = subprocess.run([*command, "--once", "--json"], capture_output=True, text=True)
-    assert (run.returncode, json.loads(run.stdout)["rows"]) == (0, {"public.t": 1}), run.stderr
-    with subprocess.Popen([*command, "--max-delay", "0"], stdout=subprocess.PIPE, text=True) as follower:
+    arguments = ["mirror", database.address, str(database.target), "--tables", "t"]
+    once = CliRunner().invoke(app, [*arguments, "--once", "--json"])
+    assert (once.exit_code, json.loads(once.stdout)["rows"]) == (0, {"public.t": 1}), once.output
+    command = [sys.executable, "-m", "txlog", *arguments, "--max-delay", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
         database.run("insert into t values (2)")
         assert follower.stdout is not None
         assert "changes: public.t 1" in follower.stdout.readline()
         follower.terminate()
         assert follower.wait() == 0
     database.require_equal("t")
-    wrong = subprocess.run([*command[:-1], "missing", "--once"], capture_output=True, text=True)
-    assert wrong.returncode == 1
-    assert "has no table public.missing" in wrong.stderr
+    wrong = CliRunner().invoke(app, [*arguments[:-1], "missing", "--once"])
+    assert wrong.exit_code == 1
+    assert "has no table public.missing" in wrong.output
 
 
 class Died(BaseException):

@@ -8,6 +8,7 @@ A lost connection is a `SourceAway`, which the caller may wait out; all else is 
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import struct
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,7 @@ _DENIED = (
 _DATA = struct.Struct(">qqq")
 _KEEPALIVE = struct.Struct(">qqb")
 _STATUS = struct.Struct(">cqqqqb")
+_ENDS_WITHIN_S = 2.0
 _EPOCH_US = 946_684_800_000_000
 
 
@@ -214,8 +216,25 @@ class Stream:
                 self._selector.select(0.01)
 
     def close(self) -> None:
+        """End the stream, so that the slot is free when this returns, unless the server takes long over that."""
+        if self._selector.get_map():
+            with contextlib.suppress(psycopg.Error, SourceAway):
+                self._end()
         self._selector.close()
         self._connection.close()
+
+    def _end(self) -> None:
+        self._pg.put_copy_end()
+        begun = ambient.instant()
+        while ambient.age_s(begun) < _ENDS_WITHIN_S:
+            self._pg.flush()
+            size, _ = self._pg.get_copy_data(1)
+            if size < 0:
+                while self._pg.get_result() is not None:
+                    pass
+                return
+            if size == 0 and self._selector.select(_ENDS_WITHIN_S):
+                self._pg.consume_input()
 
     def _read(self) -> Frame | None:
         while True:
