@@ -135,6 +135,7 @@ PARTS: dict[str, Part] = {
         [(sys.executable, "integration/core_alone.py", "-n", "auto", "--dist", "worksteal")],
         is_parallel=True,
     ),
+    "branches": Part("a call at which a death or a lost answer leaves a branch, or what it published, half done", 600),
     "clones": Part("a random program of a table and its clones after which one has other rows than a model", 300),
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
     "clouds": Part(

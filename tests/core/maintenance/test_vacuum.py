@@ -478,7 +478,8 @@ def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_no_data_files(time
     store.files.publish("day=a/orphan.parquet", b"x")
     store.files.objects["day=a/orphan.parquet"] = (b"x", 0)
     done = lite.vacuum(lite=True)
-    assert (done.mode, len(done.paths), {*files.names("list")}) == ("lite", 1, {"_branches"})  # whose files it keeps
+    assert (done.mode, len(done.paths)) == ("lite", 1)
+    assert {*files.names("list")} <= {"_branches"}  # with the extension, it keeps what branches read
     assert lite.vacuum(lite=True).paths == ()
     full = lite.vacuum()
     assert (full.mode, full.paths) == ("full", ("day=a/orphan.parquet",))

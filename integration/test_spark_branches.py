@@ -1,0 +1,64 @@
+"""Branches that Spark's Delta reads, changes and vacuums, and that Spark's tasks write by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import txlog
+from txlog.spark import delete as delete_by_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Read = Callable[..., "DataFrame"]
+PROPERTIES = {
+    "delta.enableDeletionVectors": "true",
+    "delta.enableRowTracking": "true",
+    "delta.columnMapping.mode": "name",
+}
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "p": ["a b%" if n % 2 else "ü" for n in ids]})
+
+
+def ids(table: txlog.Table) -> list[int]:
+    return sorted(txlog.Table.open(table.uri).to_arrow(["id"])["id"].to_pylist())
+
+
+def row_ids(frame: DataFrame) -> dict[int, int]:
+    return {row[0]: row[1] for row in frame.selectExpr("id", "_metadata.row_id").collect()}
+
+
+def test_spark_reads_changes_and_vacuums_a_branch_and_reads_what_is_published(
+    delta: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    table = txlog.Table.create(tmp_path / "the table", "id bigint, p string", ["p"], PROPERTIES)
+    table.append(rows_of(*range(10)))
+    table.delete("id = 3")
+    branch = table.branch("b")
+    frame = delta.createDataFrame([(10, "ü"), (11, "a b%")], "id bigint, p string")
+    frame.write.format("txlog").mode("append").save(f"{table.uri}@b")
+    delete_by_tasks(delta, f"{table.uri}@b", "id = 10")
+    assert row_ids(read_delta(branch.uri)).keys() == {0, 1, 2, 4, 5, 6, 7, 8, 9, 11}
+    delta.sql(f"delete from delta.`{branch.uri}` where id in (4, 5)")
+    delta.sql(f"update delta.`{branch.uri}` set id = 106 where id = 6")
+    table.append(rows_of(20))
+
+    delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    delta.sql(f"vacuum delta.`{branch.uri}`")
+    delta.sql(f"vacuum delta.`{table.uri}` retain 0 hours")
+    assert ids(branch) == [0, 1, 2, 7, 8, 9, 11, 106]
+    before = row_ids(read_delta(branch.uri))
+    branch.publish()
+    delta.sql(f"vacuum delta.`{branch.uri}`")
+    delta.sql(f"vacuum delta.`{table.uri}` retain 0 hours")
+    found = row_ids(read_delta(table.uri))
+    assert sorted(found) == ids(table) == [0, 1, 2, 7, 8, 9, 11, 20, 106]
+    assert {key: found[key] for key in before} == before
+    assert len({*found.values()}) == len(found)
+    assert table.verify().is_sound
