@@ -11,9 +11,11 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import txlog
 from txlog import Table
+from txlog.cli.app import app
 from txlog.errors import (
     ChecksFailedError,
     ConcurrentAppendError,
@@ -634,3 +636,46 @@ def test_a_lost_file_of_the_table_is_missed_by_name(tmp_path: Path) -> None:
     gone.unlink()
     with pytest.raises(NotFoundError, match=gone.name):
         branch.to_arrow()
+
+
+def test_sql_makes_lists_rebases_publishes_and_drops_branches(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    at = f"delta.`{table.uri}`"
+    for name in ("b", "c"):
+        txlog.sql(f"alter table {at} create branch {name} version as of 1")
+        txlog.sql(f"insert into delta.`{table.uri}@{name}` values (10, 'x')")
+    table.append(rows_of(20))
+    txlog.sql(
+        f"alter table {at} rebase branch b; alter table {at} publish branch b keep; alter table {at} drop branch c"
+    )
+    shown = txlog.sql(f"show branches {at}").read_all().select(["branch", "status", "baseVersion"]).to_pylist()
+    assert [tuple(each.values()) for each in shown] == [("b", "open", "2"), ("c", "discarded", "1")]
+    assert ids(table) == [*range(11), 20]
+    with pytest.raises(TableNotFoundError, match="has no branch 'd'; existing branches: b, c"):
+        txlog.sql(f"alter table {at} publish branch d")
+
+
+def test_the_command_line_makes_checks_publishes_and_lists_branches(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": 10, "day": "x"}\n')
+
+    def run(*words: str, code: int = 0) -> Any:
+        done = CliRunner().invoke(app, [*words, "--json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.output)
+
+    at = f"{table.uri}@b"
+    assert run("branch", table.uri, "b", "--version", "1")["version"] == 0
+    run("append", at, str(rows))
+    found = run("check", at, "--check", "id < 10", code=1)
+    assert (found["passed"], found["failures"][0]["rows"]) == (False, [{"id": 10, "day": "x"}])
+    assert run("check", at)["passed"]
+    assert run("rebase", at)["version"] == 1
+    assert run("publish", at)["version"] == 2
+    assert [(each["name"], each["status"]) for each in run("branches", table.uri)["branches"]] == [("b", "published")]
+    run("branch", table.uri, "c")
+    assert run("discard", f"{table.uri}@c")["outcome"] == "committed"
+    shown = CliRunner().invoke(app, ["check", at, "--check", "id < 10"]).output
+    assert "all meet 1 condition" in shown
+    assert ids(table) == [*range(11)]

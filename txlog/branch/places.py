@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import vector_path
-from txlog.core.format.paths import canonical_path, encode_path, path_below, readable_path, resolve_data_path, uri_of
+from txlog.core.format.paths import canonical_path, encode_path, path_below, resolve_data_path, uri_of
 from txlog.errors import InvalidInputError
-from txlog.extend.commits import invalid
+from txlog.extend.commits import cached_property, invalid
 
 __all__ = ["FOLDER", "Places", "check_name", "place_of", "require_no_branch", "split_branch", "table_of"]
 
@@ -57,7 +57,7 @@ def split_branch(location: str) -> tuple[str, str] | None:
     return None if scheme and "/" not in rest else (table, name)  # az://container@account is no branch
 
 
-class Places(msgspec.Struct, frozen=True):
+class Places(msgspec.Struct, frozen=True, dict=True):
     """How the logs of a table and of its branch name files.
 
     ``table`` is the table's location as it was when the branch was made, which the branch's absolute paths begin with.
@@ -66,27 +66,26 @@ class Places(msgspec.Struct, frozen=True):
     table: str
     name: str
 
-    @property
-    def _own(self) -> str:
-        return f"{FOLDER}/{self.name}/"
+    @cached_property
+    def _root(self) -> str:
+        return uri_of(self.table)
 
     def in_branch(self, add: AddFile) -> AddFile:
         """A file of the table as the branch names it, with its row ids."""
-        found = resolve_data_path(add.path)
-        below = path_below(self.table, found)
-        if below is None:
-            path = add.path
-        elif below.startswith(self._own):
-            path = encode_path(below.removeprefix(self._own))
-        else:
-            path = self._absolute(below)
-        return replace(add, path=path, deletion_vector=self._vector(add.deletion_vector), data_change=True)
+        path, own = add.path, f"{FOLDER}/{self.name}/"
+        if path.startswith("/") or ":" in path:
+            below = path_below(self.table, resolve_data_path(path))
+            path = path if below is None else encode_path(below)
+        if not path.startswith("/") and ":" not in path:
+            path = path.removeprefix(own) if path.startswith(own) else f"{self._root}/{path}"
+        vector = None if add.deletion_vector is None else self._vector(add.deletion_vector)
+        return replace(add, path=path, deletion_vector=vector, data_change=True)
 
     def in_table(self, path: str) -> str:
         """The path of the branch's log as the table names it, in one spelling (`canonical_path`)."""
         found = resolve_data_path(path)
         if found.is_relative:
-            return canonical_path(f"{self._own}{path}")
+            return canonical_path(f"{FOLDER}/{self.name}/{path}")
         below = path_below(self.table, found)
         return canonical_path(path if below is None else encode_path(below))
 
@@ -94,14 +93,11 @@ class Places(msgspec.Struct, frozen=True):
         """Whether a path of the branch's log leads into the branch's own folder."""
         return resolve_data_path(path).is_relative
 
-    def _absolute(self, below: str) -> str:
-        return readable_path(f"{uri_of(self.table)}/{encode_path(below)}")
-
-    def _vector(self, vector: DeletionVectorDescriptor | None) -> DeletionVectorDescriptor | None:
-        found = None if vector is None else vector_path(vector)
-        if vector is None or found is None or not found.is_relative:
+    def _vector(self, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
+        found = vector_path(vector)
+        if found is None or not found.is_relative:
             return vector
-        return replace(vector, storage_type="p", path_or_inline=self._absolute(found.path))
+        return replace(vector, storage_type="p", path_or_inline=f"{self._root}/{encode_path(found.path)}")
 
 
 def require_no_branch(uri: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from txlog.core.store import FileStore, LogStore, ObjectMeta
     from txlog.core.util import ambient
     from txlog.core.util.arguments import invalid, whole_number
+    from txlog.core.util.lazy import cached_property
     from txlog.core.util.logs import logger
     from txlog.core.util.parallel import parallel_map
     from txlog.core.versions import Plan, raise_conflict
@@ -44,6 +45,7 @@ else:
         store: FileStore LogStore ObjectMeta
         util: ambient
         util.arguments: invalid whole_number
+        util.lazy: cached_property
         util.logs: logger
         util.parallel: parallel_map
         versions: Plan raise_conflict
@@ -79,6 +81,7 @@ __all__ = [
     "UnsentFiles",
     "ambient",
     "apply_in_transaction",
+    "cached_property",
     "cloned",
     "decide",
     "define",

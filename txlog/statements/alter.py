@@ -11,16 +11,20 @@ from typing import Any
 from txlog.core.format.schema import Struct, backquoted, fold_name
 from txlog.core.format.schema_changes import column_path
 from txlog.errors import InvalidInputError
+from txlog.extend import open_table_of
+from txlog.result import WriteResult
 from txlog.statements.changes import (
     AddColumns,
     AddConstraint,
     AlterColumn,
     Change,
     ClusterBy,
+    CreateBranch,
     Described,
     DropColumns,
     DropConstraint,
     DropFeature,
+    EndBranch,
     NewColumn,
     RenameColumn,
     SetProperties,
@@ -66,7 +70,20 @@ def alter(table: Table, change: Change, session: Session) -> Any:
             return table.drop_feature(name, truncate_history=truncates_history, user_metadata=note)
         case Described(text):
             return table.set_description(text, user_metadata=note)
+        case CreateBranch(name, version):
+            return WriteResult(table.branch(name, version).version, "committed", 1, "")
+        case EndBranch(name, action, keep):
+            branch = _branch(table, name)
+            if action == "publish":
+                return branch.publish(keep=keep, user_metadata=note)
+            return branch.rebase() if action == "rebase" else branch.discard()
     raise AssertionError(f"no runner for {type(change).__name__}")
+
+
+def _branch(table: Table, name: str) -> Table:
+    of_table = open_table_of(table)
+    given: Any = {"storage_options": of_table.storage_options, "credential_provider": of_table.credential_provider}
+    return Table.open(f"{table.uri}@{name}", time_zone=of_table.time_zone, **given)
 
 
 def _spelling(key: str) -> str:

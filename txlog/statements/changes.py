@@ -6,7 +6,7 @@ In: a `Cursor` behind the first word. Out: `AlterTable` with one change, or a `C
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -21,10 +21,12 @@ __all__ = [
     "AlterTable",
     "ClusterBy",
     "ColumnComment",
+    "CreateBranch",
     "Described",
     "DropColumns",
     "DropConstraint",
     "DropFeature",
+    "EndBranch",
     "NewColumn",
     "RenameColumn",
     "RenameTable",
@@ -109,15 +111,30 @@ class Described(msgspec.Struct, frozen=True):
     text: str
 
 
+class CreateBranch(msgspec.Struct, frozen=True):
+    name: str
+    version: int | None = None
+
+
+class EndBranch(msgspec.Struct, frozen=True):
+    """What to do with a branch: "publish", "rebase" or "discard" it; ``keep`` is of a publication."""
+
+    name: str
+    action: Literal["publish", "rebase", "discard"]
+    keep: bool = False
+
+
 Change: TypeAlias = (
     AddColumns
     | AddConstraint
     | AlterColumn
     | ClusterBy
+    | CreateBranch
     | Described
     | DropColumns
     | DropConstraint
     | DropFeature
+    | EndBranch
     | RenameColumn
     | RenameTable
     | SetProperties
@@ -197,8 +214,16 @@ def _change(cursor: Cursor) -> Change:
     if cursor.take_one("ALTER", "CHANGE"):
         cursor.take("COLUMN")
         return _altered(cursor)
+    if cursor.take("CREATE", "BRANCH"):
+        name = cursor.name("the name of a branch")
+        return CreateBranch(name, cursor.whole_number() if cursor.take("VERSION", "AS", "OF") else None)
+    if cursor.take("PUBLISH", "BRANCH"):
+        return EndBranch(cursor.name("the name of a branch"), "publish", cursor.take("KEEP"))
+    if cursor.take("REBASE", "BRANCH"):
+        return EndBranch(cursor.name("the name of a branch"), "rebase")
     raise cursor.refused(
-        "expected ADD, DROP, RENAME, SET TBLPROPERTIES, UNSET TBLPROPERTIES, CLUSTER BY or ALTER COLUMN"
+        "expected ADD, DROP, RENAME, SET TBLPROPERTIES, UNSET TBLPROPERTIES, CLUSTER BY, ALTER COLUMN, or CREATE,"
+        " PUBLISH or REBASE BRANCH"
     )
 
 
@@ -231,8 +256,10 @@ def _dropped(cursor: Cursor) -> Change:
     if cursor.take("FEATURE"):
         name = cursor.string() if cursor.is_at_string() else cursor.name("the name of a feature")
         return DropFeature(name, cursor.take("TRUNCATE", "HISTORY"))
+    if cursor.take("BRANCH"):
+        return EndBranch(cursor.name("the name of a branch"), "discard")
     if cursor.take_one("COLUMNS", "COLUMN") is None:
-        raise cursor.refused("expected COLUMN, CONSTRAINT or FEATURE")
+        raise cursor.refused("expected COLUMN, CONSTRAINT, FEATURE or BRANCH")
     if_exists = cursor.take("IF", "EXISTS")
     inside = cursor.inside() if cursor.looks_at("(") else None
     columns = inside.whole_list(lambda each: each.column()) if inside else cursor.list(lambda each: each.column())

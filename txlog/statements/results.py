@@ -6,7 +6,7 @@ In: open tables. Out: Arrow tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, type_name
 from txlog.core.operations import partitions_of
+from txlog.result.branches import BranchInfo
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 
@@ -144,6 +145,12 @@ def partitions(snapshot: Snapshot) -> pa.Table:
     names = tuple(snapshot.partition_columns)
     found = partitions_of(snapshot.files(), snapshot._version.state)
     return _rows(names, sorted(found, key=lambda row: [(value is not None, value) for value in row]))
+
+
+def branches(infos: Sequence[BranchInfo]) -> pa.Table:
+    """SHOW BRANCHES."""
+    rows = [(each.name, each.status, str(each.version), str(each.base_version), each.uri) for each in infos]
+    return _rows(("branch", "status", "version", "baseVersion", "location"), rows)
 
 
 def properties(snapshot: Snapshot, key: str | None) -> pa.Table:

@@ -59,6 +59,7 @@ from txlog.statements.show import (
     DescribeHistory,
     DescribeQuery,
     Explain,
+    ShowBranches,
     ShowColumns,
     ShowCreate,
     ShowPartitions,
@@ -617,6 +618,10 @@ class Runner:
     @_run.register
     def _(self, statement: ShowPartitions) -> Any:
         return self._engine.told(told.partitions(self._open(statement.table).snapshot()))
+
+    @_run.register
+    def _(self, statement: ShowBranches) -> Any:
+        return self._engine.told(told.branches(self._open(statement.table).branches()))
 
     @_run.register
     def _(self, statement: ShowProperties) -> Any:

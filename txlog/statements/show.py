@@ -21,6 +21,7 @@ __all__ = [
     "DescribeHistory",
     "DescribeQuery",
     "Explain",
+    "ShowBranches",
     "ShowColumns",
     "ShowCreate",
     "ShowPartitions",
@@ -85,6 +86,10 @@ class ShowPartitions(msgspec.Struct, frozen=True):
     table: TableName
 
 
+class ShowBranches(msgspec.Struct, frozen=True):
+    table: TableName
+
+
 class ShowProperties(msgspec.Struct, frozen=True):
     table: TableName
     key: str | None = None
@@ -103,7 +108,9 @@ def read_describe(cursor: Cursor) -> Describe | DescribeQuery | DescribeDetail |
     return Describe(read_table_name(cursor), is_extended)
 
 
-Show: TypeAlias = ShowTables | ShowSchemas | ShowViews | ShowCreate | ShowColumns | ShowPartitions | ShowProperties
+Show: TypeAlias = (
+    ShowTables | ShowSchemas | ShowViews | ShowCreate | ShowColumns | ShowPartitions | ShowBranches | ShowProperties
+)
 
 
 def read_show(cursor: Cursor) -> Show:
@@ -122,8 +129,12 @@ def read_show(cursor: Cursor) -> Show:
         return ShowColumns(read_table_name(cursor))
     if cursor.take("PARTITIONS"):
         return ShowPartitions(read_table_name(cursor))
+    if cursor.take("BRANCHES"):
+        return ShowBranches(read_table_name(cursor))
     if not cursor.take("TBLPROPERTIES"):
-        raise cursor.refused("expected TABLES, SCHEMAS, VIEWS, COLUMNS, PARTITIONS, TBLPROPERTIES or CREATE TABLE")
+        raise cursor.refused(
+            "expected TABLES, SCHEMAS, VIEWS, COLUMNS, PARTITIONS, BRANCHES, TBLPROPERTIES or CREATE TABLE"
+        )
     table = read_table_name(cursor)
     return ShowProperties(table, cursor.inside().key() if cursor.looks_at("(") else None)
 

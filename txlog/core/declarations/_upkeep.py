@@ -160,8 +160,12 @@ UPKEEP: Final = (
     Operation(
         "branch",
         "Make a branch: a table that begins with the rows of a version, and copies no file.",
-        (Argument("name", "the name of the branch", option="NAME"), VERSION),
+        (
+            Argument("name", "the name of the branch", option="NAME", sql="ALTER TABLE t CREATE BRANCH c"),
+            replace(VERSION, sql="VERSION AS OF 1"),
+        ),
         command="branch",
+        sql="ALTER TABLE t CREATE BRANCH b",
     ),
     Operation(
         "audit",
@@ -172,7 +176,7 @@ UPKEEP: Final = (
             USER_METADATA,
         ),
     ),
-    Operation("branches", "List the branches.", command="branches"),
+    Operation("branches", "List the branches.", command="branches", sql="SHOW BRANCHES t"),
     Operation(
         "check",
         "Check the rows that a publication of the branch would add.",
@@ -190,12 +194,24 @@ UPKEEP: Final = (
     Operation(
         "publish",
         "Commit what the branch did as one version of its table.",
-        (Argument("keep", "do not end the branch, so that it can go on and publish more", SWITCH), USER_METADATA),
+        (
+            Argument("keep", "do not end the branch, so that it can go on and publish more", SWITCH, sql="KEEP"),
+            USER_METADATA,
+        ),
         command="publish",
+        sql="ALTER TABLE t PUBLISH BRANCH b",
     ),
-    Operation("rebase", "Move the branch onto the newest version of its table.", command="rebase"),
     Operation(
-        "discard", "Throw the branch away. The next vacuum of its table may delete its files.", command="discard"
+        "rebase",
+        "Move the branch onto the newest version of its table.",
+        command="rebase",
+        sql="ALTER TABLE t REBASE BRANCH b",
+    ),
+    Operation(
+        "discard",
+        "Throw the branch away. The next vacuum of its table may delete its files.",
+        command="discard",
+        sql="ALTER TABLE t DROP BRANCH b",
     ),
     Operation("create_checkpoint", "Write a Delta checkpoint of the newest version.", command="checkpoint"),
     Operation("compact_log", "Write one file that combines many commits.", (ON_PROGRESS,), command="compact-log"),
