@@ -21,9 +21,9 @@ from txlog.core.format.arrow.compute import pc
 from txlog.core.format.arrow.take_rows import taken_column, taken_rows
 from txlog.core.format.change_data import DELETE, FEED_FIELDS, INSERT, reserved_columns
 from txlog.core.format.changed_rows import ChangedRows
-from txlog.core.format.column_mapping import physical_path
+from txlog.core.format.column_mapping import is_mapped, physical_name, physical_path
 from txlog.core.format.commit_file import Commit
-from txlog.core.format.features import check_can_read
+from txlog.core.format.features import CHECKPOINT_PROTECTION, check_can_read, features_of
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import Field, Struct
 from txlog.core.predicates.conditions import bind_predicate
@@ -34,7 +34,13 @@ from txlog.core.reading import ChangeTask, ScanPlan, ScanTask, Selection, Versio
 from txlog.core.util import ambient
 from txlog.core.util.parallel import parallel_map
 from txlog.core.util.wording import advice, call, setting
-from txlog.core.versions.decisions.changes import added_files, changed_rows, incompatible_change, redefinition
+from txlog.core.versions.decisions.changes import (
+    added_files,
+    as_mapped_before,
+    changed_rows,
+    incompatible_change,
+    redefinition,
+)
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.stream_offsets import FileRange, StreamOffset, VersionSizes
 from txlog.core.versions.files import DeltaLog
@@ -63,6 +69,14 @@ class _VersionFiles(msgspec.Struct):
     order: Any = None
     changes: Sequence[ChangedRows] = ()
     timestamp_ms: int = 0
+
+
+class _MappingRemoval(msgspec.Struct, frozen=True):
+    """A version that removed the table's column mapping, and the schemas right before and after it."""
+
+    version: int
+    mapped: Struct
+    unmapped: Struct
 
 
 class Follower:
@@ -97,6 +111,8 @@ class Follower:
         self._has_begun = False
         self._unchecked: TableState | None = None
         """The definition at the version that was read last, if no version with rows followed it yet."""
+        self._removals: tuple[int, list[_MappingRemoval]] | None = None
+        """From the version after this one on."""
 
     def versions_from(self, start: StreamOffset, last: int) -> Iterator[VersionSizes]:
         """The sizes of the files of each version from ``start`` to ``last``. Raises the errors of `tasks`."""
@@ -302,7 +318,7 @@ class Follower:
         except NotFoundError:  # cleaned up: then the files tell
             return
         read = frozenset(self.known.schema.names) if self._read is None else self._read
-        problem = incompatible_change(before.schema, self.known.schema, read)
+        problem = self._misread(before, commit.version - 1, read)
         if problem is None and _partitioning(before) != _partitioning(self.known):
             problem = "the partition columns were different"
         if problem is not None:
@@ -325,7 +341,7 @@ class Follower:
                 check_can_read(defined.protocol, defined.metadata)
                 problem = redefinition(known.schema, defined.schema, self._read)
             else:
-                problem = incompatible_change(defined.schema, known.schema, self._read)
+                problem = self._misread(defined, version, self._read)
             if problem is None and _partitioning(defined) != _partitioning(known):
                 problem = "the partition columns were different"
             if problem is not None:
@@ -342,6 +358,39 @@ class Follower:
                     f" {problem}. {what_to_do}"
                 )
         self._check_feed(defined, version)
+
+    def _misread(self, defined: TableState, version: int, read: frozenset[str] | None) -> str | None:
+        """What keeps the known columns from reading rows of this earlier definition; None if nothing does."""
+        known = self.known.schema
+        problem = incompatible_change(defined.schema, known, read)
+        if problem is not None or version == self.known.version:
+            return problem
+        if self._removals is None or version < self._removals[0]:
+            self._removals = version, self._mapping_removals(defined, version)
+        for removal in reversed(self._removals[1]):
+            if removal.version > version:
+                known = as_mapped_before(known, removal.unmapped, removal.mapped)
+        return None if known is self.known.schema else incompatible_change(defined.schema, known, read)
+
+    def _mapping_removals(self, defined: TableState, version: int) -> list[_MappingRemoval]:
+        """The versions after ``version`` that removed the column mapping: older files may have other columns under the
+        names of today. A table in which that can have been has a trace of it in its protocol."""
+        writers = features_of(self.known.protocol)[1]
+        can_be_mistaken = any(physical_name(field) == field.name for field in self.known.schema.fields)
+        if not can_be_mistaken or not {"columnMapping", CHECKPOINT_PROTECTION}.intersection(writers):
+            return []
+        found = []
+        try:
+            for commit in self._log.commits_between(version + 1, self.known.version, files=False):
+                metadata = next((each for each in commit.actions if isinstance(each, Metadata)), None)
+                if metadata is None:
+                    continue
+                mapped, defined = defined.schema, defined.defined_as(metadata)
+                if is_mapped(mapped) and not is_mapped(defined.schema):
+                    found.append(_MappingRemoval(commit.version, mapped, defined.schema))
+        except NotFoundError as error:
+            raise self._cleaned_up(version + 1 if error.version is None else error.version) from error
+        return found
 
     def _check_feed(self, defined: TableState, version: int) -> None:
         if self._feed is None or defined.properties.enable_change_data_feed:

@@ -8,16 +8,18 @@ CDC File", "Change Data Files".
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from txlog.core.format.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile
 from txlog.core.format.changed_rows import ChangedRows, rows_added, rows_removed
-from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.column_mapping import PHYSICAL_NAME_KEY, physical_name
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.format.type_widening import is_widening
 from txlog.errors import CorruptLogError
 
-__all__ = ["added_files", "changed_rows", "incompatible_change", "redefinition"]
+__all__ = ["added_files", "as_mapped_before", "changed_rows", "incompatible_change", "redefinition"]
 
 
 def added_files(commit: Commit) -> tuple[list[AddFile], bool]:
@@ -72,6 +74,25 @@ def incompatible_change(earlier: Struct, later: Struct, names: frozenset[str] | 
     return _incompatible(earlier, later, names, "")
 
 
+def as_mapped_before(schema: Struct, unmapped: Struct, mapped: Struct) -> Struct:
+    """A schema under the physical names that its columns had before the table's column mapping was removed.
+
+    ``mapped`` and ``unmapped`` are the schemas right before and after that; ``schema`` is ``unmapped`` or a later one.
+    From then on names alone tell the columns apart, and a new column may take the name that another one, dropped or
+    renamed, had in older files. A column that came after the removal gets a name that no column had.
+    """
+    then = {fold_name(physical_name(field)): field for field in unmapped.fields}
+    before = {fold_name(field.name): field for field in mapped.fields}
+    fields = []
+    for field in schema.fields:
+        kept = then.get(fold_name(physical_name(field)))
+        old = None if kept is None else before.get(fold_name(kept.name))
+        name = f"\0{field.name}" if old is None else physical_name(old)
+        inner = field.type if kept is None or old is None else _inner_as_mapped(field.type, kept.type, old.type)
+        fields.append(replace(field, type=inner, metadata={**field.metadata, PHYSICAL_NAME_KEY: name}))
+    return Struct(tuple(fields))
+
+
 def redefinition(known: Struct, newer: Struct, names: frozenset[str] | None = None) -> str | None:
     """What a reader that knows the schema ``known`` would miss or misread in rows of ``newer``; None if nothing.
 
@@ -89,6 +110,18 @@ def redefinition(known: Struct, newer: Struct, names: frozenset[str] | None = No
     if names is None and (added := found.keys() - {fold_name(physical_name(field)) for field in known.fields}):
         return "column " + ", ".join(sorted(found[name].name for name in added)) + " was added"
     return None
+
+
+def _inner_as_mapped(data_type: DataType, unmapped: DataType, mapped: DataType) -> DataType:
+    match data_type, unmapped, mapped:
+        case Struct(), Struct(), Struct():
+            return as_mapped_before(data_type, unmapped, mapped)
+        case Array(), Array(), Array():
+            return replace(data_type, element=_inner_as_mapped(data_type.element, unmapped.element, mapped.element))
+        case Map(), Map(), Map():
+            key = _inner_as_mapped(data_type.key, unmapped.key, mapped.key)
+            return replace(data_type, key=key, value=_inner_as_mapped(data_type.value, unmapped.value, mapped.value))
+    return data_type
 
 
 def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, prefix: str) -> str | None:
