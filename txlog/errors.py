@@ -1,7 +1,8 @@
 """The exception tree: every error that leaves txlog, grouped by what the caller can do about it.
 
 Each error carries ``table``, ``version`` and ``path`` if they are known; its message explains what happened, why, and
-what to do next. Errors can be pickled without loss, since Spark moves them between processes.
+what to do next, and repeats no credentials that an address had. Errors can be pickled without loss, since Spark moves
+them between processes.
 
     TxlogError
     |- ConflictError                  replan on the newer version; nothing landed
@@ -104,8 +105,9 @@ class TxlogError(Exception):
         self.template = text
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """A table that people know by a name is called by it."""
-        super().__setattr__(name, getattr(value, "known_as", value))
+        """A table that people know by a name is called by it. An error shows no credentials that an address had."""
+        shown = getattr(value, "known_as", value)
+        super().__setattr__(name, _discreet(shown) if isinstance(shown, str) else shown)
 
     @staticmethod
     def located(table: str, version: int | None = None) -> _Located:
@@ -139,6 +141,14 @@ class TxlogError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+def _discreet(text: str) -> str:
+    if "//" not in text and "=" not in text:
+        return text
+    from txlog.core.util.addresses import without_credentials
+
+    return without_credentials(text)
 
 
 class _Located:

@@ -121,10 +121,11 @@ def without_secrets(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def redact(text: str, secrets: tuple[str, ...]) -> str:
     """``text`` without any of ``secrets``, without URL credentials and without signatures."""
+    from txlog.core.util.addresses import without_credentials
+
     for secret in secrets:
         text = text.replace(secret, "***")
-    text = _USER_INFO.sub(r"\1***@", text)
-    return _SIGNED.sub(r"\1***", text)
+    return without_credentials(text)
 
 
 def environment_secrets() -> tuple[str, ...]:
@@ -174,14 +175,6 @@ def _as_shown(values: Iterable[Any]) -> tuple[str, ...]:
             texts |= {text, quote(text, safe=""), quote_plus(text)}
     # Replacing very short ones would garble the message and hide nothing.
     return tuple(sorted((text for text in texts if len(text) >= 4), key=len, reverse=True))
-
-
-_USER_INFO = re.compile(r"(\w+://)[^/\s@]+@")
-_SIGNED = re.compile(
-    r"((?:\bsig|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential"
-    r"|access_token|bearer)(?:=|\s+|%3d))[^\s&\"']+",
-    re.IGNORECASE,
-)
 
 
 def _same(*names: str) -> dict[str, str]:
