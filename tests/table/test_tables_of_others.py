@@ -171,3 +171,26 @@ def test_a_column_without_a_name_is_named_as_such(tmp_path: Path) -> None:
     for write in (lambda: table.append(rows, schema_mode="merge"), lambda: table.add_columns({"": pa.int64()})):
         with pytest.raises(txlog.errors.InvalidInputError, match="name is empty"):
             write()
+
+
+def test_no_write_builds_on_a_log_that_has_lost_its_start_though_its_checksum_files_are_there(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema({"id": pa.int64()}))
+    table.append(pa.table({"id": [1]}))
+    table.set_properties({"delta.appendOnly": "true"})
+    table.create_checkpoint()
+    table._open_table.post_commit.drain()
+    log = tmp_path / "t" / "_delta_log"
+    assert (log / f"{2:020}.crc").exists()
+    for lost in (*log.glob("*.checkpoint*"), *(log / f"{version:020}.json" for version in (0, 1))):
+        lost.unlink()
+    with pytest.raises(Exception, match="start|checkpoint|protocol|metadata|Not a Delta table"):
+        deltalake.DeltaTable(table.uri)
+    before = sorted(path.name for path in log.iterdir())
+    for write in (
+        lambda: txlog.Table.open(table.uri).append(pa.table({"id": [3]})),
+        lambda: txlog.write(table.uri, pa.table({"id": [3]})),
+        lambda: txlog.sql(f"INSERT INTO delta.`{table.uri}` VALUES (3)"),
+    ):
+        with pytest.raises(txlog.CorruptLogError):
+            write()
+    assert sorted(path.name for path in log.iterdir()) == before

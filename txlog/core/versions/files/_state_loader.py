@@ -124,6 +124,8 @@ class StateLoader:
                 # No newer commit: either this is the newest version, or the successors of the checkpoint were cleaned
                 # up. The commit at a checkpoint is kept as long as those after it.
                 self._versions.stat(hint.version)
+            for name in hint.files.names:  # a checksum file would hide that the log has lost its start
+                self._store.log.stat(name)
             segment = LogSegment(hint.version + len(sizes), hint.files, tail_bytes=sum(sizes))
             for version in range(segment.version, hint.version - 1, -1):
                 known = self._from_checksum(version, segment)
