@@ -119,7 +119,7 @@ DOORS = {
 def test_rows_of_a_column_whose_name_was_given_again_are_refused_at_every_door(change: Step, tmp_path: Path) -> None:
     table = made(tmp_path / "t", change)
     for door, read in DOORS.items():
-        with pytest.raises(txlog.SchemaMismatchError, match="dropped or renamed|was renamed to"):
+        with pytest.raises(txlog.SchemaMismatchError, match=r"dropped or renamed|was renamed to"):
             print(door, read(table))
 
 

@@ -183,7 +183,7 @@ def test_no_write_builds_on_a_log_that_has_lost_its_start_though_its_checksum_fi
     assert (log / f"{2:020}.crc").exists()
     for lost in (*log.glob("*.checkpoint*"), *(log / f"{version:020}.json" for version in (0, 1))):
         lost.unlink()
-    with pytest.raises(Exception, match="start|checkpoint|protocol|metadata|Not a Delta table"):
+    with pytest.raises(Exception, match=r"start|checkpoint|protocol|metadata|Not a Delta table"):
         deltalake.DeltaTable(table.uri)
     before = sorted(path.name for path in log.iterdir())
     for write in (

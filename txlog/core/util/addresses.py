@@ -1,7 +1,7 @@
 """Addresses in a text, without the credentials that may be in them.
 
-In: any text, such as a message that repeats an address as somebody gave it. Out: the same text, with ``***`` in place of
-a user and password before a host, and of the values of a query that sign or open something: a SAS of Azure, a
+In: any text, such as a message that repeats an address as somebody gave it. Out: the same text, with ``***`` in place
+of a user and password before a host, and of the values of a query that sign or open something: a SAS of Azure, a
 presigned address, a token.
 """
 
