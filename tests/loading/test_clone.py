@@ -578,6 +578,16 @@ def test_a_damaged_source_file_is_not_copied(source: Table) -> None:
     assert not Table.exists(Path(source.uri).parent / "clone")
 
 
+@pytest.mark.parametrize("damage", [lambda body: body[:-1], lambda body: body[:-1] + bytes([body[-1] ^ 1])])
+def test_a_damaged_deletion_vector_is_not_copied(damage: Callable[[bytes], bytes], source: Table) -> None:
+    """Nobody could read the clone."""
+    (path,) = Path(source.uri).glob("**/deletion_vector_*.bin")
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptLogError, match="deletion vector"):
+        source.clone(Path(source.uri).parent / "clone")
+    assert not Table.exists(Path(source.uri).parent / "clone")
+
+
 def test_a_clone_that_is_written_meanwhile_is_a_conflict(source: Table) -> None:
     clone = cloned(source, "clone")
     source.append(rows_of(11))

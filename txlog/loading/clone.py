@@ -208,7 +208,7 @@ class _Clone:
             return
         self._target.store.files.make_durable(sorted(copies.found), with_contents=True)
         wanted = [*copies.wanted.values()]
-        work = CopyFile(self._source.task_store(), self._target.task_store())
+        work = CopyFile(self._source.task_store(), self._target.task_store(), self._version.version)
         for _, size_bytes in self._workers.map(work, wanted):
             self._files_copied += 1
             self._bytes_copied += size_bytes

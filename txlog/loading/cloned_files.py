@@ -157,7 +157,8 @@ class Copies:
                 return descriptor_in(digits, vector)
         digits = digest + self._suffix
         path = vector_file_name(str(UUID(digits)))
-        self.wanted[path] = FileCopy(source, path)
+        others = () if path not in self.wanted else self.wanted[path].vectors
+        self.wanted[path] = FileCopy(source, path, vectors=(*others, vector))
         return descriptor_in(digits, vector)
 
     def _digest(self, *parts: object) -> str:

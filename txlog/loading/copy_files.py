@@ -9,6 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.format.actions import DeletionVectorDescriptor
+from txlog.core.reading import DeletionVectorReader
 from txlog.errors import NotFoundError, StorageError
 
 __all__ = ["CopyFile", "FileCopy"]
@@ -19,19 +21,23 @@ _CHUNK_BYTES = 4 << 20
 class FileCopy(msgspec.Struct, frozen=True):
     """``source`` is the file as its table's store takes it, ``target`` a path below the other table's root.
 
-    ``size_bytes`` is the size that the log records, None if it records none, as for files of deletion vectors.
+    ``size_bytes`` is the size that the log records. It records none for a file of deletion vectors: then ``vectors`` are
+    those that live files have in it.
     """
 
     source: str
     target: str
     size_bytes: int | None = None
+    vectors: tuple[DeletionVectorDescriptor, ...] = ()
 
 
 class CopyFile(msgspec.Struct, frozen=True):
-    """The work of a task: copy a file. Raises NotFoundError, StorageError."""
+    """The work of a task: copy a file of the source at ``version``. Raises NotFoundError, StorageError, and
+    CorruptLogError for a deletion vector that is damaged."""
 
     source: TaskStore
     target: TaskStore
+    version: int
 
     def __call__(self, copy: FileCopy) -> int:
         """The size of the copy in bytes."""
@@ -54,6 +60,8 @@ class CopyFile(msgspec.Struct, frozen=True):
         return size_bytes
 
     def _copy(self, copy: FileCopy) -> int:
+        if copy.vectors:
+            DeletionVectorReader(self.source.files, self.version).bitmaps(copy.vectors)
         with self.source.files.files.open(copy.source) as opened:
             size_bytes: int = opened.size()
             if copy.size_bytes not in (None, size_bytes):
