@@ -212,3 +212,10 @@ def test_a_part_becomes_a_nested_type() -> None:
     ]
     with pytest.raises(InvalidInputError, match="a variant's byte is no array<int>"):
         of("variant_get(v, '$.l', 'array<int>')")
+
+
+def test_a_binary_is_no_number_no_time_and_no_boolean() -> None:
+    rows = pa.table({"v": variant.from_python([b"ab"])})
+    for kind in ("int", "double", "boolean", "date", "timestamp", "decimal(9, 2)"):
+        value = parse(f"try_variant_get(v, '$', '{kind}')", from_arrow(rows.schema))
+        assert evaluate(value, rows).to_pylist() == [None]

@@ -19,6 +19,7 @@ import txlog
 from tests.packages import hide
 from txlog import variant
 from txlog.cli.app import app
+from txlog.core.format import type_support
 from txlog.core.reading import Rows
 from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.variant.encoding import encode
@@ -427,3 +428,45 @@ def test_a_pyarrow_that_cannot_open_such_files_is_named_before_a_table_is_read()
     check_pyarrow("22.0.0")
     with pytest.raises(UnsupportedFeatureError, match=r"needs pyarrow 22 or newer, and this is pyarrow 21\.0\.0"):
         check_pyarrow("21.0.0")
+
+
+def test_a_slice_of_a_column_is_checked_by_its_own_rows(table: txlog.Table) -> None:
+    good = variant.parse_json(["1", "2", "3", "4"])
+    parts = {name: good.field(name).to_pylist() for name in ("value", "metadata")}
+    for bad in range(4):
+        damaged = [bytes([2]) if row == bad else each for row, each in enumerate(parts["metadata"])]
+        column = pa.StructArray.from_arrays([pa.array(parts["value"]), pa.array(damaged)], ["value", "metadata"])
+        for start, stop in ((0, bad), (bad + 1, 4)):
+            table.append(numbered(column[start:stop], first=100))
+        with pytest.raises(InvalidInputError, match=f"row {bad - bad // 2}"):
+            table.append(numbered(column[bad // 2 :], first=100))
+    assert table.count("id >= 100") == 12
+
+
+@pytest.mark.parametrize("version", [0, *range(2, 16)])
+def test_metadata_of_another_version_are_refused(version: int, table: txlog.Table) -> None:
+    column = pa.StructArray.from_arrays(
+        [pa.array([b"\x00"]), pa.array([bytes([version, 0, 0])])], ["value", "metadata"]
+    )
+    with pytest.raises(InvalidInputError, match="version 1"):
+        table.append(numbered(column))
+
+
+class _Unusable:
+    """An installed package of types that cannot be used here."""
+
+    def names(self) -> list[str]:
+        return ["variant"]
+
+    def get(self, name: str) -> Any:
+        raise UnsupportedFeatureError("a table with variants needs a newer package", features=("variantType",))
+
+
+def test_where_the_package_of_a_type_cannot_be_used_no_file_of_a_table_with_it_is_opened(
+    table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in files_of(table):
+        Path(path).unlink()
+    monkeypatch.setattr(type_support, "_point", _Unusable)
+    with pytest.raises(UnsupportedFeatureError, match="needs a newer package"):
+        txlog.Table.open(table.uri).to_arrow()

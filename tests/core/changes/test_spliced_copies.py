@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from hypothesis import strategies as st
 import txlog
 from tests.parquet_bytes import altered
 from txlog.core.changes.tasks import rewrite, spliced_copies
+from txlog.core.changes.tasks.spliced_copies import _by_group
 from txlog.errors import CorruptLogError, InvalidInputError
 
 GROUP_ROWS = 100
@@ -575,3 +577,16 @@ def test_a_copy_holds_the_rows_of_a_row_group_once(tmp_path: Path) -> None:
 def test_copies_of_many_files_hold_row_groups_of_two(tmp_path: Path) -> None:
     """A third copy waits for its bytes to be durable."""
     assert _peak_of_update(tmp_path, 8) < 7.5
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.data())
+def test_every_piece_of_the_rows_is_of_its_row_group_wherever_batches_end(sizes: list[int], data: Any) -> None:
+    ends = np.cumsum(sizes)
+    cuts = sorted(data.draw(st.sets(st.integers(1, int(ends[-1])))) | {0, int(ends[-1])})
+    batch = pa.RecordBatch.from_pydict({"x": list(range(int(ends[-1])))})
+    rows = [(np.arange(start, stop), batch[start:stop]) for start, stop in itertools.pairwise(cuts)]
+    found = [*_by_group(rows, [*enumerate(ends.tolist())])]
+    for group, positions, piece in found:
+        assert piece["x"].to_pylist() == positions.tolist()
+        assert {int(np.searchsorted(ends, each, side="right")) for each in positions} == {group}
+    assert [int(each) for _, positions, _ in found for each in positions] == [*range(int(ends[-1]))]

@@ -30,10 +30,13 @@ from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
 from txlog.core.maintenance._last_vacuum import read_last_vacuum
 from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._vacuum_candidates import in_inventory
+from txlog.core.operations import GlobalCommitter, WriteOptions, plan_write
 from txlog.core.store import TableStore, open_store
 from txlog.core.store._commit_queue import OPEN
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
+from txlog.core.writing.input import open_data
+from txlog.core.writing.task_committer import write_task
 from txlog.result.maintenance import VacuumResult
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
@@ -1041,3 +1044,41 @@ def test_a_change_beside_a_vacuum_with_the_tables_retention_lands(change: str, t
     }
     assert sorted(rows) == changed.get(change, [2, 3, 4, 5, 6])
     assert not (tmp_path / "t" / "stray.parquet").exists()
+
+
+def test_a_write_that_knew_of_a_vacuum_when_it_began_lands_whatever_the_clocks_say(tmp_path: Path) -> None:
+    """The vacuum had listed what it deletes before. It died then, so that its start is the newest version."""
+    table = make(tmp_path)
+    table.append(rows(1))
+    table.delete(all=True)
+    broken = txlog.Table.open(table.uri)
+
+    def delete(path: str) -> None:
+        raise KeyboardInterrupt
+
+    broken._open_table.store.files.delete = delete  # type: ignore[method-assign]
+    with ambient.use(Later()), pytest.raises(KeyboardInterrupt):
+        broken.vacuum(0, force=True)
+    ours = txlog.Table.open(table.uri)
+    assert ours.history(1)[0]["operation"] == "VACUUM START"
+    ours.append(rows(2))
+    assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 1
+
+
+def test_files_of_tasks_that_a_forced_vacuum_deleted_are_refused_on_a_newer_definition_too(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    ours = losing_to(table, lambda rival: rival.add_columns("theirs string"))._open_table
+    data = rows(7).append_column("ours", pa.array(["x"]))
+    job = plan_write(ours, data.schema, WriteOptions(schema_mode="merge"))
+    committable = write_task(ours.store.files, job.plan, job.task(0), open_data(data))
+    looks = ours.writable_state
+
+    def after_a_vacuum() -> Any:
+        if txlog.Table.open(table.uri).version:  # the first race is lost
+            vacuum_all(txlog.Table.open(table.uri))
+        return looks()
+
+    ours.writable_state = after_a_vacuum  # type: ignore[method-assign]
+    with pytest.raises(txlog.ConcurrentDeleteReadError, match="so short a retention"):
+        GlobalCommitter(ours).commit(job, [committable])
+    assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 0

@@ -5,7 +5,7 @@ import pytest
 from txlog.core.format.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.versions.decisions.segment import LogSegment
-from txlog.core.versions.decisions.state import StateBuilder, TableState, Totals, advance
+from txlog.core.versions.decisions.state import BegunVacuum, StateBuilder, TableState, Totals, advance
 from txlog.errors import CorruptLogError
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
@@ -121,3 +121,16 @@ def test_a_commit_that_does_not_follow_is_refused() -> None:
         advance(created(), commit(2))
     with pytest.raises(ValueError, match="does not follow"):
         advance(None, commit(1))
+
+
+def vacuum(version: int, at_ms: int, retention_ms: int) -> Commit:
+    fields = {"operationParameters": {"specifiedRetentionMillis": str(retention_ms)}}
+    return commit(version, info=CommitInfo(operation="VACUUM START", timestamp=at_ms, fields=fields))
+
+
+def test_of_several_vacuums_the_one_that_deletes_the_youngest_files_is_known() -> None:
+    state = advance(created(), vacuum(1, 5_000, 0))
+    assert state.vacuum == BegunVacuum(1, 5_000)
+    state = advance(state, vacuum(2, 6_000, 4_000))
+    assert state.vacuum == BegunVacuum(1, 5_000), "a later one with a longer retention deletes no file that is younger"
+    assert advance(state, vacuum(3, 6_500, 1_500)).vacuum == BegunVacuum(3, 5_000)
