@@ -12,6 +12,7 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import typer.testing
 
@@ -123,8 +124,15 @@ def test_rows_of_a_column_whose_name_was_given_again_are_refused_at_every_door(c
             print(door, read(table))
 
 
-def test_rows_from_before_a_removal_are_read_if_every_column_kept_its_name(tmp_path: Path) -> None:
-    table = made(tmp_path / "t", unmap_columns)
+def swap_and_swap_back(table: txlog.Table) -> None:
+    swap(table)
+    map_columns(table)
+    swap(table)
+
+
+@pytest.mark.parametrize("change", [unmap_columns, swap_and_swap_back])
+def test_rows_from_before_a_removal_are_read_if_every_column_has_its_name_again(change: Step, tmp_path: Path) -> None:
+    table = made(tmp_path / "t", change)
     whole = deltalake.DeltaTable(table.uri).to_pyarrow_table().sort_by("id").to_pylist()
     for door, read in ROWS.items():
         found = [{name: each[name] for name in SCHEMA.names} for each in read(table)]
@@ -141,3 +149,18 @@ def test_columns_that_stayed_the_same_are_read_over_a_removal(change: Step, tmp_
     assert table.changes(1, columns=kept).read_all().select(kept) == whole.sort_by("id")
     followed = pa.Table.from_batches([batch.rows for batch in table.follow(1, columns=kept)])
     assert followed == whole.sort_by("id")
+
+
+def test_what_followed_the_end_of_a_column_is_read_with_the_one_that_got_its_name(tmp_path: Path) -> None:
+    def change(table: txlog.Table) -> None:
+        table.drop_columns(["y"])
+        table.append(row(3).drop_columns(["y"]))
+        unmap_columns(table)
+        table.add_columns("y string")
+
+    table = made(tmp_path / "t", change)
+    table.append(row(4))
+    dropped = next(each["version"] for each in table.history() if each["operation"] == "DROP COLUMNS")
+    found = table.changes(dropped).read_all().select(["id", "x", "y", "s"]).sort_by("id")
+    whole = deltalake.DeltaTable(table.uri).to_pyarrow_table(columns=["id", "x", "y", "s"]).sort_by("id")
+    assert found.to_pylist() == whole.filter(pc.field("id") > 1).to_pylist()

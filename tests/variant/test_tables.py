@@ -346,6 +346,17 @@ def test_the_rules_of_shredding(value: bytes | None, typed: Any, kind: pa.DataTy
     assert variant.to_json(found).to_pylist() == [expected]
 
 
+def test_names_of_typed_fields_that_the_dictionary_lacks_are_added_to_it() -> None:
+    from txlog.variant.type_support import SUPPORT
+
+    kind = pa.struct([("b", FIELD), ("a", FIELD), ("c", FIELD)])
+    for known in ({}, {"b": 0}, {"x": 0, "c": 0}):
+        typed = {name: {"value": None, "typed_value": number} for number, name in enumerate("abc")}
+        found = SUPPORT.from_file(shredded(encode(known)[0], None, typed, kind))
+        assert found is not None
+        assert variant.to_json(found).to_pylist() == ['{"a":0,"b":1,"c":2}']
+
+
 @pytest.mark.parametrize(
     ("metadata", "value", "typed", "kind", "why"),
     [

@@ -21,8 +21,8 @@ _CHUNK_BYTES = 4 << 20
 class FileCopy(msgspec.Struct, frozen=True):
     """``source`` is the file as its table's store takes it, ``target`` a path below the other table's root.
 
-    ``size_bytes`` is the size that the log records. It records none for a file of deletion vectors: then ``vectors`` are
-    those that live files have in it.
+    ``size_bytes`` is the size that the log records. It records none for a file of deletion vectors, whose ``vectors``
+    are those of live files.
     """
 
     source: str

@@ -111,8 +111,7 @@ class Follower:
         self._has_begun = False
         self._unchecked: TableState | None = None
         """The definition at the version that was read last, if no version with rows followed it yet."""
-        self._removals: tuple[int, list[_MappingRemoval]] | None = None
-        """From the version after this one on."""
+        self._removals: list[_MappingRemoval] | None = None
 
     def versions_from(self, start: StreamOffset, last: int) -> Iterator[VersionSizes]:
         """The sizes of the files of each version from ``start`` to ``last``. Raises the errors of `tasks`."""
@@ -365,9 +364,9 @@ class Follower:
         problem = incompatible_change(defined.schema, known, read)
         if problem is not None or version == self.known.version:
             return problem
-        if self._removals is None or version < self._removals[0]:
-            self._removals = version, self._mapping_removals(defined, version)
-        for removal in reversed(self._removals[1]):
+        if self._removals is None:  # of all versions to come
+            self._removals = self._mapping_removals(defined, version)
+        for removal in reversed(self._removals):
             if removal.version > version:
                 known = as_mapped_before(known, removal.unmapped, removal.mapped)
         return None if known is self.known.schema else incompatible_change(defined.schema, known, read)

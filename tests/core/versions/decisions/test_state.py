@@ -124,8 +124,9 @@ def test_a_commit_that_does_not_follow_is_refused() -> None:
 
 
 def vacuum(version: int, at_ms: int, retention_ms: int) -> Commit:
-    fields = {"operationParameters": {"specifiedRetentionMillis": str(retention_ms)}}
-    return commit(version, info=CommitInfo(operation="VACUUM START", timestamp=at_ms, fields=fields))
+    parameters = {"specifiedRetentionMillis": str(retention_ms)}
+    fields = {"operation": "VACUUM START", "timestamp": at_ms, "operationParameters": parameters}
+    return commit(version, info=CommitInfo(fields))
 
 
 def test_of_several_vacuums_the_one_that_deletes_the_youngest_files_is_known() -> None:
