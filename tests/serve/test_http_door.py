@@ -264,7 +264,8 @@ def test_rights_are_by_token_and_table_and_errors_do_not_tell_tokens(
         assert status("/tables/sales.orders/streams/x", token, None) == 200
         assert status("/tables/sales.orders/rows?schema_mode=merge", all_token) == 200
         assert status("/metrics", all_token, None) == 200
-        assert status("/health", None, None) == 200
+        assert ask(http_door, "/health").said == {"status": "ok"}
+        assert "sales.orders" in ask(http_door, "/health", token=all_token).said["tables"]
 
 
 def test_an_unexpected_failure_is_for_the_log_and_not_for_the_client(

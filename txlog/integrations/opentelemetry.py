@@ -1,10 +1,14 @@
 """Spans and counters of OpenTelemetry for what txlog does to tables.
 
-In: the program's tracer and meter providers. Out: `OpenTelemetryHooks`, for ``Table.open(uri, hooks=...)``. Needs
-``pip install opentelemetry-api``, and an SDK of the program's choice that exports what it gets.
+In: the program's tracer and meter providers. Out: `OpenTelemetryHooks`, for ``Table.open(uri, hooks=...)``, and
+`observe_numbers`, by which ``txlog serve`` exports what it counts. Needs ``pip install opentelemetry-api``, and an SDK
+of the program's choice that exports what it gets.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from opentelemetry import metrics, trace
 
@@ -12,7 +16,38 @@ from txlog.errors import ConflictError
 from txlog.hooks import CommitHooks, Step
 from txlog.result import WriteResult, in_milliseconds
 
-__all__ = ["OpenTelemetryHooks"]
+__all__ = ["OpenTelemetryHooks", "observe_numbers"]
+
+
+class CountedNumber(Protocol):
+    """A number of a service."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def value(self) -> float: ...
+
+
+def observe_numbers(described: Mapping[str, str], numbers: Callable[[], Iterable[CountedNumber]]) -> None:
+    """Have the program's meter provider observe a service's numbers: an entry of the group ``txlog.metrics``.
+
+    Args:
+        described: The name of each number, and what it is.
+        numbers: Returns all numbers as they are now.
+    """
+    meter = metrics.get_meter("txlog.serve")
+
+    def observed(name: str) -> Callable[[metrics.CallbackOptions], Iterable[metrics.Observation]]:
+        return lambda _: [metrics.Observation(each.value, dict(each.labels)) for each in numbers() if each.name == name]
+
+    for name, about in described.items():
+        goes_down = name.startswith("waiting")
+        create = meter.create_observable_gauge if goes_down else meter.create_observable_counter
+        create(f"txlog.serve.{name}", [observed(name)], description=about)
 
 
 class OpenTelemetryHooks(CommitHooks):

@@ -73,6 +73,14 @@ class Access:
         if not grant.allows(table, right):
             raise _refused("forbidden", f"the token of {grant.name!r} does not give the right to {right} {table!r}")
 
+    def has(self, token: str | None, table: str, right: Right) -> bool:
+        """Whether the bearer of the token has the right on the table."""
+        try:
+            self.check(token, table, right)
+            return True
+        except AccessError:
+            return False
+
     def grant(self, token: str | None) -> Grant:
         """What a token gives. Raises AccessError if it is none of the file's."""
         assert self._path is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import signal
@@ -14,10 +15,10 @@ import msgspec
 import typer
 from rich.text import Text
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.extend.cli import Json, Output, Storage, pairs, size
 from txlog.serve.access import Access, Right, new_grant
-from txlog.serve.counts import Tick
+from txlog.serve.counts import DESCRIBED, METRICS, Tick
 from txlog.serve.doors import Doors
 from txlog.serve.intake import Pace
 from txlog.serve.journal import Journal
@@ -78,6 +79,7 @@ def serve(
             on_tick=None if quiet else lambda tick: _say(out, tick),
         )
         stop = _asked_to_stop()
+        _export_numbers(service)
         left = service.recover()
         ports = {"flight": flight_port, "http": http_port}
         wanted = {door: port for door, port in ports.items() if port != _NO_PORT}
@@ -108,6 +110,13 @@ def serve_token(
         with open(descriptor, "ab") as grants:
             grants.write(msgspec.json.encode(grant) + b"\n")
         out.result({"token": token, **msgspec.to_builtins(grant)}, Text(token))
+
+
+def _export_numbers(service: Service) -> None:
+    """Have every installed exporter observe the service's numbers. One whose own package is missing does nothing."""
+    for name in METRICS.names():
+        with contextlib.suppress(UnsupportedFeatureError):
+            METRICS.load(name)(DESCRIBED, service.numbers)
 
 
 def _asked_to_stop() -> threading.Event:

@@ -6,16 +6,19 @@ the bytes that wait.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 import msgspec
 
+from txlog.extend import Point
 from txlog.extend.catalogs import ambient
 from txlog.serve.batches import BusyError
 
-__all__ = ["Counts", "Room", "Tick"]
+__all__ = ["DESCRIBED", "METRICS", "Counts", "Number", "ObservesNumbers", "Room", "Tick", "to_text"]
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -45,6 +48,34 @@ DESCRIBED = {
 """The name of each number, and what it is. Those that wait go up and down; all others only grow."""
 
 
+class Number(msgspec.Struct, frozen=True):
+    """A number of a service, under its name in `DESCRIBED`."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+    @property
+    def goes_down(self) -> bool:
+        """Whether it is about what waits now; all others only grow."""
+        return self.name.startswith("waiting")
+
+
+class ObservesNumbers(Protocol):
+    """What a package offers in the group ``txlog.metrics``."""
+
+    def __call__(self, described: Mapping[str, str], numbers: Callable[[], Iterable[Number]]) -> None:
+        """Have the numbers exported, from now on to the end of the process.
+
+        Args:
+            described: The name of each number, and what it is.
+            numbers: Returns all numbers as they are now. Thread-safe.
+        """
+
+
+METRICS: Final[Point[ObservesNumbers]] = Point("txlog.metrics", "what exports metrics to")
+
+
 class Counts:
     """Numbers of one service, by name, table and outcome. Thread-safe."""
 
@@ -63,24 +94,24 @@ class Counts:
         self.add("rows", tick.table, tick.rows)
         self.add("commit_seconds", tick.table, tick.seconds)
 
-    def numbers(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        """Each number: its name, its labels, its value."""
+    def numbers(self) -> Iterator[Number]:
+        """Each number that was counted."""
         with self._lock:
             found = sorted(self._numbers.items())
         for (name, table, outcome), value in found:
-            yield name, {"table": table, **({"outcome": outcome} if outcome else {})}, value
+            yield Number(name, {"table": table, **({"outcome": outcome} if outcome else {})}, value)
 
-    def to_text(self) -> str:
-        """All numbers in the text format of Prometheus."""
-        lines: list[str] = []
-        for name, labels, value in self.numbers():
-            full = f"txlog_serve_{name}" if name.startswith("waiting") else f"txlog_serve_{name}_total"
-            kind = "gauge" if name.startswith("waiting") else "counter"
-            if not any(line.startswith(f"# TYPE {full} ") for line in lines):
-                lines += [f"# HELP {full} {DESCRIBED[name]}", f"# TYPE {full} {kind}"]
-            shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-            lines.append(f"{full}{{{shown}}} {value:g}" if value % 1 else f"{full}{{{shown}}} {int(value)}")
-        return "\n".join([*lines, ""])
+
+def to_text(numbers: Iterable[Number]) -> str:
+    """Numbers in the text format of Prometheus."""
+    lines: dict[str, list[str]] = {}
+    for each in numbers:
+        full = f"txlog_serve_{each.name}" if each.goes_down else f"txlog_serve_{each.name}_total"
+        kind = "gauge" if each.goes_down else "counter"
+        said = lines.setdefault(full, [f"# HELP {full} {DESCRIBED[each.name]}", f"# TYPE {full} {kind}"])
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in each.labels.items())
+        said.append(f"{full}{{{shown}}} {each.value:.15g}")
+    return "\n".join([*itertools.chain.from_iterable(lines.values()), ""])
 
 
 def _escaped(text: str) -> str:
@@ -101,13 +132,17 @@ class Room:
         self._freed = threading.Condition()
         self.used_bytes = 0
 
-    def take(self, size_bytes: int, *, waits: bool = True) -> None:
+    def take(self, size_bytes: int, *, waits: bool | float = True) -> None:
         """Take room, once there is some.
+
+        Args:
+            size_bytes: How much.
+            waits: Whether to wait for it, or for how many seconds.
 
         Raises:
             BusyError: There was none in time.
         """
-        until_s = ambient.monotonic_s() + (self._wait_s if waits else 0)
+        until_s = ambient.monotonic_s() + (self._wait_s if waits is True else waits)
         with self._freed:
             while self.used_bytes and self.used_bytes + size_bytes > self._most_bytes:
                 left_s = until_s - ambient.monotonic_s()

@@ -108,7 +108,8 @@ class FlightDoor(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not f
         """Answer a question: see `list_actions`."""
         with _told():
             if action.type == "health":
-                return [orjson.dumps(self._service.health())]
+                may_know = self._access.has(context.get_middleware("token").token, "*", "read")
+                return [orjson.dumps(self._service.health(in_full=may_know))]
             if action.type != "position":
                 raise InvalidInputError(f"unknown action {action.type!r}: there are position and health")
             given = _asked(action.body.to_pybytes())

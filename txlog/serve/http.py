@@ -104,7 +104,7 @@ class HttpDoor:
         token = bearer(headers.get("authorization"))
         match (method, *parts):
             case ("GET", "health"):
-                health = self._service.health()
+                health = self._service.health(in_full=self._access.has(token, "*", "read"))
                 return (200 if health["status"] == "ok" else 503), orjson.dumps(health)
             case ("GET", "metrics"):
                 self._access.check(token, "*", "read")

@@ -138,6 +138,7 @@ class Intake:
     def take_back(self, batch: Batch) -> None:
         """Take a batch that the journal has had since before this process."""
         self._will_answer_early(batch).set_result(self._durable(batch))
+        batch.is_urgent = True  # it has waited long enough
         with self._changed:
             self._take(batch)
 

@@ -7,7 +7,7 @@ batches; nothing here knows about Flight or HTTP.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -19,11 +19,14 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundEr
 from txlog.extend.catalogs import RetryPolicy, logger
 from txlog.serve.batches import Answer, Batch, StoppingError, Terms, TooLargeError
 from txlog.serve.checks import QUARANTINE, RowChecks, contents_of, quarantined
-from txlog.serve.counts import Counts, Room, Tick
+from txlog.serve.counts import Counts, Number, Room, Tick, to_text
 from txlog.serve.intake import Intake, Pace
 from txlog.serve.journal import Journal
 
 __all__ = ["Limits", "Lines", "Service"]
+
+_RECOVERY_WAIT_S = 86_400.0
+"""How long a start waits while the rows of a large journal are committed."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -114,7 +117,7 @@ class Service:
         for kept, rows in self.journal.left() if self.journal is not None else ():
             batch = Batch(rows, kept.how, kept.stream, kept.number, may_skip=kept.may_skip)
             batch.place = kept.place
-            self.room.take(batch.size_bytes)
+            self.room.take(batch.size_bytes, waits=_RECOVERY_WAIT_S)
             self._of(kept.table).intake.take_back(batch)
             count += 1
         return count
@@ -193,8 +196,9 @@ class Service:
             [self._only[0]] if self._only is not None else self._catalog.tables() if self._catalog is not None else []
         )
 
-    def health(self) -> dict[str, Any]:
-        """What an operator needs to know: whether batches are taken, and for each table what waits and what failed."""
+    def health(self, *, in_full: bool = True) -> dict[str, Any]:
+        """What an operator needs to know: whether batches are taken, and for each table what waits and what failed. If
+        not ``in_full``, only the status, which anybody may know."""
         with self._lock:
             served, is_closing = dict(self._served), self._is_closing
         tables: dict[str, dict[str, Any]] = {}
@@ -205,6 +209,8 @@ class Service:
             tables[name] |= {} if error is None else {"error": error.kind}
         failing = any("error" in each for each in tables.values())
         status = "stopping" if is_closing else "failing" if failing else "ok"
+        if not in_full:
+            return {"status": status}
         refused = [] if self.journal is None else self.journal.refused()
         return {
             "status": status,
@@ -213,9 +219,19 @@ class Service:
             "refused_files": len(refused),
         }
 
+    def numbers(self) -> Iterator[Number]:
+        """All numbers: what was counted, and what waits now."""
+        yield from self.counts.numbers()
+        with self._lock:
+            served = sorted(self._served.items())
+        for name, each in served:
+            batches, size_bytes, _ = each.intake.waiting
+            yield Number("waiting_batches", {"table": name}, batches)
+            yield Number("waiting_bytes", {"table": name}, size_bytes)
+
     def metrics(self) -> str:
         """All numbers, in the text format of Prometheus."""
-        return self.counts.to_text()
+        return to_text(self.numbers())
 
     # --- inside -------------------------------------------------------------------------------------------------
 
