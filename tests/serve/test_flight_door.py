@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,7 @@ def test_rights_are_by_token_and_table(tmp_path: Path) -> None:
         ({"stream": "x"}, "table"),
         ({"table": "events", "colour": "red"}, "unknown 'colour'"),
         ({"table": ["events"]}, "wrong"),
+        ({"table": "events", "stream": "x", "first": "0"}, "first is the number"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(tmp_path: Path, terms: dict[str, Any], problem: str) -> None:
@@ -177,3 +179,57 @@ def test_a_catalog_s_tables_are_reached_by_their_full_names(tmp_path: Path) -> N
         reader.read()
         writer.close()
     assert txlog.Catalog(tmp_path).table("sales.orders").snapshot().count() == 1
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 100,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\xff\xff\x01\x04\x00\x00\x00\x01" + b"\x00" * 50,
+        bytes(range(256)) * 100,
+    ],
+)
+def test_bytes_that_are_no_calls_harm_nobody(tmp_path: Path, garbage: bytes) -> None:
+    table = create(tmp_path)
+    with serving(tmp_path) as service:
+        doors = Doors(service, Access(None), "127.0.0.1", {"flight": 0})
+        with socket.create_connection(("127.0.0.1", doors._flight.port), 10) as raw, contextlib.suppress(OSError):
+            raw.sendall(garbage)
+        with fl.connect(doors.addresses[0]) as client:
+            assert Put(client, "events").send(rows(1))["outcome"] == "committed"
+        doors.close()
+    assert ids(table) == [1]
+
+
+@pytest.mark.parametrize(
+    "metadata", [b"", b"nonsense", b"[]", b'{"batch": "x"}', b'{"batch": -1}', b'{"batch": 1e300}']
+)
+def test_metadata_that_is_no_number_of_a_batch_is_refused(tmp_path: Path, metadata: bytes) -> None:
+    table = create(tmp_path)
+    with door(tmp_path) as (client, service):
+        writer, answers = client.do_put(
+            fl.FlightDescriptor.for_command(b'{"table": "events", "stream": "x"}'), rows(1).schema
+        )
+        writer.write_with_metadata(rows(1), metadata)
+        assert "number" in json.loads(answers.read().to_pybytes())["error"]["message"]
+        with pytest.raises(fl.FlightServerError):
+            writer.close()
+        assert service.room.used_bytes == 0
+    assert table.snapshot().version == 0
+
+
+def test_a_client_that_goes_away_without_an_end_leaves_what_was_answered(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    with serving(tmp_path) as service:
+        doors = Doors(service, Access(None), "127.0.0.1", {"flight": 0})
+        client = fl.connect(doors.addresses[0])
+        put = Put(client, "events")
+        assert put.send(rows(1))["outcome"] == "committed"
+        del put
+        client.close()
+        with fl.connect(doors.addresses[0]) as another:
+            assert Put(another, "events").send(rows(2))["outcome"] == "committed"
+        doors.close()
+    assert ids(table) == [1, 2]

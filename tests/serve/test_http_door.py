@@ -176,6 +176,7 @@ def test_operators_see_health_and_numbers_and_the_table(tmp_path: Path) -> None:
         ("/tables/events/rows", b"id\nx", "text/csv", 422),
         ("/tables/events/rows?batch=1", LINES, JSON, 422),
         ("/tables/events/rows?stream=x&batch=one", LINES, JSON, 422),
+        (f"/tables/events/rows?stream=x&batch={'1' * 5000}", LINES, JSON, 422),
         ("/tables/events/rows?what", LINES, JSON, 422),
         ("/tables/nothing/rows", LINES, JSON, 404),
         ("/tables/..%2f..%2fetc/rows", LINES, JSON, 422),

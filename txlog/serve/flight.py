@@ -12,7 +12,8 @@ import queue
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any
+from types import NoneType
+from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -58,6 +59,8 @@ class FlightDoor(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not f
             with _told():
                 given = _given(descriptor)
                 first = given.pop("first", None)
+                if type(first) not in (int, NoneType):
+                    raise InvalidInputError("first is the number of the first batch, such as 0")
                 terms = Terms.of(given)
                 self._allow(context, terms)
                 self._service.table(terms.table)
@@ -127,6 +130,10 @@ class FlightDoor(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not f
         self._access.check(context.get_middleware("token").token, table, right)
 
 
+_Taken: TypeAlias = tuple[int | None, Future[Answer] | TxlogError]
+"""A batch's number, and its answer to come, or why it was not taken."""
+
+
 class _Put:
     """One call of `do_put`: this thread takes batches, and another one answers them in order."""
 
@@ -136,7 +143,7 @@ class _Put:
         self._next = first
         self._reader = reader
         self._writer = writer
-        self._answers: queue.Queue[tuple[int | None, Future[Answer] | TxlogError] | None] = queue.Queue(UNANSWERED_MAX)
+        self._answers: queue.Queue[_Taken | None] = queue.Queue(UNANSWERED_MAX)
         self._refused: list[TxlogError] = []
 
     def run(self) -> None:
@@ -144,8 +151,7 @@ class _Put:
         thread.start()
         try:
             for chunk in self._reader:
-                number = self._number(chunk.app_metadata)
-                self._answers.put((number, self._taken(chunk.data, number)))
+                self._answers.put(self._taken(chunk.data, chunk.app_metadata))
         except StopIteration:
             pass
         finally:
@@ -157,21 +163,26 @@ class _Put:
             raise _raised(first, more)
 
     def _number(self, metadata: pa.Buffer | None) -> int | None:
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            if metadata is not None and metadata.size:
-                return int(orjson.loads(metadata.to_pybytes())["batch"])
+        if metadata is not None and metadata.size:
+            with contextlib.suppress(orjson.JSONDecodeError):
+                said = orjson.loads(metadata.to_pybytes())
+                if isinstance(said, dict) and type(number := said.get("batch")) is int:
+                    return number
+            raise InvalidInputError('the metadata of a batch is its number, as {"batch": 7}')
         if self._next is None:
             return None
         self._next += 1
         return self._next - 1
 
-    def _taken(self, rows: pa.RecordBatch | None, number: int | None) -> Future[Answer] | TxlogError:
+    def _taken(self, rows: pa.RecordBatch | None, metadata: pa.Buffer | None) -> _Taken:
+        number = None
         try:
+            number = self._number(metadata)
             if rows is None:
                 raise InvalidInputError("a message without rows came")
-            return self._service.put(self._terms, rows, number)
+            return number, self._service.put(self._terms, rows, number)
         except TxlogError as error:
-            return error
+            return number, error
 
     def _answer_all(self) -> None:
         is_heard = True

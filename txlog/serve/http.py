@@ -47,6 +47,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _BODY_WAIT_S = 30.0
 """How long the next piece of a body may take."""
 _ROOM_PAUSE_S = 0.02
+_DIGITS_MAX = 20
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 
@@ -213,8 +214,8 @@ def _terms(name: str, query: bytes) -> tuple[Terms, int | None]:
     except ValueError as error:
         raise InvalidInputError(f"the query cannot be read: {error}") from None
     batch = given.pop("batch", None)
-    if batch is not None and not batch.isdecimal():
-        raise InvalidInputError(f"a batch's number is a whole number, not {batch!r}")
+    if batch is not None and not (batch.isdecimal() and len(batch) < _DIGITS_MAX):
+        raise InvalidInputError(f"a batch's number is a whole number, not {batch[:_DIGITS_MAX]!r}")
     return Terms.of({**given, "table": name}), None if batch is None else int(batch)
 
 
