@@ -28,6 +28,8 @@ __all__ = ["Intake", "Pace"]
 
 _RETRY_MIN_S, _RETRY_MAX_S = 0.5, 30.0
 _GATHER_MAX_S = 0.1
+_COMMITS_MAX = 2000
+"""So many small files are joined before it is time."""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -360,7 +362,8 @@ class Intake:
     def _maintain(self) -> None:
         """Maintain the table beside its commits, if it is time."""
         every_s, now_s = self._pace.maintain_every_s, ambient.monotonic_s()
-        if not every_s or not self._commits_since_upkeep or now_s - self._upkeep_at_s < every_s:
+        is_due = now_s - self._upkeep_at_s >= every_s or self._commits_since_upkeep >= _COMMITS_MAX
+        if not every_s or not self._commits_since_upkeep or not is_due:
             return
         self._commits_since_upkeep, self._upkeep_at_s = 0, now_s
         self._upkeep.begin(f"maintaining {self.table.uri}", self.table.maintain)
