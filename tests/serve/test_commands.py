@@ -34,6 +34,7 @@ def test_a_service_without_its_files_does_not_begin(tmp_path: Path) -> None:
     tls = ("--tls-cert", tmp_path / "c.pem", "--tls-key", tmp_path / "k.pem")
     assert "cannot be read" in run("serve", tmp_path, "--tokens", tmp_path / "nothing", "--json").output
     assert "certificate" in run("serve", tmp_path, *tls, "--flight-port", 0, "--json").output
+    assert run("serve", tmp_path, "--max-batch", "64mb", "--max-waiting", "100mb").exit_code == 2
     assert "needs a port" in run("serve", tmp_path, "--flight-port", -1, "--http-port", -1, "--json").output
 
 

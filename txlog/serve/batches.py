@@ -120,10 +120,12 @@ class Terms(msgspec.Struct, frozen=True):
         how = self.how
         if how.mode == "upsert" and not all(how.keys or ("",)):
             raise InvalidInputError("mode=upsert needs keys: the columns that identify a row, such as keys=id")
-        if how.mode == "append" and (how.keys or how.row_kind or how.sequence_by):
-            raise InvalidInputError("keys, row_kind and sequence_by are for mode=upsert")
-        if how.mode == "upsert" and (self.quarantine or self.schema_mode == "merge"):
-            raise InvalidInputError("quarantine and schema_mode=merge are for mode=append")
+        merges = self.schema_mode == "merge" or None
+        of_upserts = {"keys": how.keys or None, "row_kind": how.row_kind, "sequence_by": how.sequence_by}
+        of_appends = {"quarantine": self.quarantine, "schema_mode=merge": merges}
+        for name, value in (of_upserts if how.mode == "append" else of_appends).items():
+            if value is not None:
+                raise InvalidInputError(f"{name} is not for mode={how.mode}")
         if self.stream is not None and not 0 < len(self.stream) <= STREAM_LENGTH_MAX:
             raise InvalidInputError(f"a stream's name has 1 to {STREAM_LENGTH_MAX} characters")
         if self.quarantine == self.table:

@@ -72,9 +72,7 @@ def serve(
             uri,
             storage_options=options,
             pace=Pace(max_delay_s=max_delay, maintain_every_s=maintain_every),
-            limits=Limits(
-                batch_bytes=max_batch, waiting_bytes=max_waiting, wait_s=max_wait, connections=max_connections
-            ),
+            limits=_limits(max_batch, max_waiting, max_wait, max_connections),
             journal=None if journal is None else Journal(journal),
             on_tick=None if quiet else lambda tick: _say(out, tick),
         )
@@ -125,6 +123,12 @@ def _asked_to_stop() -> threading.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def _limits(batch_bytes: int, waiting_bytes: int, wait_s: float, connections: int) -> Limits:
+    if waiting_bytes < 2 * batch_bytes:
+        raise typer.BadParameter("--max-waiting must be at least twice --max-batch: a batch waits as text and as rows")
+    return Limits(batch_bytes=batch_bytes, waiting_bytes=waiting_bytes, wait_s=wait_s, connections=connections)
 
 
 def _rights(given: list[str]) -> tuple[str, ...]:

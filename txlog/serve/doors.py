@@ -5,6 +5,7 @@ In: a service, an address and ports. Out: addresses that clients use.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
@@ -57,13 +58,12 @@ class Doors:
         shown = f"[{host}]" if ":" in host else host
         try:
             if "flight" in ports:
-                from txlog.serve.flight import FlightDoor
-
+                flight = _module("flight", "Arrow Flight", "--flight-port -1")
                 pem = None if tls is None else (tls[0].read_bytes(), tls[1].read_bytes())
-                self._flight = FlightDoor(service, access, host, ports["flight"], pem)
+                self._flight = flight.FlightDoor(service, access, host, ports["flight"], pem)
                 self.addresses.append(f"grpc{'+tls' if tls else ''}://{shown}:{self._flight.port}")
             if "http" in ports:
-                http = _http()
+                http = _module("http", "HTTP", "--http-port -1")
                 door = http.HttpDoor(service, access) if only_local_names else http.HttpDoor(service, access, None)
                 files = None if tls is None else (str(tls[0]), str(tls[1]))
                 self._http = http.Listener(door, host, ports["http"], files, service.limits.connections)
@@ -91,12 +91,9 @@ class Doors:
             os._exit(0)
 
 
-def _http() -> ModuleType:
+def _module(name: str, door: str, without: str) -> ModuleType:
     try:
-        from txlog.serve import http
-    except ModuleNotFoundError as error:
-        raise UnsupportedFeatureError(
-            f"HTTP needs the package {error.name}: {how_to_install('serve')}. Or take rows by Arrow Flight alone, with"
-            " --http-port -1"
-        ) from error
-    return http
+        return importlib.import_module(f"txlog.serve.{name}")
+    except ImportError as error:
+        needs = f"{door} needs the package {error.name}: {how_to_install('serve')}"
+        raise UnsupportedFeatureError(f"{needs}. Or leave this door closed, with {without}") from error

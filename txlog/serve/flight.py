@@ -20,12 +20,16 @@ import pyarrow as pa
 import pyarrow.flight as fl
 
 from txlog.errors import AccessError, InvalidInputError, TxlogError
+from txlog.extend.catalogs import ambient
 from txlog.serve.access import Access, Right, bearer
 from txlog.serve.batches import Answer, BusyError, Terms, error_of
 from txlog.serve.service import Service
 
 __all__ = ["FlightDoor"]
 
+_IN_NO_TIME_S = 0.0001
+_AHEAD_MIN = 3
+"""So many batches in a row that were there at once are of a client that does not wait for answers."""
 UNANSWERED_MAX = 256
 """The batches of one put that may wait for answers: a client that sends more waits until some are answered."""
 
@@ -135,7 +139,11 @@ _Taken: TypeAlias = tuple[int | None, Future[Answer] | TxlogError]
 
 
 class _Put:
-    """One call of `do_put`: this thread takes batches, and another one answers them in order."""
+    """One call of `do_put`: batches are taken one after the other, and answered in order.
+
+    A client that waits for each answer is answered by this thread. Once batches are there before the answer to the one
+    before, another thread answers, so that they need not wait for each other.
+    """
 
     def __init__(self, service: Service, terms: Terms, first: int | None, reader: Any, writer: Any) -> None:
         self._service = service
@@ -145,18 +153,29 @@ class _Put:
         self._writer = writer
         self._answers: queue.Queue[_Taken | None] = queue.Queue(UNANSWERED_MAX)
         self._refused: list[TxlogError] = []
+        self._is_heard = True
 
     def run(self) -> None:
-        thread = threading.Thread(target=self._answer_all, name="txlog-serve-answers", daemon=True)
-        thread.start()
+        answering: threading.Thread | None = None
+        ahead, asked_s = 0, ambient.monotonic_s()
         try:
             for chunk in self._reader:
-                self._answers.put(self._taken(chunk.data, chunk.app_metadata))
+                ahead = ahead + 1 if ambient.monotonic_s() - asked_s < _IN_NO_TIME_S else 0
+                taken = self._taken(chunk.data, chunk.app_metadata)
+                if answering is None and ahead < _AHEAD_MIN:
+                    self._answer(*taken)
+                    asked_s = ambient.monotonic_s()
+                    continue
+                if answering is None:
+                    answering = threading.Thread(target=self._answer_all, name="txlog-serve-answers", daemon=True)
+                    answering.start()
+                self._answers.put(taken)
         except StopIteration:
             pass
         finally:
-            self._answers.put(None)
-            thread.join()
+            if answering is not None:
+                self._answers.put(None)
+                answering.join()
         if self._refused:
             first = self._refused[0]
             more = f" ({len(self._refused):,} batches were refused)" if len(self._refused) > 1 else ""
@@ -185,23 +204,25 @@ class _Put:
             return number, error
 
     def _answer_all(self) -> None:
-        is_heard = True
-        while (item := self._answers.get()) is not None:
-            number, found = item
+        while (taken := self._answers.get()) is not None:
+            self._answer(*taken)
+
+    def _answer(self, number: int | None, found: Future[Answer] | TxlogError) -> None:
+        """Wait for the answer to a batch, and write it."""
+        try:
+            answer = found.result() if isinstance(found, Future) else found
+        except TxlogError as error:
+            answer = error
+        if isinstance(answer, TxlogError):
+            self._refused.append(answer)
+            said = orjson.dumps({**({} if number is None else {"batch": number}), "error": error_of(answer)})
+        else:
+            said = answer.to_json(number)
+        if self._is_heard:
             try:
-                answer = found.result() if isinstance(found, Future) else found
-            except TxlogError as error:
-                answer = error
-            if isinstance(answer, TxlogError):
-                self._refused.append(answer)
-                said = orjson.dumps({**({} if number is None else {"batch": number}), "error": error_of(answer)})
-            else:
-                said = answer.to_json(number)
-            if is_heard:
-                try:
-                    self._writer.write(pa.py_buffer(said))
-                except (pa.ArrowException, OSError):  # the client is gone, and what it sent lands all the same
-                    is_heard = False
+                self._writer.write(pa.py_buffer(said))
+            except (pa.ArrowException, OSError):  # the client is gone, and what it sent lands all the same
+                self._is_heard = False
 
 
 class _Tokens(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow is not followed

@@ -147,8 +147,7 @@ class Intake:
     def position(self, stream: str) -> tuple[int, int]:
         """The stream's last batch in the table, and its last one that was taken; -1 for none."""
         with self._changed:
-            committed = self._position(stream)
-            return committed, max(self._streams.get(stream, ()), default=committed)
+            return self._position(stream), self._last(stream)
 
     def look(self) -> None:
         """Read the table's newest version, for `position`."""
@@ -194,10 +193,15 @@ class Intake:
     def _position(self, stream: str) -> int:
         return max(self._committed.get(stream, -1), self._landing.position(stream))
 
+    def _last(self, stream: str) -> int:
+        """The stream's last batch that was taken."""
+        waiting = self._streams.get(stream)
+        return next(reversed(waiting)) if waiting else self._position(stream)
+
     def _follows(self, batch: Batch) -> bool:
         assert batch.stream is not None
         assert batch.number is not None
-        last = max(self._streams.get(batch.stream, ()), default=self._position(batch.stream))
+        last = self._last(batch.stream)
         return batch.number == last + 1 or (batch.may_skip and batch.number > last)
 
     def _will_answer_early(self, batch: Batch) -> Future[Answer]:

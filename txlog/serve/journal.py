@@ -129,7 +129,8 @@ class Journal:
             kept = Kept(place, table, batch.how, batch.stream, batch.number, batch.may_skip)
             self._to_write.append(_Waiting(place, _record(kept, body), on_kept))
             batch.place = place
-            self._changed.notify_all()
+            if len(self._to_write) == 1:
+                self._changed.notify_all()
 
     def done(self, places: list[int]) -> None:
         """These batches are in their tables, or in a file of refused ones."""

@@ -270,11 +270,13 @@ class Service:
         except pa.ArrowException as error:
             raise InvalidInputError(f"the Arrow data is damaged: {error}") from None
         merges = terms.schema_mode == "merge"
+        if terms.quarantine is None:
+            return served.checks.taken(rows, terms.how, merges_schema=merges), None
         refused: dict[int, str] = {}
         try:
             taken = served.checks.taken(rows, terms.how, merges_schema=merges)
         except InvalidInputError as error:
-            if terms.quarantine is None or isinstance(error, SchemaMismatchError):
+            if isinstance(error, SchemaMismatchError):
                 raise
             good, refused = served.checks.parted(rows)
             taken = served.checks.taken(good, terms.how)
