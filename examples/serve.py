@@ -17,7 +17,7 @@ import pyarrow.flight as fl
 
 import txlog
 
-CLIENTS, BATCHES = 8, 300
+CLIENTS, BATCHES = 8, 100
 address = ""
 
 

@@ -61,7 +61,7 @@ def test_what_a_killed_service_answered_is_in_the_table_once_after_its_restart(
     with serve(tmp_path, *journal) as service:
         assert service.began["left_in_journal"] == 21
         with fl.connect(service.flight) as client:
-            assert position(client, "events", "a") == {"committed": -1, "taken": 19}
+            assert position(client, "events", "a")["taken"] == 19
             writer, answers = putting(client, {"table": "events", "stream": "a", "first": 19}, SCHEMA)
             for number in (19, 20):
                 writer.write_batch(rows("a", number))
