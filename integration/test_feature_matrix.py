@@ -102,9 +102,10 @@ FEATURES = [
             ("variantShredding-preview", {"delta.enableVariantShredding": "true"}),
         )
     ),
-    Feature(
-        "icebergCompatV2",
-        properties={"delta.columnMapping.mode": "name", "delta.enableIcebergCompatV2": "true"},
+    Feature("materializePartitionColumns", properties={"delta.enableMaterializePartitionColumnsFeature": "true"}),
+    *(
+        Feature(f"icebergCompatV{version}", properties={f"delta.enableIcebergCompatV{version}": "true"})
+        for version in (1, 2, 3)
     ),
 ]
 NO_FEATURE = {
@@ -130,6 +131,7 @@ NO_FEATURE = {
     "delta.setTransactionRetentionDuration": "interval 90 days",
     "delta.targetFileSize": "1mb",
     "delta.tuneFileSizesForRewrites": "true",
+    "delta.writePartitionColumnsToParquet": "true",
 }
 """The properties for which a table needs no feature, with values that are not their defaults."""
 
@@ -137,7 +139,7 @@ OF_A_FEATURE = {
     *("delta.appendOnly", "delta.checkpointPolicy", "delta.columnMapping.mode", "delta.enableChangeDataFeed"),
     *("delta.enableDeletionVectors", "delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2"),
     *("delta.enableIcebergCompatV3", "delta.enableInCommitTimestamps", "delta.enableRowTracking"),
-    *("delta.enableTypeWidening", "delta.enableVariantShredding", "delta.writePartitionColumnsToParquet"),
+    *("delta.enableTypeWidening", "delta.enableVariantShredding", "delta.enableMaterializePartitionColumnsFeature"),
 }
 OF_ENGINES = {
     *("delta.columnMapping.maxColumnId", "delta.inCommitTimestampEnablementTimestamp"),

@@ -128,10 +128,10 @@ def test_a_table_with_features_of_spark_that_we_do_not_write_is_refused_untouche
     from spark_helpers import refused
 
     table = f"delta.`{path}`"
-    compatible = "'delta.columnMapping.mode' = 'name', 'delta.enableIcebergCompatV2' = 'true'"
-    delta.sql(f"create table {table} (n bigint) using delta tblproperties ({compatible})")
+    other = "'delta.feature.redirectWriterOnly-preview' = 'supported'"
+    delta.sql(f"create table {table} (n bigint) using delta tblproperties ({other})")
     delta.sql(f"insert into {table} (n) values (1)")
     error = refused(lambda: save(delta.sql("select 4L as n"), path))
     assert isinstance(error, txlog.UnsupportedFeatureError)
-    assert "icebergCompatV2" in str(error)
+    assert "redirectWriterOnly-preview" in str(error)
     assert delta.read.format("delta").load(str(path)).count() == 1

@@ -266,7 +266,7 @@ class Transaction:
         self._define(SyncIdentity(self._open_table, column))
 
     def _define(self, make: MakeChange) -> None:
-        from txlog.core.definition import define, require_rule
+        from txlog.core.definition import define, require_met
 
         self._require_open()
         if self._builder.has_files:
@@ -279,9 +279,8 @@ class Transaction:
             change = make(self._state)
         if change.definition is None:
             return
-        if change.rule is not None:
-            require_rule(self._open_table, self._state, change.rule, self._open_table.log.files(self._state))
-        if change.rule is not None or change.reads_table:
+        if change.depends_on_files:
+            require_met(self._open_table, self._state, change, self._open_table.log.files(self._state))
             self._builder.read_table()
         define(self._builder, change.definition)
         self._builder.read_whole_tables()

@@ -114,8 +114,8 @@ def test_invalid_table_properties_are_refused_and_named(
 
 def test_a_property_that_needs_what_this_release_lacks_is_refused(table: Table) -> None:
     with pytest.raises(txlog.UnsupportedFeatureError) as caught:
-        table.set_properties({"delta.enableIcebergCompatV2": "true"})
-    assert "icebergCompatV2" in caught.value.features
+        table.set_properties({"delta.feature.redirectWriterOnly-preview": "supported"})
+    assert "redirectWriterOnly-preview" in caught.value.features
     assert table.snapshot().version == 0
 
 

@@ -99,7 +99,9 @@ def written_again(
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     new = written_as or state
-    plan = WritePlan.of(new.metadata, table=open_table.uri, read_version=state.version, schema=new.schema, rows="old")
+    plan = WritePlan.of(
+        new.metadata, new.protocol, table=open_table.uri, read_version=state.version, schema=new.schema, rows="old"
+    )
     task = TaskIdentity(ambient.uuid4(), 0)
     written = write_task(open_table.store.files, plan, task, DataStream(schema, batches())).files
     unsent.own(file.path for file in written)

@@ -15,10 +15,13 @@ from msgspec.structs import replace
 from txlog.core.format.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.features import features_of
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.iceberg_compat import versions_in_use
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.partition_values import problem_of
 from txlog.core.format.paths import canonical_path, path_below, resolve_data_path
+from txlog.core.format.properties import ICEBERG_COMPAT
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.statistics_read import num_records
 from txlog.core.store import ObjectMeta, TableStore
@@ -131,6 +134,17 @@ def _files_of(log: DeltaLog, version: int, path: str) -> list[AddFile]:
 def refuse_unread_rules(store: TableStore, state: TableState) -> None:
     """Raises ``InvalidInputError`` if the table has rules for rows, since the rows of other programs' files are not
     read."""
+    features = features_of(state.protocol)[1]
+    versions = versions_in_use(features, state.metadata.configuration)
+    if versions or ("materializePartitionColumns" in features and state.partition_columns):
+        what = "partition columns and column ids" if versions else "partition columns"
+        rule = ICEBERG_COMPAT[versions[0]] if versions else "materializePartitionColumns"
+        raise InvalidInputError(
+            f"the table wants {what} in each data file ({rule}), which the files of other programs may lack: append"
+            " the rows instead, by table.append(pyarrow.dataset.dataset(paths))",
+            table=store.uri,
+            version=state.version,
+        )
     names = [*stored_constraints(state.metadata.configuration, state.schema)]
     names += [f"generated column {name}" for name in stored_generated(state.schema)]
     names += [f"identity column {each.name}" for each in identity_columns(state.schema) if not each.takes_values]

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from txlog.core.definition import Definition, definition_builder, new_table, probe_new_location
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
+from txlog.core.format.iceberg_compat import newly_required
 from txlog.core.format.paths import encode_path, is_hidden, readable_path
-from txlog.core.format.properties import validate
+from txlog.core.format.properties import ICEBERG_COMPAT, validate
 from txlog.core.format.schema import Struct, leaf_paths
 from txlog.core.store import ObjectMeta
 from txlog.core.util import ambient
@@ -69,6 +70,11 @@ def convert(
     options = replace(options, properties=validate(options.properties))
     with TxlogError.located(open_table.uri):
         check_same_conditions({}, options.properties)  # only footers are read, so no row would be checked
+        if new := newly_required({}, options.properties):
+            raise InvalidInputError(
+                f"{ICEBERG_COMPAT[new[0]]} is about how files are written, and these are there already: convert them"
+                " without it, and set it on the table, whose new files then follow it"
+            )
     store, running = open_table.store, open_table.workers(workers, _FOOTERS_AT_ONCE)
     if options.iceberg_metadata is not None or has_iceberg_metadata(store):
         if options.partition_by is not None:

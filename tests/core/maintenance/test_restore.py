@@ -577,7 +577,7 @@ def test_a_table_that_keeps_iceberg_metadata_is_refused(tmp_path: Path) -> None:
     lines[0]["commitInfo"].pop("txlog", None)
     for line in lines:
         if "metaData" in line:
-            line["metaData"]["configuration"]["delta.enableIcebergCompatV2"] = "true"
+            line["metaData"]["configuration"]["delta.universalFormat.enabledFormats"] = "iceberg"
     commit.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    with pytest.raises(txlog.UnsupportedFeatureError, match="IcebergCompatV2"):
+    with pytest.raises(txlog.UnsupportedFeatureError, match="universalFormat"):
         txlog.Table.open(table.uri).restore(0)

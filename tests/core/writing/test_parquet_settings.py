@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.format.actions import Metadata
+from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.schema import from_arrow, schema_to_json
 from txlog.core.writing.data_file import ColumnSettings, ParquetSettings
 from txlog.core.writing.write_plan import WritePlan
 from txlog.errors import InvalidInputError
 
+PLAIN = Protocol(1, 2)
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -87,8 +88,8 @@ def test_settings_of_a_table_are_read_once_into_one_value() -> None:
         dictionary=False,
         columns=(ColumnSettings("id", bloom_filter=True, distinct_values=100), ColumnSettings("name", dictionary=True)),
     )
-    assert WritePlan.of(metadata, table="t").parquet == expected
-    assert WritePlan.of(metadata, table="t", parquet={"parquet.compression": "none"}).parquet.codec == "none"
+    assert WritePlan.of(metadata, PLAIN, table="t").parquet == expected
+    assert WritePlan.of(metadata, PLAIN, table="t", parquet={"parquet.compression": "none"}).parquet.codec == "none"
 
 
 def test_files_of_appends_have_the_settings_of_the_table(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_other_settings_of_parquet_java_are_kept_but_are_no_arguments(tmp_path: 
 def test_a_setting_that_another_engine_made_for_a_missing_column_is_ignored() -> None:
     properties = {"parquet.bloom.filter.enabled#gone": "true", "parquet.block.size": "128mb"}
     metadata = metadata_with(properties)
-    assert WritePlan.of(metadata, table="t").parquet.row_group_bytes is None
+    assert WritePlan.of(metadata, PLAIN, table="t").parquet.row_group_bytes is None
 
 
 def test_a_row_change_encodes_its_new_files_as_it_is_told(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, StorageError
 from txlog.testing.memory_store import MemoryFileStore
 
+PLAIN = Protocol(1, 2)
 TASK = TaskIdentity("job", task_id=3, attempt=1, app_id="orders", checkpoint_id=17)
 ROWS = pa.table({"id": [1, 2, 3], "day": ["a", "b", "a"]})
 
@@ -40,7 +41,7 @@ def metadata_for(schema: pa.Schema, partition_columns: tuple[str, ...] = ()) -> 
 
 
 def plan_for(table: pa.Table, partition_columns: tuple[str, ...] = (), **wishes: Any) -> WritePlan:
-    return WritePlan.of(metadata_for(table.schema, partition_columns), table="t", read_version=8, **wishes)
+    return WritePlan.of(metadata_for(table.schema, partition_columns), PLAIN, table="t", read_version=8, **wishes)
 
 
 # --- sealing ------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def test_files_of_any_partition_value_are_found_and_read_by_another_reader(tmp_p
     table = pa.table({"id": list(range(len(NASTY))), "p": NASTY})
     metadata = metadata_for(table.schema, ("p",))
     store = local_table_store(str(tmp_path))
-    sealed = write_task(store.files, WritePlan.of(metadata, table=store.uri), TASK, table)
+    sealed = write_task(store.files, WritePlan.of(metadata, PLAIN, table=store.uri), TASK, table)
     commit(tmp_path, metadata, sealed)
     expected = {number: value or None for number, value in enumerate(NASTY)}
     found = deltalake.DeltaTable(tmp_path).to_pyarrow_table()
@@ -195,7 +196,7 @@ def test_all_types_are_read_alike_by_deltalake_and_duckdb(tmp_path: Path) -> Non
     )
     metadata = metadata_for(table.schema)
     store = local_table_store(str(tmp_path))
-    sealed = write_task(store.files, WritePlan.of(metadata, table=store.uri), TASK, table)
+    sealed = write_task(store.files, WritePlan.of(metadata, PLAIN, table=store.uri), TASK, table)
     commit(tmp_path, metadata, sealed)
     assert deltalake.DeltaTable(tmp_path).to_pyarrow_table().select(table.column_names).to_pylist() == table.to_pylist()
     (file,) = sealed.files
@@ -209,7 +210,7 @@ def _child(root: Path, *, partitioned: bool) -> subprocess.Popen[str]:
     """A process that writes into several open files without end, and says so once bytes are on their way."""
     script = f"""
         import pyarrow as pa
-        from txlog.core.format.actions import Metadata
+        from txlog.core.format.actions import Metadata, Protocol
         from txlog.core.format.schema import from_arrow, schema_to_json
         from txlog.core.writing.task_writer import TaskWriter
         from txlog.core.writing.write_plan import TaskIdentity, WritePlan
@@ -218,7 +219,8 @@ def _child(root: Path, *, partitioned: bool) -> subprocess.Popen[str]:
         table = pa.table({{"p": [n % 5 for n in range(5000)], "x": ["y" * 200] * 5000}})
         columns = ("p",) if {partitioned} else ()
         metadata = Metadata("id", schema_to_json(from_arrow(table.schema)), columns, {{}}, {{}})
-        plan = WritePlan.of(metadata, table="t", memory_budget_bytes=2 << 20, parquet={{"parquet.compression": "none"}})
+        wishes = {{"memory_budget_bytes": 2 << 20, "parquet": {{"parquet.compression": "none"}}}}
+        plan = WritePlan.of(metadata, Protocol(1, 2), table="t", **wishes)
         writer = TaskWriter(local_table_store({str(root)!r}).files, plan, TaskIdentity("job"))
         for turn in range(100):
             writer.write(table)

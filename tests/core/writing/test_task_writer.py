@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.core.format.actions import Metadata
+from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import (
     DATE,
@@ -44,6 +44,7 @@ from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.testing.memory_store import MemoryFileStore, MemoryOutputFile
 
+PLAIN = Protocol(1, 2)
 KIB = 1 << 10
 TASK = TaskIdentity("job", task_id=1)
 
@@ -51,7 +52,7 @@ TASK = TaskIdentity("job", task_id=1)
 def plan_for(schema: Struct, partition_columns: tuple[str, ...] = (), **wishes: Any) -> WritePlan:
     configuration = wishes.pop("configuration", {})
     metadata = Metadata("table-id", schema_to_json(schema), partition_columns, configuration, {})
-    return WritePlan.of(metadata, table="memory://t", **wishes)
+    return WritePlan.of(metadata, PLAIN, table="memory://t", **wishes)
 
 
 def table_plan(table: pa.Table, partition_columns: tuple[str, ...] = (), **wishes: Any) -> WritePlan:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txlog.core.definition._checked_definition import DefinitionChange, MakeChange, commit_change
+import pyarrow as pa
+
+from txlog.core.definition._checked_definition import CheckFiles, DefinitionChange, MakeChange, commit_change
 from txlog.core.definition._table_definition import (
     check_added_columns,
     with_columns,
@@ -17,14 +19,15 @@ from txlog.core.definition._table_definition import (
     without_properties,
 )
 from txlog.core.format.actions import operation_parameters
-from txlog.core.format.properties import SYMLINK_MANIFESTS, ColumnPath, validate
+from txlog.core.format.iceberg_compat import newly_required, with_what_it_needs
+from txlog.core.format.properties import ICEBERG_COMPAT, SYMLINK_MANIFESTS, ColumnPath, validate
 from txlog.core.format.schema import Field, type_to_json
 from txlog.core.format.schema_input import from_any
 from txlog.core.util.arguments import names_in
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers
-from txlog.errors import TxlogError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
 __all__ = [
@@ -56,7 +59,7 @@ def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_me
 
     state = _before_new_properties(open_table)
     with TxlogError.located(open_table.uri, state.version):
-        turns_on = turns_row_tracking_on(state, checked := validate(properties))
+        turns_on = turns_row_tracking_on(state, checked := _validated(properties))
         if checked.get(SYMLINK_MANIFESTS) == "true" and not state.properties.symlink_manifests:
             from txlog.core.versions.decisions.symlink_manifests import manifests_of
 
@@ -87,9 +90,43 @@ def _before_new_properties(open_table: OpenTable) -> TableState:
 
 def properties_set(state: TableState, properties: Mapping[str, str], *, has_row_ids: bool = False) -> DefinitionChange:
     """As `Table.set_properties`. ``has_row_ids``: every file of the table is known to have row ids."""
-    checked = validate(properties)
+    checked = _validated(properties)
     parameters = operation_parameters(properties=checked)
-    return DefinitionChange(with_properties(state, checked, has_row_ids=has_row_ids), "SET TBLPROPERTIES", parameters)
+    definition = with_properties(state, checked, has_row_ids=has_row_ids)
+    return DefinitionChange(
+        definition,
+        "SET TBLPROPERTIES",
+        parameters,
+        check_files=_check_of_files(state, state.metadata.configuration, checked),
+    )
+
+
+def _validated(properties: Mapping[str, str]) -> dict[str, str]:
+    return with_what_it_needs(validate(properties), is_new=False)
+
+
+def _check_of_files(state: TableState, before: Mapping[str, str], new: Mapping[str, str]) -> CheckFiles | None:
+    """What the table's files have to be before it promises that Iceberg readers can use them; None if it does not, or
+    did before. Files that are there may lack what is only asked of new ones."""
+    versions = newly_required(before, {**before, **new})
+    if not versions or versions[0] == 3:
+        return None
+    key = ICEBERG_COMPAT[versions[0]]
+
+    def check(files: pa.Table) -> None:
+        marked = files.num_rows - files["deletionVector"].null_count
+        if marked:
+            raise InvalidInputError(
+                f"{marked:,} files of the table have deletion vectors, which {key} = true does not allow:"
+                " purge() writes them again without, or use version 3"
+            )
+        if versions[0] == 1 and state.partition_columns and files.num_rows:
+            raise InvalidInputError(
+                f"{key} = true wants the partition columns in every data file, and the {files.num_rows:,} files of the"
+                f" table may lack them: use {ICEBERG_COMPAT[2]}, which wants them in new files only"
+            )
+
+    return check
 
 
 def properties_unset(state: TableState, keys: Iterable[str]) -> DefinitionChange:

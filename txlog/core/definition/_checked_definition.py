@@ -27,7 +27,7 @@ from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_rule"]
+__all__ = ["CheckFiles", "DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_met"]
 
 _FILE_S = 0.002
 _BYTES_PER_S = 200e6
@@ -36,9 +36,14 @@ _PARTS_MAX = 10_000
 _SCANS_AT_ONCE = 2
 
 
+CheckFiles: TypeAlias = "Callable[[pa.Table], None]"
+"""Raises ``InvalidInputError`` if these live files do not fit a new definition."""
+
+
 class DefinitionChange(msgspec.Struct, frozen=True):
     """A change of a definition, with its words for the history. ``definition`` None: nothing would change. ``rule`` is
-    a condition that every row of the table must meet first. The change depends on all rows if it ``reads_table``.
+    a condition that every row of the table must meet first, and ``check_files`` raises if its live files do not fit.
+    The change depends on all rows if it ``reads_table``.
     """
 
     definition: Definition | None
@@ -46,6 +51,12 @@ class DefinitionChange(msgspec.Struct, frozen=True):
     parameters: dict[str, str]
     rule: Constraint | None = None
     reads_table: bool = False
+    check_files: CheckFiles | None = None
+
+    @property
+    def depends_on_files(self) -> bool:
+        """Whether files that others add or change meanwhile matter to it."""
+        return self.reads_table or self.rule is not None or self.check_files is not None
 
 
 MakeChange: TypeAlias = "Callable[[TableState], DefinitionChange]"
@@ -64,21 +75,31 @@ def commit_change(
     """
     with TxlogError.located(open_table.uri, state.version):
         change = make(state)
-    if change.definition is None or not (change.rule or change.reads_table):
+    if change.definition is None or not change.depends_on_files:
         return commit_definition(
             open_table, state, change.definition, change.operation, change.parameters, user_metadata
         )
     return open_table.commit_plan(_CheckedChange(open_table, make, user_metadata, workers), state)
 
 
-def require_rule(
+def require_met(
     open_table: OpenTable,
     state: TableState,
-    rule: Constraint,
+    change: DefinitionChange,
     files: pa.Table,
     workers: GivenWorkers | None = None,
 ) -> None:
-    """Raise ``InvalidInputError`` if a row in these files of ``state`` violates the rule."""
+    """Raise ``InvalidInputError`` if these files of ``state``, or a row in them, do not fit the change."""
+    if change.check_files is not None:
+        with TxlogError.located(open_table.uri, state.version):
+            change.check_files(files)
+    if change.rule is not None:
+        _require_rule(open_table, state, change.rule, files, workers)
+
+
+def _require_rule(
+    open_table: OpenTable, state: TableState, rule: Constraint, files: pa.Table, workers: GivenWorkers | None
+) -> None:
     places = open_table.workers(workers, _SCANS_AT_ONCE)
     selection = select(open_table.uri, state, sorted(rule.condition.columns()))
     work = FindViolation(open_table.task_table(state), rule)
@@ -113,8 +134,7 @@ class _CheckedChange:
         with TxlogError.located(self._open_table.uri, state.version):
             change = self._make(state)
         files = self._unchecked(state)
-        if change.rule is not None:
-            require_rule(self._open_table, state, change.rule, files, self._workers)
+        require_met(self._open_table, state, change, files, self._workers)
         self._checked.update(keys_of(files))
         builder = ProposalBuilder(state)
         if change.definition is not None:  # if another commit made the change in between, this one is empty

@@ -40,10 +40,17 @@ from txlog.core.format.features import (
     CATALOG_MANAGED,
     check_can_write,
     check_promises,
+    features_of,
     merged,
     protocol_for,
     upgraded_for,
     without_feature,
+)
+from txlog.core.format.iceberg_compat import (
+    check_same_partitioning,
+    newly_required,
+    versions_in_use,
+    with_what_it_needs,
 )
 from txlog.core.format.identity import IDENTITY_PREFIX, check_identity_columns, created_again_ms, with_later_marks
 from txlog.core.format.loaded_files import is_of_loaded_files
@@ -51,6 +58,7 @@ from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import (
     DAY_MS,
     FEATURE_PREFIX,
+    ICEBERG_COMPAT,
     KEY_INDEX,
     OTHER_FORMATS,
     SHORT_LOG_RETENTION,
@@ -88,7 +96,11 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.constraints import check_conditions, check_invariants, check_same_conditions
-from txlog.core.writing.generated_columns import check_added_are_plain, check_computed_columns
+from txlog.core.writing.generated_columns import (
+    check_added_are_plain,
+    check_computed_columns,
+    check_defaults_are_literals,
+)
 from txlog.core.writing.keys import key_columns
 from txlog.core.writing.parquet_settings import check_columns
 from txlog.core.writing.text_limits import with_limits_kept
@@ -149,7 +161,7 @@ def new_table(
     ``UnsupportedFeatureError`` for what this release could not write.
     """
     struct = from_any(schema) if keeps_names else without_metadata(from_any(schema), *OF_ONE_TABLE)
-    configuration = validate(properties or {})
+    configuration = with_what_it_needs(validate(properties or {}), is_new=True)
     check_promises(configuration)
     _check_log_retention({}, configuration)
     _check_row_id_promise({}, configuration)
@@ -344,6 +356,7 @@ def with_schema(
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
     )
     protocol = upgraded_for(state.protocol, struct, configuration)
+    check_same_partitioning(features_of(protocol or state.protocol)[1], state.metadata, metadata)
     clustering = replaced_clustering(state.domains, state.schema, struct)
     domains = () if clustering is None else (clustering,)
     _check(protocol or state.protocol, metadata, struct, {**state.domains, **{each.domain: each for each in domains}})
@@ -373,6 +386,11 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     _check_log_retention(source.metadata.configuration, configuration)
     _check_row_id_promise(source.metadata.configuration, configuration)
     check_same_conditions(source.metadata.configuration, configuration)
+    if new := newly_required(source.metadata.configuration, configuration):
+        raise InvalidInputError(
+            f"a clone has the files of its source, which does not follow {ICEBERG_COMPAT[new[0]]}: leave the property"
+            " out, and set it on the clone"
+        )
     own = {} if there is None else there.metadata.configuration
     if there is not None:
         _check_row_id_columns(own, {**own, **overrides})
@@ -412,6 +430,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     else:
         check_can_write(protocol, metadata)
     if there is not None:
+        check_same_partitioning(features_of(protocol)[1], there.metadata, metadata)
         created_ms = created_again_ms(there.metadata, metadata, ambient.now_ms())
         metadata = with_later_marks(replace(metadata, created_time=created_ms), there.metadata)
     return Definition(metadata, protocol, tuple(domains.values()))
@@ -636,6 +655,8 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapping[str, DomainMetadata]) -> None:
     """Check that this release can write the resulting table."""
     check_can_write(protocol, metadata)
+    if 3 in versions_in_use(features_of(protocol)[1], metadata.configuration):
+        check_defaults_are_literals(schema, ICEBERG_COMPAT[3])
     check_merging(metadata.configuration, schema)
     properties = TableProperties.of(metadata.configuration)
     check_statistics_columns(schema, properties, metadata.partition_columns)

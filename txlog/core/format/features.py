@@ -18,7 +18,10 @@ from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, schema_of, 
 from txlog.core.format.properties import (
     CONSTRAINT_PREFIX,
     FEATURE_PREFIX,
+    ICEBERG_COMPAT,
     OTHER_FORMATS,
+    PARTITION_COLUMNS_FEATURE,
+    PARTITION_COLUMNS_IN_FILES,
     SYMLINK_MANIFESTS,
     TableProperties,
     require_extensions,
@@ -44,6 +47,7 @@ __all__ = [
     "merged",
     "needed_by",
     "protocol_for",
+    "stores_partition_columns",
     "table_schema",
     "upgraded_for",
     "use_of",
@@ -143,6 +147,10 @@ def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: S
     require_extensions(metadata.configuration)
     if what == "write":
         check_promises(metadata.configuration)
+        if any(map(usage.enabled, ICEBERG_COMPAT.values())):
+            from txlog.core.format.iceberg_compat import check_compatible
+
+            check_compatible(_writer_features(protocol), metadata)
 
 
 def check_promises(configuration: Mapping[str, str]) -> None:
@@ -164,6 +172,22 @@ def check_promises(configuration: Mapping[str, str]) -> None:
             " nor the names of mapped columns. Unset one of the two",
             features=(SYMLINK_MANIFESTS,),
         )
+
+
+def stores_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether new data files have the partition columns in them, after the others: a rule of the Iceberg
+    compatibility, of a feature of its own, and what a property wishes. Readers take the values from the log anyway."""
+    if not metadata.partition_columns:
+        return False
+    usage = Usage(Struct(()), metadata.configuration)
+    features = _writer_features(protocol)
+    if usage.enabled(PARTITION_COLUMNS_IN_FILES) or "materializePartitionColumns" in features:
+        return True
+    if not any(map(usage.enabled, ICEBERG_COMPAT.values())):
+        return False
+    from txlog.core.format.iceberg_compat import versions_in_use
+
+    return bool(versions_in_use(features, metadata.configuration))
 
 
 def protocol_for(schema: Struct, properties: Mapping[str, str]) -> Protocol:
@@ -321,6 +345,12 @@ def _variants(name: str, write: _Can, used: Callable[[Usage], bool], needed_by: 
     return _Feature(name, write, used, needed_by, read, is_reader_feature=True, type="variant")
 
 
+def _iceberg_compat(version: int, *requires: str) -> _Feature:
+    key = ICEBERG_COMPAT[version]
+    needed = ("columnMapping", *requires)
+    return _Feature(f"icebergCompatV{version}", _Can.YES, _property(key), key, requires=needed)
+
+
 _YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
 
 _FEATURES: tuple[_Feature, ...] = (
@@ -357,21 +387,16 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),
     _Feature("clustering", _YES, _never, requires=("domainMetadata",)),
     # Supporting these obliges a writer even if they are not in use.
-    _Feature("icebergCompatV1", _NO, _property("delta.enableIcebergCompatV1"), "delta.enableIcebergCompatV1"),
-    _Feature("icebergCompatV2", _NO, _property("delta.enableIcebergCompatV2"), "delta.enableIcebergCompatV2"),
-    _Feature("icebergCompatV3", _NO, _property("delta.enableIcebergCompatV3"), "delta.enableIcebergCompatV3"),
+    _iceberg_compat(1),
+    _iceberg_compat(2),
+    _iceberg_compat(3, "rowTracking", "domainMetadata"),
     _Feature(
         "checkpointProtection",
         _YES,
         lambda usage: "delta.requireCheckpointProtectionBeforeVersion" in usage.configuration,
         "delta.requireCheckpointProtectionBeforeVersion",
     ),
-    _Feature(
-        "materializePartitionColumns",
-        _NO,
-        _property("delta.writePartitionColumnsToParquet"),
-        "delta.writePartitionColumnsToParquet",
-    ),
+    _Feature("materializePartitionColumns", _YES, _property(PARTITION_COLUMNS_FEATURE), PARTITION_COLUMNS_FEATURE),
     _Feature("typeWidening", _YES, _property("delta.enableTypeWidening"), is_reader_feature=True),
     _Feature("typeWidening-preview", _YES, _never, is_reader_feature=True),
     *(_variants(name, _UNLESS_USED, _type_of("variantType"), "a column of type variant") for name in _VARIANT_TYPE),
@@ -382,10 +407,7 @@ _FEATURES: tuple[_Feature, ...] = (
 )
 """Every other feature is refused, and the error names it, as the protocol requires for unknown ones."""
 
-_RULES_OF_NEW_FILES = {
-    *_VARIANT_TYPE,
-    *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
-}
+_RULES_OF_NEW_FILES = {*_VARIANT_TYPE}
 """Their requirements concern rows when they are written, or new data files."""
 
 CHECKPOINT_PROTECTION = "checkpointProtection"

@@ -41,6 +41,7 @@ __all__ = [
     "FIELDS",
     "FIELD_OPTIONS",
     "GROUP_COMMIT",
+    "ICEBERG_COMPAT",
     "KNOWN_KEYS",
     "MERGE_ENGINE",
     "MERGE_ENGINES",
@@ -48,6 +49,8 @@ __all__ = [
     "OTHER_FORMATS",
     "OWN_KEYS",
     "PARQUET",
+    "PARTITION_COLUMNS_FEATURE",
+    "PARTITION_COLUMNS_IN_FILES",
     "PREFIX",
     "ROW_DEDUPLICATE",
     "SHORT_LOG_RETENTION",
@@ -150,6 +153,15 @@ SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 """If true, each commit updates the manifests of `core.versions.upkeep._symlink_manifests`."""
 OTHER_FORMATS = "delta.universalFormat.enabledFormats"
 """Formats whose metadata each commit of Spark's Delta updates: iceberg, hudi."""
+
+ICEBERG_COMPAT = {version: f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3)}
+"""For each version of the rules by which Iceberg can read the files, the property that turns it on."""
+
+PARTITION_COLUMNS_IN_FILES = "delta.writePartitionColumnsToParquet"
+"""If true, writers should put partition columns into data files too."""
+
+PARTITION_COLUMNS_FEATURE = "delta.enableMaterializePartitionColumnsFeature"
+"""If true, the table gets the feature materializePartitionColumns, by which writers must put them there."""
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
 GROUP_COMMIT = "txlog.groupCommit"
@@ -573,10 +585,9 @@ _FORMS: dict[str, _Form] = {
     "delta.enableDeletionVectors": _BOOLEAN,
     "delta.enableExpiredLogCleanup": _BOOLEAN,
     "delta.enableFullRetentionRollback": _BOOLEAN,
-    "delta.enableIcebergCompatV1": _BOOLEAN,
-    "delta.enableIcebergCompatV2": _BOOLEAN,
-    "delta.enableIcebergCompatV3": _BOOLEAN,
+    **dict.fromkeys(ICEBERG_COMPAT.values(), _BOOLEAN),
     "delta.enableInCommitTimestamps": _BOOLEAN,
+    PARTITION_COLUMNS_FEATURE: _BOOLEAN,
     "delta.enableRowTracking": _BOOLEAN,
     "delta.enableTypeWidening": _BOOLEAN,
     "delta.enableVariantShredding": _BOOLEAN,
@@ -599,7 +610,7 @@ _FORMS: dict[str, _Form] = {
     "delta.targetFileSize": _Form(size_bytes, "a size in bytes, or with a unit as in '128mb'", _unspaced),
     "delta.tuneFileSizesForRewrites": _BOOLEAN,
     OTHER_FORMATS: _TEXT,
-    "delta.writePartitionColumnsToParquet": _BOOLEAN,
+    PARTITION_COLUMNS_IN_FILES: _BOOLEAN,
 }
 
 KNOWN_KEYS: frozenset[str] = frozenset(_FORMS)

@@ -7,7 +7,7 @@ PROTOCOL.md, "Type Widening".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import orjson
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from txlog.errors import TxlogError
 __all__ = [
     "ENABLED_KEY",
     "TYPE_CHANGES_KEY",
+    "changes_beyond_iceberg",
     "is_widening",
     "may_widen",
     "retyped",
@@ -145,13 +146,30 @@ def _with_inner(data_type: DataType, path: ColumnPath, inner: DataType) -> DataT
 
 def unknown_changes(schema: Struct) -> list[str]:
     """Each type change in the schema's history that this release cannot follow, as ``"column: from -> to"``."""
+    return _changes_but(is_widening, schema)
+
+
+def changes_beyond_iceberg(schema: Struct) -> list[str]:
+    """Each type change in the schema's history that Iceberg does not know, in the same form. Iceberg's table
+    specification, "Schema Evolution"."""
+    return _changes_but(_is_promotion, schema)
+
+
+def _is_promotion(old: DataType, new: DataType) -> bool:
+    if isinstance(old, Decimal) and isinstance(new, Decimal):
+        return old.scale == new.scale and is_widening(old, new)
+    return is_widening(old, new) and (new in _INTEGERS or (new == DOUBLE and old not in _INTEGERS))
+
+
+def _changes_but(is_known: Callable[[DataType, DataType], bool], schema: Struct) -> list[str]:
+    """The type changes in the schema's history other than the known ones."""
     found = []
     for field in _fields(schema):
         changes = field.metadata.get(TYPE_CHANGES_KEY, [])
         for change in changes if isinstance(changes, list) else [changes]:
             old, new = (change.get(key) if isinstance(change, dict) else None for key in ("fromType", "toType"))
             before, after = _type_named(old), _type_named(new)
-            if before is None or after is None or not is_widening(before, after):
+            if before is None or after is None or not is_known(before, after):
                 found.append(f"{field.name}: {old} -> {new}")
     return found
 

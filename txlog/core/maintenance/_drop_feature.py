@@ -36,7 +36,7 @@ from txlog.core.format.features import (
     without_feature,
 )
 from txlog.core.format.identity import IDENTITY_PREFIX
-from txlog.core.format.properties import CONSTRAINT_PREFIX
+from txlog.core.format.properties import CONSTRAINT_PREFIX, ICEBERG_COMPAT, PARTITION_COLUMNS_FEATURE
 from txlog.core.format.schema import parse_schema, schema_to_json
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.maintenance._feature_history import cut_off_history
@@ -359,6 +359,8 @@ _TRACES: Mapping[str, _Traces] = {
     "columnMapping": _Traces(_unmap_columns, left=_mapping_left),
     "inCommitTimestamp": _Traces(metadata=_without(*_TIMESTAMPS)),
     "v2Checkpoint": _Traces(_leave_v2_checkpoints),
+    **{f"icebergCompatV{version}": _Traces(metadata=_without(key)) for version, key in ICEBERG_COMPAT.items()},
+    "materializePartitionColumns": _Traces(metadata=_without(PARTITION_COLUMNS_FEATURE)),
     "checkConstraints": _Traces(left=_constraints_left),
     "identityColumns": _Traces(metadata=_without_marks(IDENTITY_PREFIX)),
     CHECKPOINT_PROTECTION: _Traces(metadata=_without(_PROTECTED), left=_protected_left),

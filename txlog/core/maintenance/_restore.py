@@ -46,13 +46,12 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result.maintenance import RestoreResult
 
 __all__ = ["RestoreOptions", "restore"]
 
 _SHOWN_MAX = 100
-_OTHER_FORMATS = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2", "delta.enableIcebergCompatV3")
 
 
 class RestoreOptions(msgspec.Struct, frozen=True):
@@ -77,7 +76,8 @@ def restore(
             raise InvalidInputError(
                 f"version {target.version} belongs to another table that was at this location before"
             )
-        _check_no_other_format(state, target)
+        for each in (state, target):
+            check_promises(each.metadata.configuration)
     return _Restore(open_table, options, state, target, on_files or (lambda done, total: None)).run()
 
 
@@ -246,16 +246,3 @@ class _Restore:
 def _unnumbered(add: AddFile) -> AddFile:
     """The file without row ids: the commit gives it new ones if the table tracks rows."""
     return replace(add, base_row_id=None, default_row_commit_version=None)
-
-
-def _check_no_other_format(*states: TableState) -> None:
-    """Iceberg readers would miss what comes back: they need the commit's files converted."""
-    for state in states:
-        check_promises(state.metadata.configuration)
-        for key in _OTHER_FORMATS:
-            if state.metadata.configuration.get(key, "false").strip().lower() != "false":
-                raise UnsupportedFeatureError(
-                    f"the table has {key} set, and a restore by txlog does not keep its Iceberg metadata up to date:"
-                    " restore it with Spark's Delta",
-                    features=(key,),
-                )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.actions import Metadata
+from txlog.core.format.actions import Metadata, Protocol
+from txlog.core.format.features import stores_partition_columns
 from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import means_same, stored, validate
 from txlog.core.format.schema import Struct, fold_name, from_arrow
@@ -150,8 +151,10 @@ def _plan_for_data(
 def _plan(
     open_table: OpenTable, options: WriteOptions, state: TableState | None, definition: Definition | None
 ) -> WritePlan:
+    metadata, protocol = _defined(state, definition)
     plan = WritePlan.of(
-        _metadata(state, definition),
+        metadata,
+        protocol,
         table=open_table.uri,
         read_version=state.version if state else -1,
         schema=state.schema if state and definition is None else None,
@@ -238,11 +241,14 @@ def _unseen(
     return version, tuple(each for each in range(version + 1, state.version + 1) if not last_read.is_own(each))
 
 
-def _metadata(state: TableState | None, definition: Definition | None) -> Metadata:
-    if definition is not None:
-        return definition.metadata
-    assert state is not None
-    return state.metadata
+def _defined(state: TableState | None, definition: Definition | None) -> tuple[Metadata, Protocol]:
+    """The definition that the write commits, or the table's."""
+    if definition is None:
+        assert state is not None
+        return state.metadata, state.protocol
+    protocol = definition.protocol or (state.protocol if state else None)
+    assert protocol is not None
+    return definition.metadata, protocol
 
 
 def _new_columns(state: TableState, data_schema: pa.Schema) -> Struct:
@@ -362,6 +368,7 @@ def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
     same = state.schema == job.plan.schema and theirs.partition_columns == ours.partition_columns
     mine = clustering_columns({domain.domain: domain for domain in job.new_domains}, state.schema) if same else ()
     same = same and clustering_columns(state.domains, state.schema) == mine
+    same = same and stores_partition_columns(state.protocol, theirs) == job.plan.stores_partition_columns
     if not same or any(theirs.configuration.get(key) != value for key, value in ours.configuration.items()):
         return None
     return replace(

@@ -92,8 +92,8 @@ class WriterOptions(msgspec.Struct, frozen=True):
 
 
 class FileFormat(msgspec.Struct, frozen=True, dict=True):
-    """The settings that all files of one task share. ``schema`` has no partition columns; ``leaves`` get
-    ``statistics``.
+    """The settings that all files of one task share. ``schema`` has no partition columns, or has them last; ``leaves``
+    get ``statistics``.
 
     ``columns`` are the table's column names, which differ from the file's if the table maps its columns.
     """

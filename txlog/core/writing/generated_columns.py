@@ -40,6 +40,7 @@ __all__ = [
     "NumbersOfPreview",
     "check_added_are_plain",
     "check_computed_columns",
+    "check_defaults_are_literals",
     "computed_columns",
     "computed_names",
     "generated_of",
@@ -393,6 +394,19 @@ def check_computed_columns(schema: Struct) -> None:
             )
         if default.value is not None:
             _check_length(default, default.value, schema)
+
+
+def check_defaults_are_literals(schema: Struct, rule: str) -> None:
+    """Raises InvalidInputError if a default is computed, where the property ``rule`` wants a value that is written
+    down: Iceberg stores defaults as values."""
+    from txlog.core.predicates.tree import Value
+
+    for default in _defaults(schema, None, UTC):
+        if default.value is None or not isinstance(_parsed(default.sql, Struct(()), UTC), Value):
+            raise InvalidInputError(
+                f"the default of column {default.name} ({default.sql}) is computed, and {rule} = true wants a literal,"
+                " such as 5, 'text' or DATE '2026-01-31': Iceberg stores defaults as values"
+            )
 
 
 def _check_length(default: DefaultColumn, constant: Expression, schema: Struct) -> None:

@@ -79,7 +79,7 @@ def with_stored_partition_values(rows: pa.RecordBatch, partition_columns: Iterab
         at = rows.schema.get_field_index(name)
         stored = _without_empty(rows.column(at))
         if stored.null_count > rows.column(at).null_count:
-            rows = rows.set_column(at, pa.field(name, stored.type), stored)
+            rows = rows.set_column(at, rows.schema.field(at), stored)
     return rows
 
 

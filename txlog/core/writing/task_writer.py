@@ -226,6 +226,10 @@ class TaskWriter:
                 rows = rows.select(self._data_columns)
             self._add(self._flat_lane(), rows, size_bytes)
         else:
+            if self._plan.stores_partition_columns:
+                from txlog.core.writing.keys import with_stored_partition_values
+
+                rows = with_stored_partition_values(rows, self._plan.partition_columns)
             self._unrouted.append(rows)
             self._unrouted_rows += rows.num_rows
             self._unrouted_bytes += size_bytes
@@ -390,7 +394,13 @@ def layout_of(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayo
     return FileLayout(
         files=files,
         file_format=_file_format(
-            plan.schema, plan.partition_columns, plan.hidden_columns, configuration, plan.parquet, plan.table
+            plan.schema,
+            plan.partition_columns,
+            plan.hidden_columns,
+            configuration,
+            plan.parquet,
+            plan.table,
+            stores_partition_columns=plan.stores_partition_columns,
         ),
         target_file_size_bytes=plan.target_file_size_bytes,
         max_records_per_file=plan.max_records_per_file,
@@ -406,10 +416,14 @@ def _file_format(
     configuration: tuple[tuple[str, str], ...],
     parquet: ParquetSettings,
     table: str,
+    *,
+    stores_partition_columns: bool,
 ) -> FileFormat:
     stored = schema.without((*partition_columns, *(field.name for field in schema.fields if field.type == VOID)))
     if not stored.fields:
         raise InvalidInputError("the table has only partition columns: add a column to store", table=table)
+    if stores_partition_columns:
+        stored = Struct((*stored.fields, *(field for field in schema.fields if field.name in partition_columns)))
     properties = TableProperties.of(dict(configuration))
     statistics = StatisticsPolicy.of(schema, properties, (*partition_columns, *hidden_columns))
     written = file_schema(stored)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
 from txlog.core.format.column_mapping import is_mapped, physical_fields, physical_names, schema_of
+from txlog.core.format.features import stores_partition_columns
 from txlog.core.format.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PREFIX, TableProperties
 from txlog.core.format.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.core.util import ambient
@@ -110,8 +111,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     ``rows_where``, bound to the schema, must be true for every row; None takes any row. So must ``constraints``, which
     are the table's, and ``text_limits``; plans for old rows have neither. ``computed`` are the columns that rows may
     lack; None if they have all columns. ``hidden_columns`` are columns of ``schema`` that the table lacks: files have
-    them, statistics do not. Change files are below ``folder``; data files have none. File names begin with
-    ``file_kind``.
+    them, statistics do not. With ``stores_partition_columns``, files have these too, last. Change files are below
+    ``folder``; data files have none. File names begin with ``file_kind``.
     """
 
     table: str
@@ -134,11 +135,13 @@ class WritePlan(msgspec.Struct, frozen=True):
     file_kind: str = "part"
     text_limits: tuple[TextLimit, ...] = ()
     time_zone: str = UTC
+    stores_partition_columns: bool = False
 
     @classmethod
     def of(
         cls,
         metadata: Metadata,
+        protocol: Protocol,
         *,
         table: str,
         read_version: int = -1,
@@ -151,7 +154,7 @@ class WritePlan(msgspec.Struct, frozen=True):
         rows: Rows = "new",
         time_zone: str = UTC,
     ) -> WritePlan:
-        """The plan for a table with this metadata; options that are None come from its properties or a default.
+        """The plan for a table with this definition; options that are None come from its properties or a default.
 
         ``schema`` is the parsed ``metadata.schema_string``, if the caller has it. ``parquet`` are settings for data
         files by the names of their table properties, and win over the table's. Zero ``max_records_per_file``
@@ -175,6 +178,7 @@ class WritePlan(msgspec.Struct, frozen=True):
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
             time_zone=time_zone,
+            stores_partition_columns=stores_partition_columns(protocol, metadata),
             **rules,
         )
 

@@ -145,7 +145,7 @@ class TasksInParts:
         self._parts: list[_Part] = []
         self._new_rows: _NewRows | None = None
         self._random_prefix_length = WritePlan.of(
-            job.table.metadata, table=job.table.uri, rows="old"
+            job.table.metadata, job.table.protocol, table=job.table.uri, rows="old"
         ).random_prefix_length
         self._executions = 0
         self._touched: dict[LiveKey, FileOutcome] = {}

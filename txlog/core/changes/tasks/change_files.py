@@ -88,7 +88,7 @@ class ChangeFileWriter:
         fields = (*table.schema.fields, CHANGE_TYPE)
         self._schema = to_arrow(Struct(fields))
         plan = WritePlan.of(
-            table.metadata, table=store.uri, read_version=table.version, schema=table.schema, rows="old"
+            table.metadata, table.protocol, table=store.uri, read_version=table.version, schema=table.schema, rows="old"
         )
         self._plan = replace(
             plan,

@@ -322,6 +322,7 @@ def write_new_rows(
     table = job.table
     plan = WritePlan.of(
         table.metadata,
+        table.protocol,
         table=table.uri,
         read_version=table.version,
         schema=table.schema,

@@ -155,6 +155,7 @@ class FileRewriter:
         """From now on, write with this version's properties. Its schema must be the same."""
         plan = WritePlan.of(
             table.metadata,
+            table.protocol,
             table=self._uri,
             read_version=table.version,
             schema=table.schema,

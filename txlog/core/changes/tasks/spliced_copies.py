@@ -115,7 +115,8 @@ class SplicedCopies:
         if self.rows.ids is not None or self.plan.has_rules or self.file_format.is_mapped:
             return False
         changed = {field.name for field in self.operation.changed_fields}
-        return not self.operation.makes_images or (bool(changed) and changed <= {*self.file_format.columns})
+        takes = {*self.file_format.columns}.difference(self.plan.partition_columns)
+        return not self.operation.makes_images or (bool(changed) and changed <= takes)
 
     def _takes_partition(self, each: Touched) -> bool:
         """Whether the partition values are written as those of a new file would be."""
@@ -265,7 +266,8 @@ class _Copy:
 
     @property
     def _stored(self) -> list[Field]:
-        return [field for field in self._copies.fields if field.name in self._format.columns]
+        by_name = {field.name: field for field in self._copies.fields}
+        return [by_name[name] for name in self._format.columns]
 
     # --- statistics -----------------------------------------------------------------------------------------
 

@@ -166,7 +166,9 @@ class BinRewriter:
         self._vectors = DeletionVectorReader(store, table.version)
         self.schema = self._rows.schema
         new = written_as or table
-        plan = WritePlan.of(new.metadata, table=store.uri, read_version=table.version, schema=new.schema, rows="old")
+        plan = WritePlan.of(
+            new.metadata, new.protocol, table=store.uri, read_version=table.version, schema=new.schema, rows="old"
+        )
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         self._plan = replace(
             plan,
