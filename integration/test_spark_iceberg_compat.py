@@ -1,5 +1,5 @@
-"""Tables with Delta's Iceberg compatibility, or with partition columns in their files: Spark's Delta and txlog write them
-side by side, and every file of both is by the rules. What Iceberg readers see of them is in `iceberg_tables`."""
+"""Tables with Delta's Iceberg compatibility, or with partition columns in their files: Spark's Delta and txlog write
+them side by side, and every file of both is by the rules. What Iceberg readers see of them is in `iceberg_tables`."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def ours(table: txlog.Table, *ids: int) -> pa.Table:
 
 def theirs(*ids: int) -> str:
     rows = (
-        f"({id}, date'2026-01-{id:02}', {'null' if id % 2 else repr('é')}, array({id}), map('k', named_struct('a', {id})),"
-        f" 'spark {id}')"
+        f"({id}, date'2026-01-{id:02}', {'null' if id % 2 else repr('é')}, array({id}),"
+        f" map('k', named_struct('a', {id})), 'spark {id}')"
         for id in ids
     )
     return ", ".join(rows)
