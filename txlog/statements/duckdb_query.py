@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import duckdb
@@ -17,7 +17,7 @@ import pyarrow as pa
 import sqlglot
 
 from txlog.core.format.arrow.arrays import offsets_and_mask
-from txlog.core.format.schema import from_arrow, type_to_arrow
+from txlog.core.format.schema import from_arrow, repeated_in_other_case, type_to_arrow, types_in
 from txlog.core.predicates.grammar import QueryDialect
 from txlog.core.reading import may_hold_nan
 from txlog.core.util import ambient
@@ -154,6 +154,7 @@ def _begun(running: _Running, query: Query, tables: Sequence[Any], time_zone: st
     for name, rows in zip(names, tables, strict=True):
         _register(connection, name, rows)
     if is_own:
+        _check_names(rows.schema for rows in tables)
         return _as_written(connection, query.text(*names))
     schemas = {name: from_arrow(rows.schema) for name, rows in zip(names, tables, strict=True)}
     tree = sqlglot.parse_one(query.text(*names), read=QueryDialect)
@@ -163,6 +164,17 @@ def _begun(running: _Running, query: Query, tables: Sequence[Any], time_zone: st
     reader = connection.sql(bound.text).to_arrow_reader(_BATCH_ROWS)
     schema = pa.schema([pa.field(field.name, _nullable(type_to_arrow(field.type))) for field in bound.columns])
     return pa.RecordBatchReader.from_batches(schema, (_as(batch, schema) for batch in reader))
+
+
+def _check_names(schemas: Iterable[pa.Schema]) -> None:
+    """Raise InvalidInputError for a table with columns, or fields, that are one for duckdb, which finds the first."""
+    for schema in map(from_arrow, schemas):
+        for data_type in (schema, *types_in(schema)):
+            if twice := repeated_in_other_case(data_type):
+                raise InvalidInputError(
+                    f"duckdb cannot tell {', '.join(twice)} apart, which differ only in case: use Spark's dialect, or"
+                    " table.to_arrow(where=...)"
+                )
 
 
 def _as_written(connection: duckdb.DuckDBPyConnection, text: str) -> pa.RecordBatchReader:
@@ -266,13 +278,18 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> No
     over only filters on bare columns, so these columns are a CASE with the same values. The filters on others still
     skip files, and columns that are not needed are not read.
     """
-    floats = [identifier(field.name) for field in rows.schema if may_hold_nan(field.type)]
+    numbers = [f"c{at}" for at in range(len(rows.schema))]
+    floats = [column for column, field in zip(numbers, rows.schema, strict=True) if may_hold_nan(field.type)]
     if not floats:
         connection.register(name, rows)
         return
     connection.register(f"{name}_read", rows)
     same = ", ".join(f"CASE WHEN {column} IS NULL THEN NULL ELSE {column} END AS {column}" for column in floats)
-    connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * REPLACE ({same}) FROM {name}_read")
+    given = numbers if repeated_in_other_case(from_arrow(rows.schema)) else map(identifier, rows.schema.names)
+    connection.execute(
+        f"CREATE TEMP VIEW {name}({', '.join(given)}) AS"
+        f" SELECT * REPLACE ({same}) FROM {name}_read AS r({', '.join(numbers)})"
+    )
 
 
 def _columns(found: duckdb.DuckDBPyRelation) -> str:

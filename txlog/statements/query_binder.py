@@ -28,6 +28,7 @@ from txlog.core.format.schema import (
     Map,
     Struct,
     fold_name,
+    repeated_in_other_case,
     type_name,
 )
 from txlog.core.predicates.build import as_condition, balanced, compare, convert
@@ -294,16 +295,19 @@ class Binder:
                 table = str(node.this.this)
                 if table in self.tables:
                     self._tables_of[alias] = table
+                    schema = self.tables[table]
+                    numbers = [f"c{at}" for at in range(len(schema.fields))] if repeated_in_other_case(schema) else []
                     columns = [
                         Column(
                             names[at] if at < len(names) else field.name,
                             field.type,
-                            f"{alias}.{identifier(field.name)}",
+                            f"{alias}.{numbers[at] if numbers else identifier(field.name)}",
                             dict(field.metadata),
                         )
-                        for at, field in enumerate(self.tables[table].fields)
+                        for at, field in enumerate(schema.fields)
                     ]
-                    return f"{table} AS {alias}", Relation(name, tuple(columns))
+                    as_named = f"{alias}({', '.join(numbers)})" if numbers else alias
+                    return f"{table} AS {as_named}", Relation(name, tuple(columns))
                 if fold_name(table) in common:
                     text, rows = common[fold_name(table)]
                     return f"{text} AS {alias}", rows.relation(alias, name or table, names)

@@ -7,14 +7,15 @@ In: the relations of a FROM. Out: for `sql_reader.SqlReader`, references whose f
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from txlog.core.format.properties import path_text
-from txlog.core.format.schema import DataType, Field, Struct, fold_name
+from txlog.core.format.schema import DataType, Field, Struct, fold_name, places_by_name, repeated_in_other_case
 from txlog.core.predicates.predicate import resolve
 from txlog.core.predicates.tree import Path, Reference
 from txlog.errors import InvalidInputError
@@ -119,6 +120,11 @@ class QueryScope:
         """The column or field that a name means. Raises InvalidInputError if there is none, or more than one."""
         column, rest = self.column(path)
         whole = Struct((Field(column.name, column.type, metadata=column.metadata),))
+        if rest and (twice := repeated_in_other_case(column.type)):
+            raise InvalidInputError(
+                f"duckdb, which runs queries, cannot tell the fields {', '.join(twice)} of {column.name} apart: read"
+                " them with table.to_arrow(where=...), or rename one of them"
+            )
         (_, *fields), data_type = resolve((column.name, *rest), whole)
         return Reference((self._key(column), *fields), data_type)
 
@@ -146,11 +152,11 @@ class QueryScope:
             return alias, ()
         column, rest = None, path[1:]
         if len(path) > 1:
-            named = [each for each in self.relations if fold_name(each.alias) == fold_name(path[0])]
-            column = _one_of([column for relation in named for column in relation.columns], path[1], path)
+            named = [each.columns for each in self.relations if fold_name(each.alias) == fold_name(path[0])]
+            column = _one_of(named, path[1], path)
             rest = rest if column is None else path[2:]
         if column is None:
-            column = _one_of(list(self.visible()), path[0], path)
+            column = _one_of(self._visible(), path[0], path)
         if column is not None and self.groups is not None:
             group = self.groups.get(column_key(column.text))
             if group is None and alias is None:
@@ -165,10 +171,14 @@ class QueryScope:
 
     def visible(self) -> Iterator[Column]:
         """All columns that need no table's name, in the order of ``*``."""
-        yield from self.merged
+        return itertools.chain.from_iterable(self._visible())
+
+    def _visible(self) -> Iterator[Sequence[Column]]:
+        """The same, by where they come from."""
+        yield self.merged
         names = {fold_name(column.name) for column in self.merged}
         for relation in self.relations:
-            yield from (column for column in relation.columns if fold_name(column.name) not in names)
+            yield [column for column in relation.columns if fold_name(column.name) not in names]
 
     def _key(self, column: Column) -> str:
         key = column.name
@@ -191,8 +201,15 @@ def column_key(text: str) -> str:
     return f"`{text}`"
 
 
-def _one_of(columns: Sequence[Column], name: str, path: Path) -> Column | None:
-    found = [column for column in columns if fold_name(column.name) == fold_name(name)]
+def _one_of(relations: Iterable[Sequence[Column]], name: str, path: Path) -> Column | None:
+    """The column of this name, which a table has by the letter if it has several that differ in case. Raises
+    InvalidInputError if it may be one of several."""
+    fits = ([columns[at] for at in places_by_name(each.name for each in columns)(name)] for columns in relations)
+    found = [each for each in fits if each]
     if len(found) > 1:
         raise InvalidInputError(f"{path_text(path)} may be one of several columns: write the table's name in front")
-    return found[0] if found else None
+    if found and len(found[0]) > 1:
+        names = ", ".join(each.name for each in found[0])
+        how = "letter by letter" if len({each.name for each in found[0]}) > 1 else "after giving them different names"
+        raise InvalidInputError(f"{path_text(path)} may be any of {names}: write it as one of them, {how}")
+    return found[0][0] if found else None

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from txlog.core.format.schema import DataType, Struct, fold_name
+from txlog.core.format.schema import DataType, Struct, fold_name, places_by_name
 from txlog.core.predicates.tree import Expression
 from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
@@ -132,12 +132,14 @@ class SelectList:
     def stars(self, star: Any, columns: Any) -> Iterator[tuple[str, Column]]:
         takes(star, "except_", "except")
         given = star.args.get("except_") or star.args.get("except") or ()
-        left_out = {fold_name(str(each.name)) for each in given}
         columns = list(columns)
-        unknown = left_out - {fold_name(column.name) for column in columns}
+        places_of = places_by_name(column.name for column in columns)
+        found = {str(each.name): places_of(str(each.name)) for each in given}
+        unknown = [name for name, places in found.items() if not places]
         if unknown:
             raise wrong_query(f"EXCEPT names {', '.join(sorted(unknown))}, which is no column of *")
-        yield from ((column.name, column) for column in columns if fold_name(column.name) not in left_out)
+        left_out = {at for places in found.values() for at in places}
+        yield from ((column.name, column) for at, column in enumerate(columns) if at not in left_out)
 
     def columns(self, items: Sequence[tuple[str, Any]], scope: QueryScope) -> list[Column]:
         """The columns. Each expression may name those before it."""

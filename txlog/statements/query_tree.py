@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from txlog.core.format.schema import VARIANT, DataType, fold_name, type_name, types_in
+from txlog.core.format.schema import VARIANT, DataType, fold_name, places_by_name, type_name, types_in
 from txlog.core.predicates.types import is_floating
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import is_aggregate
@@ -57,10 +57,10 @@ def without_parentheses(node: Any) -> Any:
 
 
 def column_named(name: str, columns: Sequence[Column]) -> Column:
-    found = [column for column in columns if fold_name(column.name) == fold_name(name)]
+    found = places_by_name(column.name for column in columns)(name)
     if len(found) != 1:
         raise wrong_query(f"a join USING {name} needs one column of this name on each side")
-    return found[0]
+    return columns[found[0]]
 
 
 def terms_of(node: Any) -> list[Any]:

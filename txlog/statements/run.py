@@ -693,10 +693,10 @@ def _shown_name(name: TableName) -> str | None:
 
 
 def _field(fields: Sequence[Field], name: str) -> Field:
-    for field in fields:
-        if fold_name(field.name) == fold_name(name):
-            return field
-    raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
+    found = Struct(tuple(fields)).find(name)
+    if found is None:
+        raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
+    return found
 
 
 def _filled(fields: Sequence[Field], names: Sequence[str] | None) -> list[Field]:

@@ -22,6 +22,7 @@ from txlog.core.format.schema import (
     Struct,
     fold_name,
     from_arrow,
+    places_by_name,
     type_name,
     type_to_arrow,
 )
@@ -96,7 +97,8 @@ def _fields_by_name(fields: Sequence[Field], given: Sequence[str], column: str) 
         if {fold_name(field.name) for field in fields} < {*names}:
             message += f"; {setting('schema_mode', 'merge')} adds those that the table lacks"
         raise InvalidInputError(message)
-    return [names.index(fold_name(field.name)) for field in fields]
+    places_of = places_by_name(given)
+    return [places_of(field.name)[0] for field in fields]
 
 
 def _fields_by_position(fields: Sequence[Field], given: Sequence[str], column: str) -> list[int]:

@@ -13,39 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-
-MEMBERS = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("aa", "AA")]
-FIELDS = [
-    *({"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("key", "KEY")),
-    {"name": "s", "type": {"type": "struct", "fields": MEMBERS}, "nullable": True, "metadata": {}},
-]
-ROWS = pa.table({"key": [1, 5], "KEY": [2, 6], "s": [{"aa": 1, "AA": 2}, {"aa": 5, "AA": 6}]})
-
-
-def made(folder: Path, partitioned: bool = False) -> txlog.Table:
-    (folder / "_delta_log").mkdir()
-    columns = ["key"] if partitioned else []
-    pq.write_table(ROWS.slice(0, 1).drop_columns(columns), folder / "f.parquet")
-    pq.write_table(ROWS.slice(1).drop_columns(columns), folder / "g.parquet")
-    schema = json.dumps({"type": "struct", "fields": FIELDS})
-    metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
-    adds = [
-        {
-            "path": path,
-            "partitionValues": {"key": key} if partitioned else {},
-            "size": (folder / path).stat().st_size,
-            "modificationTime": 1,
-            "dataChange": True,
-        }
-        for path, key in (("f.parquet", "1"), ("g.parquet", "5"))
-    ]
-    actions: list[Any] = [
-        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-        {"metaData": {**metadata, "partitionColumns": columns, "configuration": {}}},
-        *({"add": each} for each in adds),
-    ]
-    (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
-    return txlog.Table.open(str(folder))
+from tests.columns_by_case import ROWS, made
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "partitioned by one of them"])
@@ -177,3 +145,38 @@ def test_a_file_whose_columns_both_fit_a_column_in_other_case_is_an_error(tmp_pa
     for read in (table.to_arrow, lambda: table.to_dataset().to_table()):
         with pytest.raises(txlog.errors.TxlogError, match="matches several columns of the file: Key, KEY"):
             read()
+
+
+CHANGES: dict[str, Callable[[txlog.Table, pa.Table], Any]] = {
+    "a merge by the name": lambda table, rows: table.merge(rows, ["KEY"]).when_matched_update_all().execute(),
+    "a merge by a condition": lambda table, rows: (
+        table.merge(rows, "target.KEY = source.KEY")
+        .when_matched_update({"key": txlog.expr("source.key"), "s": txlog.expr("source.s")})
+        .execute()
+    ),
+    "an upsert": lambda table, rows: table.upsert(rows, keys=["KEY"]),
+    "an overwrite": lambda table, rows: table.overwrite(rows, where="KEY = 6"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_rows_that_come_in_are_taken_by_the_letter_at_every_depth(
+    change: Callable[[txlog.Table, pa.Table], Any], table: txlog.Table
+) -> None:
+    change(table, pa.table({"KEY": [6], "s": [{"AA": 8, "aa": 7}], "key": [9]}))
+    assert rows(table) == [ROWS.to_pylist()[0], {"key": 9, "KEY": 6, "s": {"aa": 7, "AA": 8}}]
+
+
+def test_a_column_that_the_data_lacks_does_not_take_the_values_of_another(table: txlog.Table) -> None:
+    with pytest.raises(txlog.errors.SchemaMismatchError, match="lacks key"):
+        table.upsert(pa.table({"KEY": [6], "s": [{"AA": 8, "aa": 7}]}), keys=["KEY"])
+
+
+def test_a_wider_type_widens_the_column_that_is_named_by_the_letter(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.set_properties({"delta.enableTypeWidening": "true"})
+    members = pa.struct([("aa", pa.int64()), ("AA", pa.int64())])
+    decimals = pa.decimal128(22, 0)
+    more = pa.table({"key": [7], "KEY": pa.array([8], decimals), "s": pa.array([{"aa": 1, "AA": 2}], members)})
+    table.append(more, schema_mode="merge")
+    assert [str(table.to_arrow().schema.field(name).type) for name in ("key", "KEY")] == ["int64", "decimal128(22, 0)"]

@@ -7,7 +7,7 @@ JSON as Spark writes it, or Arrow. `PRIMITIVES` has what differs from one type w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -57,6 +57,8 @@ __all__ = [
     "leaf_paths",
     "member_name",
     "parse_schema",
+    "places_by_name",
+    "repeated_in_other_case",
     "schema_from_json",
     "schema_to_json",
     "timestamp_of",
@@ -356,6 +358,23 @@ _PLAIN_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 def fold_name(name: str) -> str:
     """The form in which two column names are compared: Delta keeps the case of names and ignores it in comparisons."""
     return name.lower()
+
+
+def places_by_name(names: Iterable[str]) -> Callable[[str], Sequence[int]]:
+    """A function of a name: the places of those ``names`` that it may mean, which are the ones with its letters, or
+    else all that have them in another case."""
+    exact: dict[str, list[int]] = {}
+    folded: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        exact.setdefault(name, []).append(at)
+        folded.setdefault(fold_name(name), []).append(at)
+    return lambda name: exact.get(name) or folded.get(fold_name(name), ())
+
+
+def repeated_in_other_case(data_type: DataType) -> list[str]:
+    """The fields of a struct that another one has in another case; empty for other types and most structs."""
+    names = data_type.names if isinstance(data_type, Struct) else ()
+    return [name for name in names if sum(fold_name(each) == fold_name(name) for each in names) > 1]
 
 
 def type_name(data_type: DataType) -> str:

@@ -275,16 +275,15 @@ def accepts(table: DataType, data: DataType) -> bool:
 
 
 def _merge_struct(table: Struct, data: Struct, column: str, mismatches: list[Mismatch]) -> Struct:
-    _refuse_duplicates(data, column)
-    incoming = {fold_name(member.name): member for member in data.fields}
+    known, new = _paired(table, data, column)
     fields = []
     for member in table.fields:
-        other = incoming.pop(fold_name(member.name), None)
+        other = known.get(member.name)
         if other is not None:
             inner = f"{column}.{member.name}" if column else member.name
             member = replace(member, type=_merge_type(member.type, other.type, inner, mismatches))
         fields.append(member)
-    added = Struct(tuple(_as_new(member) for member in incoming.values()))
+    added = Struct(tuple(map(_as_new, new)))
     if added.fields:
         problems = list(_struct_problems(added, column, is_mapped(table)))
         if problems:
@@ -308,12 +307,22 @@ def _merge_type(table: DataType, data: DataType, column: str, mismatches: list[M
     return table
 
 
-def _refuse_duplicates(data: Struct, column: str) -> None:
-    folded = [fold_name(name) for name in data.names]
-    twice = sorted({name for name, key in zip(data.names, folded, strict=True) if folded.count(key) > 1})
-    if twice:
-        where = f" in {column}" if column else ""
-        raise InvalidInputError(f"the data has columns{where} whose names differ only in case: {', '.join(twice)}")
+def _paired(table: Struct, data: Struct, column: str) -> tuple[dict[str, Field], list[Field]]:
+    """The members of the data by the table's names for them, and those that the table lacks.
+
+    Raises InvalidInputError if two of them would be one column.
+    """
+    known: dict[str, Field] = {}
+    new: dict[str, Field] = {}
+    for member in data.fields:
+        there = table.find(member.name)
+        found, name = (new, fold_name(member.name)) if there is None else (known, there.name)
+        if name in found:
+            where = f" in {column}" if column else ""
+            twice = ", ".join(sorted({found[name].name, member.name}))
+            raise InvalidInputError(f"the data has columns{where} whose names differ only in case: {twice}")
+        found[name] = member
+    return known, list(new.values())
 
 
 def _as_new(member: Field) -> Field:

@@ -26,7 +26,6 @@ from txlog.core.format.schema import (
     Map,
     Primitive,
     Struct,
-    fold_name,
     parse_schema,
     type_to_json,
 )
@@ -81,9 +80,9 @@ def wider_types(table: Struct, data: Struct) -> Iterator[tuple[ColumnPath, DataT
 
     Spark's Delta makes the same changes by itself.
     """
-    for old in table.fields:
-        new = next((each for each in data.fields if fold_name(each.name) == fold_name(old.name)), None)
-        if new is not None:
+    for new in data.fields:
+        old = table.find(new.name)
+        if old is not None:
             yield from (((old.name, *path), wider) for path, wider in _wider(old.type, new.type))
 
 

@@ -31,7 +31,7 @@ from txlog.core.format.schema import (
     Map,
     Primitive,
     Struct,
-    fold_name,
+    places_by_name,
     type_name,
     type_to_arrow,
 )
@@ -142,8 +142,8 @@ def cast_can_fail(source: DataType, target: DataType) -> bool:
         return False
     match source, target:
         case Struct(given), Struct(wanted):
-            types = {fold_name(field.name): field.type for field in given}
-            return any(cast_can_fail(types[fold_name(field.name)], field.type) for field in wanted)
+            places_of = places_by_name(field.name for field in given)
+            return any(cast_can_fail(given[places_of(each.name)[0]].type, each.type) for each in wanted)
         case Array(given), Array(wanted):
             return cast_can_fail(given, wanted)
         case Map(given_key, given_value), Map(key, value):
@@ -240,8 +240,10 @@ def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
         case Struct(given), Struct(wanted):
             # Values below a null struct are undefined, so they count as nulls.
             parts = values.flatten() if values.null_count else [values.field(at) for at in range(len(given))]
-            by_name = {fold_name(each.name): (part, each.type) for part, each in zip(parts, given, strict=True)}
-            found = [cast(*by_name[fold_name(field.name)], field.type, zone) for field in wanted]
+            places_of = places_by_name(field.name for field in given)
+            places = [places_of(field.name)[0] for field in wanted]
+            pairs = zip(places, wanted, strict=True)
+            found = [cast(parts[at], given[at].type, field.type, zone) for at, field in pairs]
             mask = values.is_null() if values.null_count else None
             return pa.StructArray.from_arrays(found, fields=list(arrow_type), mask=mask)
         case Array(given_element), Array(element):

@@ -23,7 +23,7 @@ from txlog.core.format.schema import (
     Map,
     Primitive,
     Struct,
-    fold_name,
+    places_by_name,
     type_to_arrow,
 )
 
@@ -151,8 +151,8 @@ def cast_depends_on_zone(source: DataType, target: DataType) -> bool:
     """Whether a cast has another value in another time zone."""
     match source, target:
         case Struct(given), Struct(wanted):
-            types = {fold_name(field.name): field.type for field in given}
-            return any(cast_depends_on_zone(types[fold_name(field.name)], field.type) for field in wanted)
+            places_of = places_by_name(field.name for field in given)
+            return any(cast_depends_on_zone(given[places_of(each.name)[0]].type, each.type) for each in wanted)
         case Array(given), Array(wanted):
             return cast_depends_on_zone(given, wanted)
         case Map(given_key, given_value), Map(key, value):
@@ -170,10 +170,11 @@ def can_assign(source: DataType, target: DataType) -> bool:
     """
     match source, target:
         case Struct(given), Struct(wanted):
-            types = {fold_name(field.name): field.type for field in given}
-            return len(given) == len(types) == len(wanted) and all(
-                fold_name(field.name) in types and can_assign(types[fold_name(field.name)], field.type)
-                for field in wanted
+            places_of = places_by_name(field.name for field in given)
+            places = [places_of(field.name) for field in wanted]
+            is_one_to_one = sorted(map(list, places)) == [[at] for at in range(len(given))]
+            return is_one_to_one and all(
+                can_assign(given[at].type, field.type) for (at,), field in zip(places, wanted, strict=True)
             )
         case Array(given_element), Array(element):
             return can_assign(given_element, element)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct
 
 __all__ = ["absent_columns"]
 
@@ -21,9 +21,10 @@ def absent_columns(schema: Struct, found: pa.Schema) -> list[str]:
 
 def _absent(fields: Sequence[Field], prefix: str, found: pa.Schema | pa.StructType) -> Iterator[str]:
     """The paths of the columns, or of their fields, that ``found`` lacks."""
-    types = {fold_name(other.name): other.type for other in reversed(list(found))}  # of two, the first
+    known = Struct(tuple(fields))
+    given = {there.name: other.type for other in found if (there := known.find(other.name)) is not None}
     for field in fields:
-        path, other = f"{prefix}{field.name}", types.get(fold_name(field.name))
+        path, other = f"{prefix}{field.name}", given.get(field.name)
         if other is None:
             yield path
         else:

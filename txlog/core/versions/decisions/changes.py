@@ -8,6 +8,8 @@ CDC File", "Change Data Files".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from txlog.core.format.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile
@@ -15,7 +17,7 @@ from txlog.core.format.changed_rows import ChangedRows, rows_added, rows_removed
 from txlog.core.format.column_mapping import PHYSICAL_NAME_KEY, physical_name
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.paths import canonical_path
-from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, places_by_name, type_name
 from txlog.core.format.type_widening import is_widening
 from txlog.errors import CorruptLogError
 
@@ -98,18 +100,22 @@ def redefinition(known: Struct, newer: Struct, names: frozenset[str] | None = No
 
     ``names`` are the columns of ``known`` that it reads; None means all, and then a new column would be missed.
     """
-    found = {fold_name(physical_name(field)): field for field in newer.fields}
+    places_of = places_by_name(map(physical_name, newer.fields))
     for old in known.fields:
         if names is not None and old.name not in names:
             continue
-        new = found.get(fold_name(physical_name(old)))
+        new = _first(newer, places_of(physical_name(old)))
         if new is None or fold_name(new.name) != fold_name(old.name):
             return f"column {old.name} was dropped or renamed"
         if _type_problem(old.type, new.type, old.name) or _type_problem(new.type, old.type, old.name):
             return f"the type of column {old.name} changed"
-    if names is None and (added := found.keys() - {fold_name(physical_name(field)) for field in known.fields}):
-        return "column " + ", ".join(sorted(found[name].name for name in added)) + " was added"
-    return None
+    there = places_by_name(map(physical_name, known.fields))
+    added = sorted(field.name for field in newer.fields if not there(physical_name(field)))
+    return f"column {', '.join(added)} was added" if names is None and added else None
+
+
+def _first(schema: Struct, places: Sequence[int]) -> Field | None:
+    return schema.fields[places[0]] if places else None
 
 
 def _inner_as_mapped(data_type: DataType, unmapped: DataType, mapped: DataType) -> DataType:
@@ -125,9 +131,9 @@ def _inner_as_mapped(data_type: DataType, unmapped: DataType, mapped: DataType) 
 
 
 def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, prefix: str) -> str | None:
-    found = {fold_name(physical_name(field)): field for field in later.fields}
+    places_of = places_by_name(map(physical_name, later.fields))
     for old in earlier.fields:
-        new = found.get(fold_name(physical_name(old)))
+        new = _first(later, places_of(physical_name(old)))
         if names is not None and (new is None or new.name not in names):
             continue
         problem = _field_problem(old, new, f"{prefix}{old.name}")
@@ -136,10 +142,10 @@ def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, 
     if names is None:
         return None
     # A column may have taken the name of another one that was read before, but has other rows.
-    before = {fold_name(field.name): physical_name(field) for field in earlier.fields}
+    places_before = places_by_name(earlier.names)
     for field in later.fields:
-        name = physical_name(field)
-        if field.name in names and before.get(fold_name(field.name), name) != name:
+        before = _first(earlier, places_before(field.name))
+        if field.name in names and before is not None and physical_name(before) != physical_name(field):
             return f"column {prefix}{field.name} is not the same column as before (it was dropped or renamed)"
     return None
 
