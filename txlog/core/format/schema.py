@@ -368,7 +368,11 @@ def places_by_name(names: Iterable[str]) -> Callable[[str], Sequence[int]]:
     for at, name in enumerate(names):
         exact.setdefault(name, []).append(at)
         folded.setdefault(fold_name(name), []).append(at)
-    return lambda name: exact.get(name) or folded.get(fold_name(name), ())
+
+    def places_of(name: str) -> Sequence[int]:
+        return exact.get(name) or folded.get(fold_name(name), [])
+
+    return places_of
 
 
 def repeated_in_other_case(data_type: DataType) -> list[str]:
