@@ -353,3 +353,114 @@ def test_a_folder_with_a_delta_table_in_it_is_refused_and_named(folder: Path) ->
     other = Table.create(folder.parent / "other", "id bigint")
     with pytest.raises(InvalidInputError, match="in the folder of the Delta table inner"):
         other.copy_into(folder / "copies")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A folder whose directories are values without names."""
+    for month in ("01", "02"):
+        put(tmp_path / "bare", f"2024/{month}/a.parquet", id=[int(month)])
+    return tmp_path / "bare"
+
+
+def test_directories_without_names_are_told_of_and_how_to_name_them(bare: Path) -> None:
+    done = Table.convert(bare)
+    assert done.partition_columns == ()
+    (note,) = done.notes
+    assert "such as 2024/01, name no partition columns" in note
+    assert 'partition_by="level_1, level_2"' in note
+    assert note in str(done)
+    assert done.to_dict()["notes"] == [note]
+
+
+def test_the_command_tells_it_too(bare: Path) -> None:
+    found = CliRunner().invoke(app, ["convert", str(bare)])
+    assert "name no partition columns" in " ".join(found.stdout.split())
+
+
+def test_files_that_are_not_in_directories_need_no_note(tmp_path: Path) -> None:
+    put(tmp_path / "flat", "a.parquet", id=[1])
+    assert Table.convert(tmp_path / "flat").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [("year int, month int", (2024, 1)), (["year", "month"], (2024, "01")), ("year, month", (2024, "01"))],
+)
+def test_directories_without_names_get_the_names_that_are_given_level_by_level(
+    bare: Path, given: Any, first: tuple[Any, ...]
+) -> None:
+    done = Table.convert(bare, given)
+    assert (done.partition_columns, done.notes) == (("year", "month"), ())
+    found = Table.open(bare).to_arrow().sort_by("id").to_pylist()
+    assert (found[0]["year"], found[0]["month"], found[0]["id"]) == (*first, 1)
+    peer = deltalake.DeltaTable(bare).to_pyarrow_table().sort_by("id").to_pylist()
+    assert peer == found
+    assert Table.open(bare).verify().findings == ()
+
+
+@pytest.mark.parametrize("given", ["year int", "year int, month int, day int"])
+def test_as_many_names_as_levels_are_needed(bare: Path, given: str) -> None:
+    with pytest.raises(InvalidInputError, match="as many columns as there are directories above each file"):
+        Table.convert(bare, given)
+
+
+WIDENING = {"delta.enableTypeWidening": "true"}
+
+
+def typed(kind: pa.DataType, *values: Any) -> pa.Table:
+    return pa.table({"id": pa.array(values, kind)})
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([typed(pa.int32(), 1), typed(pa.int64(), 2**40)], "bigint"),
+        ([typed(pa.int64(), 2**40), typed(pa.int32(), 1)], "bigint"),
+        ([typed(pa.int64(), 2**40), typed(pa.int8(), 1), typed(pa.int32(), 70_000)], "bigint"),
+        ([typed(pa.float32(), 1.5), typed(pa.float64(), 0.1)], "double"),
+        (
+            [typed(pa.decimal128(4, 2), Decimal("1.25")), typed(pa.decimal128(12, 4), Decimal("7.1234"))],
+            "decimal(12,4)",
+        ),
+        ([typed(pa.list_(pa.int32()), [1]), typed(pa.list_(pa.int64()), [2**40])], "array<bigint>"),
+    ],
+)
+def test_a_column_of_several_types_is_as_wide_as_the_widest_where_the_table_widens_types(
+    tmp_path: Path, files: list[pa.Table], expected: str
+) -> None:
+    for number, rows in enumerate(files):
+        put(tmp_path / "t", f"{number}.parquet", rows)
+    with pytest.raises(SchemaMismatchError, match=r"delta\.enableTypeWidening"):
+        Table.convert(tmp_path / "t")
+    Table.convert(tmp_path / "t", properties=WIDENING)
+    table = Table.open(tmp_path / "t")
+    assert type_name(table._open_table.log.newest_state().schema.fields[0].type) == expected
+    written = [value for rows in files for value in rows["id"].to_pylist()]
+    assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(written)
+    table.append(files[0])
+    assert table.verify().findings == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (typed(pa.int32(), 1), typed(pa.string(), "x"), "id is string in 1.parquet, and int in 0.parquet"),
+        (typed(pa.int32(), 1), pa.table({"ID": [1]}), "id is written 'ID' in 1.parquet, and 'id' in 0.parquet"),
+    ],
+)
+def test_what_no_type_and_no_name_holds_is_refused_with_both_files(
+    tmp_path: Path, one: pa.Table, other: pa.Table, said: str
+) -> None:
+    for number, rows in enumerate((one, other)):
+        put(tmp_path / "t", f"{number}.parquet", rows)
+    with pytest.raises(SchemaMismatchError, match=said):
+        Table.convert(tmp_path / "t", properties=WIDENING)
+    assert not (tmp_path / "t" / "_delta_log").exists()
+
+
+def test_types_that_fit_one_by_one_and_not_together_are_refused(tmp_path: Path) -> None:
+    for number, rows in enumerate((typed(pa.int32(), 1), typed(pa.float64(), 0.5), typed(pa.int64(), 2))):
+        put(tmp_path / "t", f"{number}.parquet", rows)
+    with pytest.raises(SchemaMismatchError, match=r"id is bigint in 2\.parquet"):
+        Table.convert(tmp_path / "t", properties=WIDENING)

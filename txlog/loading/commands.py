@@ -58,7 +58,8 @@ def _converted(done: ConvertResult) -> str:
     if done.outcome == "already_a_table":
         return f"{done.uri} is a Delta table already, at version {done.version}: nothing was changed"
     by = f", partitioned by {', '.join(done.partition_columns)}" if done.partition_columns else ""
-    return f"{done.uri} is a Delta table: {counted(done.files, 'file')}, {human_size(done.size_bytes)}{by}"
+    text = f"{done.uri} is a Delta table: {counted(done.files, 'file')}, {human_size(done.size_bytes)}{by}"
+    return "\n".join([text, *done.notes])
 
 
 def _cloned(done: CloneResult) -> str:

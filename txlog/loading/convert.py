@@ -18,12 +18,12 @@ from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
 from txlog.core.format.iceberg_compat import newly_required
 from txlog.core.format.paths import encode_path, is_hidden, readable_path
-from txlog.core.format.properties import ICEBERG_COMPAT, validate
+from txlog.core.format.properties import ICEBERG_COMPAT, TableProperties, validate
 from txlog.core.format.schema import Struct, leaf_paths
 from txlog.core.store import ObjectMeta
 from txlog.core.util import ambient
 from txlog.core.util.progress import OnDone
-from txlog.core.util.wording import argument
+from txlog.core.util.wording import argument, in_python, setting, spelled
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.workers import GivenWorkers, Workers
@@ -32,7 +32,13 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
 from txlog.iceberg.foreign_files import has_iceberg_metadata
 from txlog.loading.converted_iceberg import from_iceberg
-from txlog.loading.converted_schema import merged_schema, names_given, partition_fields
+from txlog.loading.converted_schema import (
+    bare_levels,
+    merged_schema,
+    names_given,
+    names_of_levels,
+    partition_fields,
+)
 from txlog.loading.footer_facts import FooterFacts, ReadFooter
 from txlog.loading.footers import footer_facts
 from txlog.loading.hive_paths import values_in_path
@@ -94,13 +100,30 @@ def convert(
     read = ReadFooter(open_table.task_store(), options.properties, tuple(field.name for field in partition))
     facts = footer_facts(read, files, running, on_progress)
     with TxlogError.located(open_table.uri):
-        schema = merged_schema({path: each.schema for path, each in facts.items()}, partition, open_table.uri)
+        widens = TableProperties.of(options.properties).enable_type_widening
+        columns = {path: each.schema for path, each in facts.items()}
+        schema = merged_schema(columns, partition, open_table.uri, widens=widens)
         names = [field.name for field in partition]
         definition = Definition(*new_table(schema, names, options.properties, keeps_names=True))
     facts |= _facts_again(replace(read, schema=schema), facts, schema, names, running)
-    adds = _adds(facts, definition, open_table.uri)
+    adds = _adds(facts, definition, open_table.uri, names_of_levels(paths, options.partition_by))
     open_table.store.files.make_durable(paths, with_contents=True)
-    return _committed(open_table, definition, adds, options, "parquet")
+    found = _committed(open_table, definition, adds, options, "parquet")
+    return found if partition else replace(found, notes=_notes(paths))
+
+
+def _notes(paths: Sequence[str]) -> tuple[str, ...]:
+    """What directories could mean that name nothing."""
+    count = bare_levels(paths)
+    if not count:
+        return ()
+    first, names = paths[0].rpartition("/")[0], ", ".join(f"level_{number}" for number in range(1, count + 1))
+    note = (
+        f"The directories, such as {first}, name no partition columns, so the table has none. If they are values of"
+        f" some, delete the folder _delta_log and convert again with {setting('partition_by', names)}: a name for each"
+        " level, or a type too"
+    )
+    return (spelled(note, in_python),)
 
 
 def _check_finds_by_name(properties: Mapping[str, str], uri: str) -> None:
@@ -142,13 +165,13 @@ def _facts_again(
     return footer_facts(read, others, workers) if others else {}
 
 
-def _adds(facts: Mapping[str, FooterFacts], definition: Definition, uri: str) -> list[AddFile]:
+def _adds(facts: Mapping[str, FooterFacts], definition: Definition, uri: str, levels: Sequence[str]) -> list[AddFile]:
     schema, columns = schema_of(definition.metadata), definition.metadata.partition_columns
     keys = {name: physical_name(field) for name in columns if (field := schema.find(name)) is not None}
     adds = []
     for path, each in facts.items():
         try:
-            values = values_in_path(path, schema, columns, uri)
+            values = values_in_path(path, schema, columns, uri, levels)
         except InvalidInputError as error:
             error.template = f"{path}: {error.template}"
             raise

@@ -6,7 +6,7 @@ itself never reads directories: this is for files that other programs wrote. Pur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from urllib.parse import unquote
 
 from txlog.core.format.partition_values import decode
@@ -21,13 +21,17 @@ _WHOLE = pattern(r"0|-?[1-9][0-9]{0,18}")
 _DATE = pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-def directories_of(path: str) -> dict[str, str | None]:
+def directories_of(path: str, names: Sequence[str] = ()) -> dict[str, str | None]:
     """The ``k=v`` directories above a file, in order: column -> text, None for null (and for no text, as in Delta).
 
+    With ``names``, the directories are bare values, as in ``2024/01``: one for each of these columns.
     Raises InvalidInputError with the path if two of them name one column.
     """
+    segments = path.split("/")[:-1]
+    if names:
+        return {name: None if text == HIVE_NULL else text for name, text in zip(names, segments, strict=True)}
     found: dict[str, str | None] = {}
-    for segment in path.split("/")[:-1]:
+    for segment in segments:
         key, equals, value = segment.partition("=")
         if equals:
             name = unquote(key)
@@ -58,13 +62,15 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def values_in_path(path: str, schema: Struct, partition_columns: Collection[str], uri: str) -> dict[str, str | None]:
+def values_in_path(
+    path: str, schema: Struct, partition_columns: Collection[str], uri: str, names: Sequence[str] = ()
+) -> dict[str, str | None]:
     """The values in the directories of a file, which must name every partition column and parse as its type.
 
-    Raises InvalidInputError with the table ``uri`` and the path.
+    ``names`` are as for `directories_of`. Raises InvalidInputError with the table ``uri`` and the path.
     """
     with TxlogError.located(uri):
-        named = {fold_name(key): text for key, text in directories_of(path).items()}
+        named = {fold_name(key): text for key, text in directories_of(path, names).items()}
     values: dict[str, str | None] = {}
     for column in partition_columns:
         field = schema.find(column)

@@ -152,6 +152,7 @@ class ConvertResult(msgspec.Struct, frozen=True):
         files: Files taken into the table.
         size_bytes: Their total size.
         partition_columns: The columns that the table is partitioned by.
+        notes: What else there is to know, as sentences: that directories name no partition columns.
     """
 
     uri: str
@@ -160,6 +161,7 @@ class ConvertResult(msgspec.Struct, frozen=True):
     files: int = 0
     size_bytes: int = 0
     partition_columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> Mapping[str, object]:
         """Plain data for logs and JSON.
@@ -167,12 +169,13 @@ class ConvertResult(msgspec.Struct, frozen=True):
         Returns:
             The fields by name.
         """
-        return {**asdict(self), "partition_columns": list(self.partition_columns)}
+        return {**asdict(self), "partition_columns": list(self.partition_columns), "notes": list(self.notes)}
 
     def __str__(self) -> str:
         if self.outcome == "already_a_table":
             return f"ConvertResult(version={self.version}, a Delta table already, nothing was changed)"
-        return f"ConvertResult(version={self.version}, {counted(self.files, 'file')}, {human_size(self.size_bytes)})"
+        done = f"ConvertResult(version={self.version}, {counted(self.files, 'file')}, {human_size(self.size_bytes)})"
+        return "\n  ".join([done, *(f"note: {note}" for note in self.notes)])
 
     __repr__ = __str__
 
