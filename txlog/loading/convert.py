@@ -108,8 +108,8 @@ def convert(
     facts |= _facts_again(replace(read, schema=schema), facts, schema, names, running)
     adds = _adds(facts, definition, open_table.uri, names_of_levels(paths, options.partition_by))
     open_table.store.files.make_durable(paths, with_contents=True)
-    found = _committed(open_table, definition, adds, options, "parquet")
-    return found if partition else replace(found, notes=_notes(paths))
+    done = _committed(open_table, definition, adds, options, "parquet")
+    return done if partition else replace(done, notes=_notes(paths))
 
 
 def _notes(paths: Sequence[str]) -> tuple[str, ...]:

@@ -350,6 +350,10 @@ class Part:
                 raise MalformedVariantError(f"an object names its field {name_id}, of {len(self._names)}")
             yield self._names[name_id], part
 
+    def id_of(self, name: str) -> int:
+        """The index of one of its names."""
+        return self._names.index(name)
+
     def get(self, name: str) -> Part | None:
         """The field of an object; None if this is no object, or has no such field. Raises MalformedVariantError."""
         if self._header()[0] != _OBJECT:

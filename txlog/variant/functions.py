@@ -41,11 +41,12 @@ from txlog.core.format.schema_input import from_any
 from txlog.core.predicates.casts import try_cast
 from txlog.core.predicates.operands import constant, typed
 from txlog.core.predicates.package_functions import PackageFunction
-from txlog.core.predicates.tree import Call, Expression, Value, Written
+from txlog.core.predicates.tree import Call, Expression, Reference, Value, Written
 from txlog.core.predicates.types import can_cast, is_floating, is_numeric
 from txlog.core.predicates.zones import current_zone
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
+from txlog.variant.bounds import path_text
 from txlog.variant.encoding import MalformedVariantError, Part, Single, encode, encode_value, metadata_of, names_of
 from txlog.variant.json_text import double_text, parsed, scalar_text, text_of
 from txlog.variant.path import part_at, path_of
@@ -281,6 +282,20 @@ def _members(
     return found
 
 
+def _part_of(call: Call) -> tuple[tuple[str, ...], str] | None:
+    """The column that a call takes a part of, and the part's path; None for an element of an array, whose bounds nobody
+    keeps."""
+    steps: list[str | int] = []
+    node: Expression = call
+    while isinstance(node, Call) and node.name in ("variant_get", "try_variant_get"):
+        steps = [*path_of(node.options[0]), *steps]
+        node = node.arguments[0]
+    names = tuple(step for step in steps if isinstance(step, str))
+    if not isinstance(node, Reference) or node.side != "target" or len(names) < len(steps):
+        return None
+    return node.path, path_text(names)
+
+
 def _alone(part: Part) -> tuple[bytes, bytes]:
     """A part as a variant of its own, with no other names than its own."""
     ids: dict[str, int] = {}
@@ -393,8 +408,10 @@ def _schema_text(part: Part) -> str:
 FUNCTIONS: Mapping[str, PackageFunction] = {
     "parse_json": PackageFunction(1, 1, _of_text("parse_json"), _texts),
     "try_parse_json": PackageFunction(1, 1, _of_text("try_parse_json"), _texts, False),
-    "variant_get": PackageFunction(2, 3, _variant_get("variant_get"), _got_values),
-    "try_variant_get": PackageFunction(2, 3, _variant_get("try_variant_get"), _got_values),
+    **{
+        name: PackageFunction(2, 3, _variant_get(name), _got_values, part=_part_of)
+        for name in ("variant_get", "try_variant_get")
+    },
     "is_variant_null": PackageFunction(1, 1, _of_variant("is_variant_null", BOOLEAN), _is_variant_null),
     "to_json": PackageFunction(1, 1, _to_json, _json_texts),
     "to_variant": PackageFunction(1, 1, _to_variant_object, _made),

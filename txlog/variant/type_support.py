@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.properties import TableProperties
 from txlog.core.util.arguments import UTC
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.convert import BadRow
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from txlog.core.format.schema import DataType
+    from txlog.core.format.type_support import FileForm
     from txlog.core.predicates.package_functions import PackageFunction
     from txlog.core.predicates.tree import Expression
 
@@ -76,6 +78,22 @@ class VariantSupport:
         if "metadata" not in names or not names <= {*_PARTS, TYPED}:
             return None
         return struct_of(unshredded(array)) if TYPED in names else in_order(array)
+
+    def file_form(self, configuration: Mapping[str, str], column: str, first: pa.Array) -> FileForm | None:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        if not TableProperties.of(configuration).enable_variant_shredding:
+            return None
+        from txlog.variant.properties import given_shape
+        from txlog.variant.shredder import Shredder, found_shape
+
+        shape = given_shape(configuration, column) or found_shape(first)
+        return None if shape is None else Shredder(shape)
+
+    def bound_of_part(self, bound: Any, part: str, data_type: DataType, *, is_maximum: bool) -> Any:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        from txlog.variant.bounds import bound_of_part
+
+        return bound_of_part(bound, part, data_type, is_maximum=is_maximum)
 
     def shown(self, column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
         """See `txlog.core.format.type_support.TypeSupport`."""

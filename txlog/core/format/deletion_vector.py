@@ -41,9 +41,6 @@ _SIZE_BYTES = 4
 _CHECKSUM_BYTES = 4
 _UUID_CHARACTERS = 20
 _PREFIX = pattern(r"[A-Za-z0-9_-]*")
-_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_TO_B85 = bytes.maketrans(_Z85, _B85)
 
 
 def vector_path(descriptor: DeletionVectorDescriptor) -> DataPath | None:
@@ -129,28 +126,9 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
 
 
 def _z85_bytes(text: str) -> bytes:
-    """Z85 (ZeroMQ RFC 32): five characters for four bytes.
+    from txlog.core.format.z85 import z85_bytes
 
-    The standard library has the same code with another alphabet.
-    """
-    import base64
-
-    encoded = text.encode("ascii", "replace")
-    if len(encoded) % 5 or encoded.strip(_Z85):
-        raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")
-    # Writers in Rust pad an incomplete last group with one "#" at its start for each byte that it lacks. A complete
-    # group never begins with "#", which would mean a number above 32 bits.
-    last = encoded[-5:]
-    lacking = len(last) - len(last.lstrip(b"#"))
-    if 0 < lacking < len(last) - 1:
-        encoded = encoded[:-5] + last.replace(b"#", b"0", lacking)
-    else:
-        lacking = 0
     try:
-        decoded = base64.b85decode(encoded.translate(_TO_B85))
-    except ValueError:
-        raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85") from None
-    start = len(decoded) - len(decoded[-4:])
-    if any(decoded[start : start + lacking]):
-        raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")
-    return decoded[:start] + decoded[start + lacking :]
+        return z85_bytes(text)
+    except ValueError as error:
+        raise CorruptLogError(f"a deletion vector's text {error}") from None

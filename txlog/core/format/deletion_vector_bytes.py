@@ -7,7 +7,6 @@ PROTOCOL.md, "Deletion Vectors", "Deletion Vector File Storage Format", "Deletio
 
 from __future__ import annotations
 
-import base64
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import FILE_FORMAT_VERSION
+from txlog.core.format.z85 import z85
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -27,9 +27,6 @@ FILE_SIZE_MAX_BYTES = 64 << 20
 """A file of vectors ends before it grows beyond this: offsets are 32-bit integers."""
 
 _MAGIC = (1681511377).to_bytes(4, "little")
-_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_TO_Z85 = bytes.maketrans(_B85, _Z85)
 
 
 class PackedVectors(msgspec.Struct, frozen=True):
@@ -86,8 +83,4 @@ def pack_vectors(
 
 
 def _text_of(uuid: str) -> str:
-    return _z85(bytes.fromhex(uuid.replace("-", "")))
-
-
-def _z85(number: bytes) -> str:
-    return base64.b85encode(number).translate(_TO_Z85).decode()
+    return z85(bytes.fromhex(uuid.replace("-", "")))

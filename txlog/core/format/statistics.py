@@ -103,11 +103,12 @@ class StatisticsPolicy(msgspec.Struct, frozen=True, dict=True):
 
 
 def _place(path: ColumnPath, data_type: DataType) -> ColumnPath:
-    """The column of the file that is null where the leaf is."""
+    """The column of the file that is null where the leaf is. Of a type whose values are structs, it is the last member
+    that has no nulls: files may leave out the others."""
     arrow = data_type.facts.arrow if isinstance(data_type, Primitive) else None
     if not isinstance(arrow, pa.StructType):
         return path
-    return (*path, next(member.name for member in arrow if not member.nullable))
+    return (*path, [member.name for member in arrow if not member.nullable][-1])
 
 
 class FileLeaf(msgspec.Struct, frozen=True):
@@ -159,6 +160,12 @@ class FileStatistics:
                 value = _found(document, (tree, *path))
                 if is_value(value):
                     self._kept.append((tree, path, value))
+
+    def bound(self, path: ColumnPath, low: Any, high: Any) -> None:
+        """Put bounds of a column whose type has its own kind of them; None is no bound."""
+        if any(path == known for known, _ in self._policy.leaves):
+            bounds = (("minValues", path, low), ("maxValues", path, high))
+            self._kept += [each for each in bounds if each[2] is not None]
 
     def observe(self, data: pa.RecordBatch | pa.Table) -> None:
         """Look at rows as they are written, of all columns or of some; columns are found by the table's names. Costs a

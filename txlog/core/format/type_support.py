@@ -16,9 +16,26 @@ from txlog.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from txlog.core.format.schema import DataType
     from txlog.core.util.points import Point
 
-__all__ = ["TypeSupport", "all_supports", "is_supported", "shown_by_packages", "type_support"]
+__all__ = ["FileForm", "TypeSupport", "all_supports", "is_supported", "shown_by_packages", "type_support"]
+
+
+class FileForm(Protocol):
+    """How one data file stores a column of the type, if it is another form than the type's own. One thread uses it.
+
+    ``kind`` is the column's type in the file.
+    """
+
+    kind: pa.DataType
+
+    def stored(self, array: pa.Array) -> pa.Array:
+        """These rows of the column in the file's form, of which `TypeSupport.from_file` makes equal ones."""
+
+    def bounds(self) -> tuple[Any, Any]:
+        """What is between ``minValues`` and ``maxValues`` of the file's statistics for the column, given all rows that
+        were stored; None for no bound."""
 
 
 class TypeSupport(Protocol):
@@ -42,6 +59,18 @@ class TypeSupport(Protocol):
         """A column as a data file has it, in the type's Arrow form; None if this is no form of the type.
 
         Raises ValueError saying what is wrong with a value, and its row, counted from 0.
+        """
+
+    def file_form(self, configuration: Mapping[str, str], column: str, first: pa.Array) -> FileForm | None:
+        """How a new file of a table with these properties stores the column, if ``first`` are its first rows; None: in
+        the type's own form."""
+
+    def bound_of_part(self, bound: Any, part: str, data_type: DataType, *, is_maximum: bool) -> Any:
+        """The bound of a part of the values, taken as ``data_type``, as the statistics of a plain column of that type
+        have it; None if nothing is known.
+
+        ``bound`` is what the statistics of a file, which may be hostile, have for the column; ``part`` is the name that
+        ``PackageFunction.part`` gives it.
         """
 
     def shown(self, column: pa.Array | pa.ChunkedArray) -> list[Any] | None:

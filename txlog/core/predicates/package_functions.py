@@ -12,7 +12,7 @@ import msgspec
 
 from txlog.core.format.schema import DataType, Primitive
 from txlog.core.format.type_support import all_supports, type_support
-from txlog.core.predicates.tree import Expression
+from txlog.core.predicates.tree import Call, Expression, Path
 
 __all__ = ["PackageFunction", "cast_of_package", "package_function"]
 
@@ -27,6 +27,8 @@ class PackageFunction(msgspec.Struct, frozen=True):
         kernel: The values of a call, of the arrays or scalars of its operands; it raises ``pyarrow.ArrowInvalid`` where
             SQL in ANSI mode fails. None for a function that is only made of others.
         can_fail: Whether it may fail for some row.
+        part: Of a call whose value is a part of a column: the column or field, and a name for the part, under which
+            ``TypeSupport.bound_of_part`` finds its bounds; None for any other call.
     """
 
     lowest: int
@@ -34,6 +36,7 @@ class PackageFunction(msgspec.Struct, frozen=True):
     make: Callable[..., Expression]
     kernel: Callable[..., Any] | None = None
     can_fail: bool = True
+    part: Callable[[Call], tuple[Path, str] | None] | None = None
 
 
 def package_function(name: str) -> PackageFunction | None:

@@ -11,11 +11,12 @@ hashing takes up to seven times as long and saves nothing (all measured).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.core.format.arrow.arrays import as_list_of_entries
 from txlog.core.format.statistics import FileLeaf, FileStatistics, StatisticsPolicy
@@ -23,6 +24,9 @@ from txlog.core.store import FileStore, OutputFile
 from txlog.core.util.lazy import cached_property
 from txlog.core.writing.committable import FileTail, PendingFile
 from txlog.errors import StorageError
+
+if TYPE_CHECKING:
+    from txlog.core.format.type_support import FileForm
 
 __all__ = [
     "DICTIONARY_PAGE_BYTES",
@@ -106,6 +110,36 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
     is_mapped: bool = False
     options: WriterOptions | None = None
     """The settings that depend on the schema or that few tables have; None if there are none."""
+    by_package: tuple[tuple[int, str], ...] = ()
+    """Columns whose form in a file a package chooses: their places, and their types."""
+    configuration: Mapping[str, str] = msgspec.field(default_factory=dict)
+    forms: tuple[tuple[int, FileForm], ...] = ()
+    """The forms that were chosen for one file."""
+
+    def beginning_with(self, rows: pa.Table) -> FileFormat:
+        """The settings of one file whose first rows these are."""
+        from txlog.core.format.type_support import type_support
+
+        forms: list[tuple[int, FileForm]] = []
+        schema = self.schema
+        for at, type_name in self.by_package:
+            support = type_support(type_name)
+            first = rows.column(at).combine_chunks()
+            form = None if support is None else support.file_form(self.configuration, self.columns[at], first)
+            if form is not None:
+                forms.append((at, form))
+                schema = schema.set(at, schema.field(at).with_type(form.kind))
+        if not forms:
+            return self
+        leaves = self.statistics.leaves_in(schema)
+        return replace(self, schema=schema, leaves=leaves, forms=tuple(forms))
+
+    def in_form(self, rows: pa.Table) -> pa.Table:
+        """The rows as the file stores them."""
+        for at, form in self.forms:
+            stored = [form.stored(chunk) for chunk in rows.column(at).chunks]
+            rows = rows.set_column(at, self.schema.field(at), pa.chunked_array(stored, form.kind))
+        return rows
 
     @cached_property
     def footer_statistics(self) -> bool | list[str]:
@@ -160,6 +194,7 @@ class DataFileWriter:
         rows_expected: int = 0,
     ) -> None:
         settings = file_format.parquet
+        self._format = file_format
         self._row_group_bytes, self._row_group_rows = settings.row_group_bytes, settings.row_group_rows
 
         self._files = files
@@ -191,6 +226,8 @@ class DataFileWriter:
         if chunks > 1 and table.num_rows < chunks * SMALL_CHUNK_ROWS:
             table = table.combine_chunks()
         self._statistics.observe(table)
+        if self._format.forms:
+            table = self._format.in_form(table)
         try:
             self._writer.write_table(table, row_group_size=self._group_rows(table))
         except OSError as error:
@@ -217,6 +254,8 @@ class DataFileWriter:
                 f"{self.num_rows} rows were written but the footer says {footer.num_rows}: the file was not published",
                 path=self._path,
             )
+        for at, form in self._format.forms:
+            self._statistics.bound((self._format.schema.field(at).name,), *form.bounds())
         stats = self._statistics.finish(footer)
         tail = None
         if self._output is None:

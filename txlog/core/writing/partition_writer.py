@@ -113,7 +113,7 @@ class PartitionWriter:
             piece, left = (left, None) if fits else (left.slice(0, room_rows), left.slice(room_rows))
             if self._writer is None:
                 in_one_piece = is_last and table.nbytes <= ONE_PIECE_BYTES
-                self._writer = self._begin(dictionary, in_one_piece=in_one_piece, rows_expected=piece.num_rows)
+                self._writer = self._begin(dictionary, piece, in_one_piece=in_one_piece)
             with encoding:
                 self._writer.write(piece)
             before_bytes, self.file_bytes = self.file_bytes, self._writer.size_bytes
@@ -126,8 +126,9 @@ class PartitionWriter:
 
     def write_empty_file(self) -> None:
         """Publish a file without rows."""
-        self._writer = self._begin((), in_one_piece=True)
-        self._writer.write(self._layout.file_format.schema.empty_table())
+        nothing = self._layout.file_format.schema.empty_table()
+        self._writer = self._begin((), nothing, in_one_piece=True)
+        self._writer.write(nothing)
         self.finish()
 
     def finish(self) -> None:
@@ -151,18 +152,22 @@ class PartitionWriter:
                 logger.debug("%s could not be deleted; vacuum removes it: %s", file.path, error)
         self.finished = []
 
-    def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool, rows_expected: int = 0) -> DataFileWriter:
+    def _begin(self, dictionary: tuple[str, ...], first: pa.Table, *, in_one_piece: bool) -> DataFileWriter:
+        """A new file, whose first rows are these."""
         layout = self._layout
+        file_format = layout.file_format
+        if file_format.by_package and first.num_rows:
+            file_format = file_format.beginning_with(first)
         path = layout.names.path(self._directory, self.ordinal, self._files_begun)
         self._files_begun += 1
         return DataFileWriter(
             layout.files,
             path,
-            layout.file_format,
+            file_format,
             self._partition_values,
             dictionary,
             in_one_piece=in_one_piece,
-            rows_expected=rows_expected,
+            rows_expected=first.num_rows,
         )
 
     def _room_rows(self, wanted: int) -> int:

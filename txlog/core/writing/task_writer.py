@@ -433,7 +433,22 @@ def _file_format(
 
         options = writer_options(parquet, stored)
     leaves = statistics.leaves_in(written)
-    return FileFormat(written, parquet, statistics, leaves, stored.names, is_mapped(stored), options)
+    by_package = tuple(
+        (at, field.type.name)
+        for at, field in enumerate(stored.fields)
+        if isinstance(field.type, Primitive) and field.type.facts.by_package
+    )
+    return FileFormat(
+        written,
+        parquet,
+        statistics,
+        leaves,
+        stored.names,
+        is_mapped(stored),
+        options,
+        by_package,
+        dict(configuration) if by_package else {},
+    )
 
 
 def _files_at_once(wanted: int) -> int:

@@ -97,7 +97,7 @@ class FilePruner:
         partition, verdict = self._by_partition(files.column("partitionValues"))
         if self.needs_statistics:
             rows = np.flatnonzero(verdict)
-            texts = _taken(files.column("stats"), rows)
+            texts = self._with_parts(_taken(files.column("stats"), rows))
             verdict[rows] = self._by_text(texts, partition, partition.codes[rows])
         return verdict
 
@@ -165,6 +165,11 @@ class FilePruner:
         return found
 
     # --- statistics ---------------------------------------------------------------------------------------------
+
+    def _with_parts(self, texts: pa.StringArray) -> pa.StringArray:
+        if not self._pruner.has_parts:
+            return texts
+        return array_of([self._pruner.with_parts(text) for text in texts.to_pylist()], pa.string())
 
     def _by_text(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
         verdict = np.ones(len(texts), dtype=bool)

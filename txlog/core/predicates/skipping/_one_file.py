@@ -39,6 +39,7 @@ from txlog.core.predicates.predicate import (
     type_of,
     with_paths,
 )
+from txlog.core.predicates.skipping._parts import Parts
 from txlog.core.predicates.values import Ordered, beside, compare, ordered
 from txlog.errors import TxlogError
 
@@ -71,9 +72,12 @@ class Pruner:
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
         # The log names columns as the files do; all code below uses these names.
-        self.predicate = with_paths(prunable(predicate), functools.partial(physical_path, schema))
+        parts = Parts(with_paths(predicate, functools.partial(physical_path, schema)), physical_schema(schema))
+        self.predicate = prunable(parts.predicate)
         partition_columns = physical_names(schema, partition_columns)
-        self.schema = schema = physical_schema(schema)
+        self.schema = schema = parts.schema
+        self.with_parts = parts.in_statistics
+        self.has_parts = parts.has_any
         self.paths = paths_of(self.predicate)
         self.partition_columns = tuple(name for name in partition_columns if (name,) in self.paths)
         self.only_partition_column = (
@@ -90,7 +94,7 @@ class Pruner:
             return False
         if stats is None or not self.needs_statistics:
             return True
-        bounds = self._statistics.read(stats)
+        bounds = self._statistics.read(self.with_parts(stats) or "")
         if bounds.num_records == 0:
             return False
         return self.is_possible(self._facts(bounds) | self.partition_facts(partition_values))
@@ -101,7 +105,7 @@ class Pruner:
 
     def statistics_facts(self, stats: str | None) -> dict[Path, ColumnFacts]:
         """The facts in these statistics for the predicate's columns, except partition columns."""
-        return self._facts(self._statistics.read(stats))
+        return self._facts(self._statistics.read(self.with_parts(stats)))
 
     def _facts(self, bounds: FileBounds) -> dict[Path, ColumnFacts]:
         paths = (path for path in self.paths if path[0] not in self._partition_types)
