@@ -424,13 +424,58 @@ def test_files_with_variants_are_added_and_loaded(table: txlog.Table, shredded_f
     assert texts_of(table) == sorted([*EXPECTED, *EXPECTED])
 
 
-def test_text_files_have_no_variants(table: txlog.Table, tmp_path: Path) -> None:
-    for name, text in (("x.csv", "id,v\n1,{}\n"), ("x.jsonl", '{"id":1,"v":{"a":[1]}}\n')):
-        folder = tmp_path / name.replace(".", "-")
-        folder.mkdir()
-        (folder / name).write_text(text)
-        with pytest.raises(InvalidInputError, match=r"column 'v' has a variant in the table, which is not read from"):
-            table.copy_into(str(folder), format=name.partition(".")[2].removesuffix("l"))
+LOADED = {
+    "csv": 'id,V\n1,"{""a"":[1,2.50]}"\n2,\n3,null\n4,"""text"""\n',
+    "json": '{"id":1,"V":{"a":[1,2.50]}}\n{"id":2}\n\n{"V":null,"id":3}\n{"id":4,"V":"text"}\n',
+}
+EXACT = "123456789012345678901234567890.25"
+
+
+@pytest.mark.parametrize("kind", LOADED)
+def test_text_files_have_the_json_of_variants(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / f"a.{kind}").write_text(LOADED[kind])
+    (folder / f"b.{kind}").write_text(f"id,v\n5,{EXACT}\n" if kind == "csv" else f'{{"id":5,"v":{EXACT}}}')
+    table = txlog.Table.create(tmp_path / "t", "id int, v variant")
+    assert table.copy_into(str(folder)).rows == 5
+    assert texts_of(table) == ['{"a":[1,2.5]}', None, "null", '"text"', EXACT]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.json", '{"id":1,"v":{"a":}}\n', r"x\.json cannot be read as json"),
+        ("x.csv", 'id,v\n1,"{"\n', "column v has no text for a variant"),
+        ("x.json", '{"id":1,"v":1}\n{"id":2,"v":2,"late":3}\n'.replace("}\n{", "}\n" + "\n" * (5 << 20) + "{"), "late"),
+    ],
+)
+def test_a_text_file_with_other_text_for_a_variant_is_refused(
+    table: txlog.Table, tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / name).write_text(text)
+    with pytest.raises(InvalidInputError, match=said):
+        table.copy_into(str(folder))
+    assert table.version == 1
+
+
+def test_a_variant_inside_of_a_column_is_not_read_from_text_files(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "x.json").write_text('{"s":{"v":1}}\n')
+    table = txlog.Table.create(tmp_path / "t", "s struct<v: variant>")
+    with pytest.raises(InvalidInputError, match=r"column 's' has a variant in the table, which is not read from"):
+        table.copy_into(str(folder))
+
+
+def test_texts_of_the_type_json_are_read_as_the_variants_that_they_become() -> None:
+    texts = pa.array(['{"a":1.50}', None], pa.json_(pa.string()))
+    assert variant.to_python(texts) == [{"a": decimal.Decimal("1.50")}, None]
+    assert variant.to_json(texts).to_pylist() == ['{"a":1.5}', None]
+    with pytest.raises(InvalidInputError, match="row 1 has no text for a variant"):
+        variant.to_python(pa.array(["1", "{"], pa.json_(pa.string())))
 
 
 def test_a_pyarrow_that_cannot_open_such_files_is_named_before_a_table_is_read() -> None:

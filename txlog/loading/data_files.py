@@ -10,7 +10,7 @@ import contextlib
 import io
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
@@ -205,6 +205,8 @@ class _DataFile(msgspec.Struct, frozen=True):
             is_parquet = self.format == "parquet"
             footer = self.source.open_footer if is_parquet and only_columns else None
             schema, batches = (self._open_parquet if is_parquet else self._open_text)((footer or self.source.open)())
+            if not is_parquet and any(column.name in self._variants for column in schema):
+                schema, batches = self._with_json(schema, batches)
             known = {fold_name(name): name for name in self.text_format.column_types}
             names = [known.get(fold_name(name), name) for name in schema.names]
             if names != schema.names:
@@ -307,13 +309,40 @@ class _DataFile(msgspec.Struct, frozen=True):
         """The known types that Arrow can read from this format: its reader refuses every file if it is to read another
         one, also a file without that column."""
         known = self.text_format.column_types
-        return {name: kind for name, kind in known.items() if not self._unknown_in(kind)}
+        readable = {name: kind for name, kind in known.items() if not self._unknown_in(kind)}
+        return {name: pa.string() if is_variant_struct(kind) else kind for name, kind in readable.items()}
 
     def _unknown_in(self, kind: pa.DataType) -> str | None:
-        """What this format has no values of, at any depth of the type."""
+        """What this format has no values of, at any depth of the type. A variant is read as the text of JSON, and one
+        inside of a column is not."""
         if self.format == "json" and any(map(pa.types.is_map, _types_in(kind))):
             return "map"
-        return "variant" if any(map(is_variant_struct, _types_in(kind))) else None
+        has_variants = not is_variant_struct(kind) and any(map(is_variant_struct, _types_in(kind)))
+        return "variant" if has_variants else None
+
+    @property
+    def _variants(self) -> Container[str]:
+        """The names of the columns of variants, as a file may have them."""
+        known = self.text_format.column_types.items()
+        return _AnyCase(fold_name(name) for name, kind in known if is_variant_struct(kind))
+
+    def _with_json(
+        self, schema: pa.Schema, batches: Iterable[tuple[pa.RecordBatch, int]]
+    ) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
+        """The texts of variants as texts of JSON, which a column of variants takes."""
+        texts = pa.json_(pa.string())
+        kinds = [pa.field(c.name, texts) if c.name in self._variants else c for c in schema]
+        found = pa.schema(kinds)
+
+        def marked() -> Iterator[tuple[pa.RecordBatch, int]]:
+            for batch, done_bytes in batches:
+                columns = [
+                    pa.ExtensionArray.from_storage(texts, column.cast(pa.string())) if kind.type == texts else column
+                    for column, kind in zip(batch.columns, found, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=found), done_bytes
+
+        return found, marked()
 
     def _check_readable(self, schema: pa.Schema) -> None:
         """Refuse objects of JSON for a map or a variant: Arrow reads them as structs, in which each row has the keys of
@@ -408,11 +437,74 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
         # Read as strings and cast: Arrow's JSON reader parses no dates, and takes times with a zone and without as one.
         known = pa.schema([(name, _with_times(kind, pa.string())) for name, kind in types.items()])
+        if any(name in self._variants for name in types):
+            return _reader_of_lines(source, known, self._variants)
         return json.open_json(
             source,
             read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
             parse_options=json.ParseOptions(explicit_schema=known if types else None),
         )
+
+
+class _AnyCase(Container[str]):
+    """Names, in any case."""
+
+    def __init__(self, folded: Iterable[str]) -> None:
+        self._folded = frozenset(folded)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and fold_name(name) in self._folded
+
+
+def _reader_of_lines(source: Any, known: pa.Schema, texts: Container[str]) -> pa.RecordBatchReader:
+    """Rows of JSON in which the values of the columns ``texts`` are texts: as they are written, so that no digit of a
+    number is lost. Lines are read here, block by block, since Arrow's threads may run no code of Python.
+
+    The first block decides about types. Raises ``pa.ArrowInvalid``, also in the reader.
+    """
+    blocks = _blocks_of_lines(source)
+
+    def parsed(block: bytes, schema: pa.Schema, **options: Any) -> pa.Table:
+        try:
+            lines = b"\n".join(_with_texts(line, texts) for line in block.splitlines() if line.strip())
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise pa.ArrowInvalid(f"JSON parse error: {error}") from None
+        return json.read_json(
+            pa.BufferReader(lines),
+            read_options=json.ReadOptions(block_size=max(len(lines), 1)),
+            parse_options=json.ParseOptions(explicit_schema=schema, **options),
+        )
+
+    first = parsed(next(blocks, b"") or b"{}", known)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from first.to_batches()
+        for block in blocks:
+            yield from parsed(block, first.schema, unexpected_field_behavior="error").to_batches()
+
+    return pa.RecordBatchReader.from_batches(first.schema, batches())
+
+
+def _blocks_of_lines(source: Any) -> Iterator[bytes]:
+    """Whole lines, in blocks of about the usual size."""
+    rest = b""
+    while read := source.read(_BLOCK_BYTES):
+        head, end, rest = (rest + bytes(read)).rpartition(b"\n")
+        if end:
+            yield head
+        elif len(rest) > _BLOCK_BYTES:
+            raise pa.ArrowInvalid("a row is larger than the block size")
+    if rest.strip():
+        yield rest
+
+
+def _with_texts(line: bytes, texts: Container[str]) -> bytes:
+    row = _ROW.decode(line)
+    changed = {name: msgspec.Raw(orjson.dumps(bytes(raw).decode())) for name, raw in row.items() if name in texts}
+    return msgspec.json.encode({**row, **changed}) if changed else line
+
+
+_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _data_file(source: InputFile, file_format: str | None, text_format: TextFormat) -> _DataFile:

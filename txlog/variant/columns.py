@@ -12,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import array_of
+from txlog.core.format.schema import VARIANT
 from txlog.core.util.arguments import invalid
 from txlog.core.util.time_zones import zone_name
+from txlog.core.writing.convert import BadRow
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.encoding import Part, encode, names_of
@@ -136,6 +138,11 @@ def _read(variants: Any, read: Callable[[Any], Any]) -> list[Any]:
     if convert is None:
         given = variants.type if isinstance(variants, pa.Array) else type(variants).__name__
         raise InvalidInputError(f"variants are structs of the binaries value and metadata, and this column has {given}")
+    if variants.type != VARIANT.facts.arrow:  # texts of JSON, or shredded variants
+        try:
+            variants = convert(variants)
+        except BadRow as error:
+            raise InvalidInputError(f"row {error.row} {error.problem}") from None
     names: dict[bytes, tuple[str, ...]] = {}
     found: list[Any] = []
     for row, each in enumerate(variants.to_pylist()):
