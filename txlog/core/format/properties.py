@@ -665,7 +665,11 @@ _FIELD_FORMS = {
 OWN_KEYS: frozenset[str] = frozenset(_OWN)
 """The ``txlog.`` keys with a fixed name; ``txlog.fields.*`` is a family."""
 
-_EXTENSIONS = {f"{PREFIX}iceberg": "iceberg", f"{PREFIX}iceberg.catalog": "iceberg"}
+_EXTENSIONS = {
+    f"{PREFIX}iceberg": "iceberg",
+    f"{PREFIX}iceberg.catalog": "iceberg",
+    f"{PREFIX}variant.shredding": "variant",
+}
 """The properties of txlog's own extensions, with the extension that a commit to a table with the property needs."""
 
 _DOES_NOTHING = "this one does nothing here, so unset it or install the package that it is of"
