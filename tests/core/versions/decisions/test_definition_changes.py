@@ -26,6 +26,7 @@ RULES = {
     "delta.enableIcebergCompatV1",
     "delta.enableIcebergCompatV2",
     "delta.enableIcebergCompatV3",
+    "delta.enableMaterializePartitionColumnsFeature",
     "delta.enableInCommitTimestamps",
     "delta.enableRowTracking",
     "delta.enableTypeWidening",
