@@ -3,6 +3,7 @@ them side by side, and every file of both is by the rules. What Iceberg readers 
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -33,14 +34,13 @@ def ours(table: txlog.Table, *ids: int) -> pa.Table:
     schema = table.to_arrow().schema
     columns = {
         "id": list(ids),
-        "day": [f"2026-01-{id:02}" for id in ids],
+        "day": [datetime.date(2026, 1, id) for id in ids],
         "part": ["a b" if id % 2 else None for id in ids],
         "tags": [[id, None] for id in ids],
         "m": [[("k", {"a": id})] for id in ids],
         "name": [f"txlog {id}" for id in ids],
     }
-    arrays = [pa.array(columns[field.name]).cast(field.type) for field in schema]
-    return pa.table(arrays, schema=schema)
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
 def theirs(*ids: int) -> str:

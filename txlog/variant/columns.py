@@ -19,7 +19,7 @@ from txlog.core.writing.convert import BadRow
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.encoding import Part, encode, names_of
-from txlog.variant.json_text import parsed, text_of
+from txlog.variant.json_text import encode_json, text_of
 from txlog.variant.type_support import SUPPORT
 
 __all__ = ["from_python", "parse_json", "to_json", "to_python", "try_parse_json"]
@@ -40,7 +40,7 @@ def parse_json(texts: pa.Array | pa.ChunkedArray | Iterable[str | None]) -> pa.S
     Raises:
         InvalidInputError: Names the first text that is not JSON, or whose object has a name twice.
     """
-    return _each(texts, lambda text: encode(parsed(text)), "text of JSON")
+    return _each(texts, encode_json, "text of JSON")
 
 
 def try_parse_json(texts: pa.Array | pa.ChunkedArray | Iterable[str | None]) -> pa.StructArray:
@@ -126,7 +126,7 @@ def _values(values: Any) -> Iterable[Any]:
 
 def _parsed_or_none(text: str | None) -> tuple[bytes, bytes] | None:
     try:
-        return None if text is None else encode(parsed(text))
+        return None if text is None else encode_json(text)
     except ValueError:
         return None
 

@@ -20,11 +20,13 @@ from txlog.core.format.schema import timestamp_of
 
 __all__ = [
     "DEPTH_MAX",
+    "Encoded",
     "MalformedVariantError",
     "Nanoseconds",
     "Part",
     "Single",
     "Timestamp",
+    "decimal_of",
     "encode",
     "encode_value",
     "metadata_of",
@@ -44,6 +46,7 @@ _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SHORT_MAX = 63
 _SPARK_SEARCHES_FROM = 32  # fields
+_SMALL = 1 << 8  # counts, offsets and ids below this take a byte, and such headers have no other bit
 _FEW = 64  # names of an object: those of smaller ones are remembered
 _EXACT = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
@@ -54,6 +57,12 @@ class MalformedVariantError(ValueError):
 
 class Single(float):
     """A float of 32 bits."""
+
+    __slots__ = ()
+
+
+class Encoded(bytes):
+    """The bytes of a value that is encoded already, and names no field."""
 
     __slots__ = ()
 
@@ -117,22 +126,32 @@ def encode_value(value: Any, ids: dict[str, int], depth: int = 0) -> bytes:
         return write(value)
     if depth > DEPTH_MAX:
         raise ValueError(f"it nests deeper than {DEPTH_MAX} levels")
-    if isinstance(value, Mapping):
+    kind = type(value)
+    if kind is dict or isinstance(value, Mapping):
         for name in value:
             if name not in ids:
                 if not isinstance(name, str):
                     raise ValueError(f"an object's names are strings, not {name!r}")
                 ids[name] = len(ids)
         names = _in_order(tuple(value)) if len(value) <= _FEW else _sorted(value)
-        return object_of([ids[name] for name in names], [encode_value(value[name], ids, depth + 1) for name in names])
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return array_of([encode_value(each, ids, depth + 1) for each in value])
+        return object_of([ids[name] for name in names], _encoded([value[name] for name in names], ids, depth + 1))
+    if kind is list or (isinstance(value, (list, tuple)) and not hasattr(value, "_fields")):
+        return array_of(_encoded(value, ids, depth + 1))
     if isinstance(value, Part):
         return encode_value(value.python(), ids, depth)
-    for kind, write in _WRITERS.items():
-        if isinstance(value, kind):
+    for known, write in _WRITERS.items():
+        if isinstance(value, known):
             return write(value)
     raise ValueError(f"a variant cannot hold {value!r}")
+
+
+def _encoded(values: Sequence[Any], ids: dict[str, int], depth: int) -> list[bytes]:
+    """Each value. Most are of a type that needs no more than its writer."""
+    found = []
+    for value in values:
+        write = _WRITERS.get(type(value))
+        found.append(encode_value(value, ids, depth) if write is None else write(value))
+    return found
 
 
 @functools.lru_cache(1024)
@@ -162,6 +181,8 @@ def object_of(ids: Sequence[int], fields: Sequence[bytes]) -> bytes:
     ``ids`` are the indices of their names in the dictionary.
     """
     offsets = [*itertools.accumulate(map(len, fields), initial=0)]
+    if offsets[-1] < _SMALL and len(ids) < _SMALL and max(ids, default=0) < _SMALL:
+        return b"".join((bytes((_OBJECT, len(ids), *ids, *offsets)), *fields))
     id_width, width = _width(max(ids, default=0)), _width(offsets[-1])
     is_large = len(fields) > 0xFF
     header = _OBJECT | ((width - 1) | (id_width - 1) << 2 | is_large << 4) << 2
@@ -172,6 +193,8 @@ def object_of(ids: Sequence[int], fields: Sequence[bytes]) -> bytes:
 def array_of(items: Sequence[bytes]) -> bytes:
     """An array of encoded elements ("Value Data for Array")."""
     offsets = [*itertools.accumulate(map(len, items), initial=0)]
+    if offsets[-1] < _SMALL and len(items) < _SMALL:
+        return b"".join((bytes((_ARRAY, len(items), *offsets)), *items))
     width = _width(offsets[-1])
     is_large = len(items) > 0xFF
     header = _ARRAY | ((width - 1) | is_large << 2) << 2
@@ -212,13 +235,13 @@ def _header(kind: int) -> bytes:
 def _string(text: str) -> bytes:
     body = _utf8(text)
     if len(body) <= _SHORT_MAX:
-        return bytes((len(body) << 2 | _SHORT_STRING,)) + body
+        return _SHORT_HEADERS[len(body)] + body
     return _checked(_header(16) + _number(len(body), 4) + body)
 
 
 def _integer(value: int) -> bytes:
     if -128 <= value < 128:
-        return bytes((0x0C, value & 0xFF))
+        return _SMALL_INTEGERS[value]
     for kind, width in ((4, 2), (5, 4), (6, 8)):
         if -(1 << 8 * width - 1) <= value < 1 << 8 * width - 1:
             return _header(kind) + value.to_bytes(width, "little", signed=True)
@@ -229,17 +252,23 @@ def _integer(value: int) -> bytes:
 
 
 def _decimal(value: decimal.Decimal) -> bytes:
-    """ "Decimal table": up to 9 digits in 4 bytes, 18 in 8, 38 in 16."""
     if not value.is_finite():
         raise ValueError(f"a variant has no decimal {value}: write a float")
     scale = -value.as_tuple().exponent  # type: ignore[operator]
     if scale < 0:
         value, scale = value.quantize(decimal.Decimal(1), context=_EXACT), 0
-    unscaled = int(value.scaleb(scale, _EXACT))
-    for kind, digits, width in ((8, 9, 4), (9, 18, 8), (10, 38, 16)):
-        if abs(unscaled) < 10**digits and scale <= digits:
-            return _header(kind) + bytes((scale,)) + unscaled.to_bytes(width, "little", signed=True)
-    raise ValueError(f"a variant's decimals have up to 38 digits, which {value} exceeds")
+    found = decimal_of(int(value.scaleb(scale, _EXACT)), scale)
+    if found is None:
+        raise ValueError(f"a variant's decimals have up to 38 digits, which {value} exceeds")
+    return found
+
+
+def decimal_of(unscaled: int, scale: int) -> Encoded | None:
+    """ "Decimal table": up to 9 digits in 4 bytes, 18 in 8, 38 in 16; None for one with more."""
+    for kind, digits, limit, width in _DECIMAL_TABLE:
+        if -limit < unscaled < limit and scale <= digits:
+            return Encoded(bytes((kind << 2, scale)) + unscaled.to_bytes(width, "little", signed=True))
+    return None
 
 
 def _double(value: float) -> bytes:
@@ -262,6 +291,9 @@ def _clock(value: datetime.time) -> bytes:
     return _header(17) + struct.pack("<q", seconds * 1_000_000 + value.microsecond)
 
 
+_SHORT_HEADERS = [bytes((size << 2 | _SHORT_STRING,)) for size in range(_SHORT_MAX + 1)]
+_SMALL_INTEGERS = {value: bytes((0x0C, value & 0xFF)) for value in range(-128, 128)}
+_DECIMAL_TABLE = ((8, 9, 10**9, 4), (9, 18, 10**18, 8), (10, 38, 10**38, 16))
 _WRITERS: dict[type, Callable[[Any], bytes]] = {
     type(None): lambda value: _header(0),
     bool: lambda value: _header(1 if value else 2),
@@ -275,6 +307,7 @@ _WRITERS: dict[type, Callable[[Any], bytes]] = {
     datetime.time: _clock,
     bytes: lambda value: _checked(_header(15) + _number(len(value), 4) + value),
     bytearray: lambda value: _checked(_header(15) + _number(len(value), 4) + bytes(value)),
+    Encoded: lambda value: value,
     uuid.UUID: lambda value: _header(20) + value.bytes,
     Timestamp: _time_of,
     Nanoseconds: lambda value: _header(18 if value.has_zone else 19) + struct.pack("<q", value.nanos),

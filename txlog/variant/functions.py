@@ -48,7 +48,7 @@ from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.bounds import path_text
 from txlog.variant.encoding import MalformedVariantError, Part, Single, encode, encode_value, metadata_of, names_of
-from txlog.variant.json_text import double_text, parsed, scalar_text, text_of
+from txlog.variant.json_text import double_text, encode_json, scalar_text, text_of
 from txlog.variant.path import part_at, path_of
 from txlog.variant.shape import schema_of
 
@@ -132,13 +132,13 @@ def _to_variant_object(value: Expression) -> Expression:
 
 
 def _texts(call: Call, given: Any) -> Any:
-    return _variants_of(given, parsed, is_try=call.name.startswith("try"))
+    return _variants_of(given, encode_json, is_try=call.name.startswith("try"))
 
 
 def _made(call: Call, given: Any) -> Any:
     """Variants of typed values: of a float, one with 32 bits."""
     source = call.arguments[0].type
-    return _variants_of(given, lambda value: _plain(value, source), is_try=False)
+    return _variants_of(given, lambda value: encode(_plain(value, source)), is_try=False)
 
 
 def _plain(value: Any, data_type: DataType) -> Any:
@@ -159,10 +159,10 @@ def _plain(value: Any, data_type: DataType) -> Any:
     return value
 
 
-def _variants_of(given: Any, value_of: Callable[[Any], Any], *, is_try: bool) -> Any:
+def _variants_of(given: Any, encoded: Callable[[Any], tuple[bytes, bytes]], *, is_try: bool) -> Any:
     def made(each: Any) -> tuple[bytes, bytes] | None:
         try:
-            return None if each is None else encode(value_of(each))
+            return None if each is None else encoded(each)
         except ValueError as error:
             if is_try:
                 return None

@@ -18,8 +18,8 @@ from txlog.core.util.lazy import cached_property
 from txlog.core.writing.convert import BadRow
 from txlog.errors import UnsupportedFeatureError
 from txlog.variant.arrow_form import DamagedRowError, in_order, struct_of
-from txlog.variant.encoding import Part, encode, names_of
-from txlog.variant.json_text import parsed, text_of
+from txlog.variant.encoding import Part, names_of
+from txlog.variant.json_text import encode_json, text_of
 from txlog.variant.shredding import TYPED, unshredded
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _from_json(array: pa.Array, column: str) -> pa.StructArray:
     found: list[tuple[bytes, bytes] | None] = []
     for row, text in enumerate(array.storage.to_pylist()):
         try:
-            found.append(None if text is None else encode(parsed(text)))
+            found.append(None if text is None else encode_json(text))
         except ValueError as error:
             raise BadRow(column, row, f"has no text for a variant: {error}") from None
     return struct_of(found)
