@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from txlog.variant.encoding import (
     metadata_of,
     names_of,
 )
+from txlog.variant.json_text import encode_json, parsed
 
 UTC = datetime.timezone.utc
 
@@ -237,3 +239,41 @@ def test_any_bytes_are_a_value_or_are_refused(value: bytes, names: bytes) -> Non
         except MalformedVariantError:
             continue
         encode(found)
+
+
+TRICKY_TEXTS = [
+    *('{"a": 1, "b": "x:y", "c:d": ":"}', '{"a":"\\u003a"}', '{"url":"http://x/?a=1:2","at":"2026-01-01T00:00:00"}'),
+    *("[1.50, -0.5, -0.0, 0.000, 12345678901.25, 1E2, 1.5e-3]", "123456789012345678901234567890", "-0"),
+    *(f"0.{'1' * 38}", f"0.{'1' * 39}", "1" * 38, "1" * 39, f"-{'9' * 38}.5", "18446744073709551616", "[[], {}, [{}]]"),
+    *('{"é":{"é":1}}', '"\\u00e9\\ud83d\\ude00"', ' { "a" : [ 1 , 2 ] } ', '{"a":{"b":{"c":":"}}}', '""', "true"),
+]
+
+
+@pytest.mark.parametrize("text", TRICKY_TEXTS)
+def test_the_fast_parser_has_the_values_of_the_slow_one(text: str) -> None:
+    assert encode_json(text) == encode(parsed(text))
+
+
+REFUSED_TEXTS = [
+    *('{"a":1,"a":2}', '{"a":1,"b":{"c":1,"c":2}}', '[{"a":":","a":1}]', '{"x":"\\u003a","a":1,"a":2}'),
+    *('{"a" :1,"a":":"}', '{"\\u0061":1,"a":2}', "", "{", "[1,]", "NaN", "1e999", '"\\ud800"', "01", "\ufeff1"),
+]
+
+
+@pytest.mark.parametrize("text", REFUSED_TEXTS)
+def test_the_fast_parser_refuses_what_the_slow_one_refuses(text: str) -> None:
+    slow = refusal(lambda: encode(parsed(text)))
+    assert refusal(lambda: encode_json(text)) == slow != ""
+
+
+def refusal(make: Callable[[], object]) -> str:
+    try:
+        make()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_texts_nested_too_deep_are_refused() -> None:
+    with pytest.raises(ValueError, match="nests"):
+        encode_json("[" * 100_000 + "]" * 100_000)

@@ -11,6 +11,7 @@ import datetime
 import decimal
 import functools
 import itertools
+import operator
 import struct
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -133,8 +134,8 @@ def encode_value(value: Any, ids: dict[str, int], depth: int = 0) -> bytes:
                 if not isinstance(name, str):
                     raise ValueError(f"an object's names are strings, not {name!r}")
                 ids[name] = len(ids)
-        names = _in_order(tuple(value)) if len(value) <= _FEW else _sorted(value)
-        return object_of([ids[name] for name in names], _encoded([value[name] for name in names], ids, depth + 1))
+        in_order = (_known_order if len(value) <= _FEW else _order)(tuple(value))
+        return object_of(in_order(ids), _encoded(in_order(value), ids, depth + 1))
     if kind is list or (isinstance(value, (list, tuple)) and not hasattr(value, "_fields")):
         return array_of(_encoded(value, ids, depth + 1))
     if isinstance(value, Part):
@@ -154,10 +155,13 @@ def _encoded(values: Sequence[Any], ids: dict[str, int], depth: int) -> list[byt
     return found
 
 
-@functools.lru_cache(1024)
-def _in_order(names: tuple[str, ...]) -> Sequence[str]:
-    """By their bytes."""
-    return _sorted(names)
+def _order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """What has the values of a mapping in the order of their names' bytes."""
+    found = _sorted(names)
+    return operator.itemgetter(*found) if len(found) > 1 else lambda values: [values[name] for name in found]
+
+
+_known_order = functools.lru_cache(1024)(_order)
 
 
 def _sorted(names: Collection[str]) -> list[str]:
@@ -265,9 +269,9 @@ def _decimal(value: decimal.Decimal) -> bytes:
 
 def decimal_of(unscaled: int, scale: int) -> Encoded | None:
     """ "Decimal table": up to 9 digits in 4 bytes, 18 in 8, 38 in 16; None for one with more."""
-    for kind, digits, limit, width in _DECIMAL_TABLE:
-        if -limit < unscaled < limit and scale <= digits:
-            return Encoded(bytes((kind << 2, scale)) + unscaled.to_bytes(width, "little", signed=True))
+    for digits, limit, headers, width in _DECIMAL_TABLE:
+        if scale <= digits and -limit < unscaled < limit:
+            return Encoded(headers[scale] + unscaled.to_bytes(width, "little", signed=True))
     return None
 
 
@@ -293,7 +297,10 @@ def _clock(value: datetime.time) -> bytes:
 
 _SHORT_HEADERS = [bytes((size << 2 | _SHORT_STRING,)) for size in range(_SHORT_MAX + 1)]
 _SMALL_INTEGERS = {value: bytes((0x0C, value & 0xFF)) for value in range(-128, 128)}
-_DECIMAL_TABLE = ((8, 9, 10**9, 4), (9, 18, 10**18, 8), (10, 38, 10**38, 16))
+_DECIMAL_TABLE = tuple(
+    (digits, 10**digits, [bytes((kind << 2, scale)) for scale in range(digits + 1)], width)
+    for kind, digits, width in ((8, 9, 4), (9, 18, 8), (10, 38, 16))
+)
 _WRITERS: dict[type, Callable[[Any], bytes]] = {
     type(None): lambda value: _header(0),
     bool: lambda value: _header(1 if value else 2),
