@@ -257,21 +257,21 @@ def deleted_keys(path: Path, properties: dict[str, str], row_mode: RowMode | Non
     return table
 
 
-def _compatible(path: Path, properties: dict[str, str]) -> txlog.Table:
-    """It follows Delta's Iceberg compatibility in all its versions, one after the other."""
+def _compatible(path: Path, properties: dict[str, str], *, first: int = 1) -> txlog.Table:
+    """It follows Delta's Iceberg compatibility, and goes from the first version to the second one; or the third."""
 
     def version(number: int) -> dict[str, str]:
         return {f"delta.enableIcebergCompatV{each}": str(each == number).lower() for each in (1, 2, 3)}
 
     rows = pa.table({"id": [1, 2, 3], "p": ["x", "y z", None], "n": [1.5, None, 2.5]})
-    table = begun(path, rows, partition_by=["p"], properties=properties | version(1))
+    vectors = VECTORS if first == 3 else {}
+    table = begun(path, rows, partition_by=["p"], properties=properties | version(first) | vectors)
     table.update({"n": txlog.expr("0.5")}, "id = 3")
-    table.set_properties(version(2))
+    if first == 1:
+        table.set_properties(version(2))
     tags = pa.array([["a", None], None, []], pa.list_(pa.string()))
     table.append(rows.append_column("tags", tags), schema_mode="merge")
-    table.set_properties(version(3) | VECTORS)
     table.delete("id = 1")
-    table.append(rows)
     table.optimize()
     return table
 
@@ -292,5 +292,6 @@ TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
     "all null": _nulls,
     "tracked rows": _tracked,
     "compatible files": _compatible,
+    "compatible files with row ids": partial(_compatible, first=3),
     "deleted keys that are kept": deleted_keys,
 }
