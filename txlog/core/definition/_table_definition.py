@@ -386,11 +386,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     _check_log_retention(source.metadata.configuration, configuration)
     _check_row_id_promise(source.metadata.configuration, configuration)
     check_same_conditions(source.metadata.configuration, configuration)
-    if new := newly_required(source.metadata.configuration, configuration):
-        raise InvalidInputError(
-            f"a clone has the files of its source, which does not follow {ICEBERG_COMPAT[new[0]]}: leave the property"
-            " out, and set it on the clone"
-        )
+    _check_files_of_source(source.metadata.configuration, configuration)
     own = {} if there is None else there.metadata.configuration
     if there is not None:
         _check_row_id_columns(own, {**own, **overrides})
@@ -434,6 +430,14 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
         created_ms = created_again_ms(there.metadata, metadata, ambient.now_ms())
         metadata = with_later_marks(replace(metadata, created_time=created_ms), there.metadata)
     return Definition(metadata, protocol, tuple(domains.values()))
+
+
+def _check_files_of_source(source: Mapping[str, str], clone: Mapping[str, str]) -> None:
+    if new := newly_required(source, clone):
+        raise InvalidInputError(
+            f"a clone has the files of its source, which does not follow {ICEBERG_COMPAT[new[0]]}: leave the property"
+            " out, and set it on the clone"
+        )
 
 
 def _of_one_table(configuration: Mapping[str, str]) -> list[str]:
