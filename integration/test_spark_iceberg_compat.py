@@ -52,13 +52,8 @@ def theirs(*ids: int) -> str:
     return ", ".join(rows)
 
 
-@pytest.mark.parametrize(
-    "promised",
-    [
-        "icebergCompatV3",
-        *(pytest.param(each, marks=pytest.mark.hunt(part="spark")) for each in PROMISES if each != "icebergCompatV3"),
-    ],
-)
+@pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("promised", PROMISES)
 def test_spark_and_txlog_write_a_compatible_table_side_by_side(
     delta: SparkSession, read_delta: Read, tmp_path: Path, promised: str
 ) -> None:
