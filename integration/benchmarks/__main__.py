@@ -42,6 +42,7 @@ BENCHMARKS = (
         "changes",
         "compaction",
         "vacuum",
+        "branches",
         "spark_write",
         "spark_append",
         "spark_upkeep",
