@@ -572,6 +572,18 @@ def test_a_vacuum_keeps_what_an_open_branch_reads_and_deletes_what_is_left_of_th
     assert ids(table) == [5, 6, 7, 8, 9, 10, 12]
 
 
+@pytest.mark.parametrize("change", ["overwrite", "delete"])
+def test_a_vacuum_of_the_table_stands_against_no_publication(change: str, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    CHANGES[change](branch)
+    table.append(rows_of(30))
+    table.vacuum()
+    wanted = sorted([*ids(branch), 30])
+    branch.publish()
+    assert ids(table) == wanted
+
+
 def test_a_vacuum_of_a_branch_by_another_engine_deletes_nothing(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     branch = table.branch("b")

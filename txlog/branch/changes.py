@@ -72,7 +72,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
 
     Attributes:
         version: The version of the branch with these changes.
-        added: Its own files that are new, as its log names them.
+        added: Its own files that are new, by their paths in the table.
         touched: What became of the table's files.
         operations: What its commits did, each name once.
         moves_only: Whether no commit changed a row, as after a compaction.
@@ -82,7 +82,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
     """
 
     version: int
-    added: Sequence[AddFile]
+    added: Mapping[str, AddFile]
     touched: Sequence[TouchedFile]
     operations: Sequence[str]
     moves_only: bool
@@ -195,7 +195,7 @@ def changes_of(
             reads.note(commit, [add for add in adds if add.path not in gone])
     return BranchChanges(
         version=state.version,
-        added=[*net.added.values()],
+        added=net.added,
         touched=net.touched,
         operations=[*operations],
         moves_only=moves_only and bool(operations),

@@ -51,7 +51,7 @@ def check(open_table: OpenTable, *, checks: Sequence[str] | str = ()) -> BranchC
             failures.append(FailedCheck(query, found.num_rows, found.slice(0, _ROWS_SHOWN)))
     return BranchCheck(
         version=state.version,
-        num_rows=sum(map(live_rows, changes.added)),
+        num_rows=sum(map(live_rows, changes.added.values())),
         checks=(*conditions, *queries),
         failures=tuple(failures),
     )
@@ -87,7 +87,7 @@ class NewRows:
         ]
 
     def _failing(self, where: str) -> pa.Table:
-        return self._read(self._branch, self._state, self._changes.added, where)
+        return self._read(self._branch, self._state, [*self._changes.added.values()], where)
 
     def _without_copies(self, where: str) -> pa.Table:
         """The new rows for which a condition is true, but for those that the branch copied from files it rewrote."""

@@ -196,13 +196,17 @@ def _commit(
     with TxlogError.located(branch.uri, None if there is None else there.version):
         definition = definition_of_branch(base, there, origin)
     places = origin.places
-    wanted = {(add.path, add.key[1]): add for add in map(places.in_branch, files)}
-    live = {} if there is None else {add.key: add for add in add_files_of(branch.log.files(there))}
     builder = ProposalBuilder(there)
     define(builder, definition)
     builder.read_table()
-    builder.remove(*(add for key, add in live.items() if key not in wanted))
-    builder.add(*(add for key, add in wanted.items() if key not in live), are_new=False)
+    wanted = map(places.in_branch, files)
+    if there is None:
+        builder.add(*wanted, are_new=False)
+    else:
+        by_key = {add.key: add for add in wanted}
+        live = {add.key: add for add in add_files_of(branch.log.files(there))}
+        builder.remove(*(add for key, add in live.items() if key not in by_key))
+        builder.add(*(add for key, add in by_key.items() if key not in live), are_new=False)
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
     proposal = builder.build(

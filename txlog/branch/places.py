@@ -83,15 +83,14 @@ class Places(msgspec.Struct, frozen=True, dict=True):
 
     def in_table(self, path: str) -> str:
         """The path of the branch's log as the table names it, in one spelling (`canonical_path`)."""
-        found = resolve_data_path(path)
-        if found.is_relative:
+        if self.is_own(path):
             return canonical_path(f"{FOLDER}/{self.name}/{path}")
-        below = path_below(self.table, found)
+        below = path_below(self.table, resolve_data_path(path))
         return canonical_path(path if below is None else encode_path(below))
 
     def is_own(self, path: str) -> bool:
         """Whether a path of the branch's log leads into the branch's own folder."""
-        return resolve_data_path(path).is_relative
+        return not path.startswith("/") and ":" not in path
 
     def _vector(self, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
         found = vector_path(vector)

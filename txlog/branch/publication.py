@@ -265,9 +265,10 @@ class Publication:
         for touched in changes.touched:
             if touched.path in dead and touched.after is not None:
                 builder.replace_vector(live[touched.path], vectors[touched.path], stats=wide(touched.after.stats))
-        for add in changes.added:
-            # No vacuum looks into the branch's folder, but one may delete a vector that is not committed yet.
-            builder.add(self._published(add, vectors.get(origin.places.in_table(add.path))), are_new=bool(vectors))
+        # No vacuum looks into the branch's folder, but one may delete a vector that is not committed yet.
+        builder.add(
+            *(_published(add, path, vectors.get(path)) for path, add in changes.added.items()), are_new=bool(vectors)
+        )
         return self._built(builder, state)
 
     # --- the definition ---------------------------------------------------------------------------------------------
@@ -318,15 +319,8 @@ class Publication:
 
     def _dead_rows_of_new(self) -> dict[str, BitMap64]:
         """The deleted rows of the branch's own new files, by the files' paths in the table."""
-        own = [add for add in self._changes.added if add.deletion_vector is not None]
-        rows = self._touched.rows([add.deletion_vector for add in own])
-        return {self._origin.places.in_table(add.path): dead for add, dead in zip(own, rows, strict=True)}
-
-    def _published(self, add: AddFile, vector: DeletionVectorDescriptor | None) -> AddFile:
-        """A file of the branch as the table names it. It keeps its row ids, which the table set aside, and is of the
-        version that publishes it."""
-        path = self._origin.places.in_table(add.path)
-        return replace(add, path=path, deletion_vector=vector, default_row_commit_version=None)
+        own = {path: add.deletion_vector for path, add in self._changes.added.items() if add.deletion_vector}
+        return dict(zip(own, self._touched.rows([*own.values()]), strict=True))
 
     # --- the proposal -----------------------------------------------------------------------------------------------
 
@@ -339,9 +333,9 @@ class Publication:
         removes = builder.removes
         adds = builder.adds
         self.metrics = WriteMetrics(
-            rows=sum(map(live_rows, changes.added)),
+            rows=sum(map(live_rows, changes.added.values())),
             files=len(changes.added),
-            bytes=sum(add.size for add in changes.added),
+            bytes=sum(add.size for add in changes.added.values()),
             files_removed=len({r.path for r in removes} - {a.path for a in adds}),
             vectors=sum(add.deletion_vector is not None for add in adds),
             change_files=count,
@@ -361,3 +355,9 @@ class Publication:
             user_metadata=self._user_metadata,
             is_reexecutable=not changes.is_blind or self._definition is not None,
         )
+
+
+def _published(add: AddFile, path: str, vector: DeletionVectorDescriptor | None) -> AddFile:
+    """A file of the branch as the table names it. It keeps its row ids, which the table set aside, and is of the
+    version that publishes it."""
+    return replace(add, path=path, deletion_vector=vector, default_row_commit_version=None)

@@ -98,7 +98,7 @@ class _Rebase:
             self._replace_files(builder, base, unsent)
             for each in changes.deletes:
                 self._delete_again(builder, each.text, unsent)
-            builder.add(*changes.added, are_new=False)
+            builder.add(*changes.added.values(), are_new=False)
             proposal = builder.build(
                 txn_id=ambient.uuid4(),
                 now_ms=ambient.now_ms(),

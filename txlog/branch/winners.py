@@ -49,13 +49,12 @@ class Winners:
         judged = Proposal(
             txn_id=ambient.uuid4(),
             read_version=self._origin.base_version,
-            actions=tuple(changes.added),
+            actions=(),
             read_set=ReadSet(changes.reads_table, tuple(predicates), frozenset()),
             isolation=self._table.isolation(state),
             operation=operation,
             schema=branch.schema,
             partition_columns=branch.partition_columns,
-            adds_are_new=False,
             planned_on=state.metadata,
             planned_protocol=state.protocol,
         )
