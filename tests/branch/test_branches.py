@@ -650,6 +650,20 @@ def test_a_lost_file_of_the_table_is_missed_by_name(tmp_path: Path) -> None:
         branch.to_arrow()
 
 
+def test_the_change_feed_of_the_table_has_the_net_changes_of_a_publication(tmp_path: Path) -> None:
+    table = made(tmp_path, {**VECTORS, "delta.enableChangeDataFeed": "true"}, range(4))
+    branch = table.branch("b")
+    branch.append(rows_of(5, 6))
+    branch.update({"day": txlog.lit("u")}, "id = 2")
+    branch.delete("id in (3, 5)")
+    wanted = sorted(tuple(row.values()) for row in branch.diff_rows().read_all().to_pylist())
+    version = branch.publish().version
+    assert version is not None
+    rows = table.changes(version, version).read_all().select(["id", "day", "_change_type"]).to_pylist()
+    found = sorted(tuple(row.values()) for row in rows)
+    assert found == wanted == [(2, "a", "delete"), (2, "u", "insert"), (3, "a", "delete"), (6, "a", "insert")]
+
+
 def test_sql_makes_lists_rebases_publishes_and_drops_branches(tmp_path: Path) -> None:
     table = made(tmp_path)
     at = f"delta.`{table.uri}`"
