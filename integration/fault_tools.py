@@ -66,7 +66,7 @@ PRELOADED = (
     "txlog.core.store._object_store",
     "txlog.core.store._open",
     "txlog.table",
-    "txlog.transaction",
+    "txlog.table_transaction",
     "txlog.core.versions.upkeep._log_clean_up",
     "txlog.core.versions.upkeep._version_checksum",
     "unittest.mock",

@@ -130,7 +130,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("pyspark", "sqlglot", "tenacity", "typer"),
         *(f"txlog.{room}" for room in ("audit", "cli", "glue", "iceberg", "loading", "report", "spark", "statements")),
         *(f"txlog.core.{room}" for room in ("catalogs", "maintenance", "predicates", "sink", "workers")),
-        *("txlog.catalog", "txlog.changelog", "txlog.testing", "txlog.transaction", "txlog.unity"),
+        *("txlog.catalog", "txlog.changelog", "txlog.testing", "txlog.table_transaction", "txlog.unity"),
         *(f"txlog.core.{room}" for room in ("changes", "definition", "operations.replaced_files", "store.options")),
         *(
             f"txlog.core.versions.{module}"

@@ -19,8 +19,8 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.operations import WriteOptions, write_batch
 from txlog.core.versions import OpenTable
 from txlog.table import Table
+from txlog.table_transaction import Transaction
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.transaction import Transaction
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 

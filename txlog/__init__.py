@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         InvalidInputError,
         MetadataChangedError,
         NotFoundError,
+        PartlyCommittedError,
         ProtocolChangedError,
         SchemaMismatchError,
         StorageError,
@@ -60,26 +61,30 @@ if TYPE_CHECKING:
     from txlog.statements.session import SqlSession
     from txlog.statements.sql import sql
     from txlog.table import Table, resolve, write
-    from txlog.transaction import Transaction
+    from txlog.table_transaction import Transaction
+    from txlog.together import JointTransaction, read_together, transaction
 
 _HOME = {
     "Catalog": "txlog.catalog",
     "CommitHooks": "txlog.hooks",
     "Committable": "txlog.core.writing.committable",
+    "JointTransaction": "txlog.together",
     "RetryPolicy": "txlog.core.store._retry",
     "Sink": "txlog.core.sink._sink",
     "SinkGroup": "txlog.core.sink._sink_group",
     "Snapshot": "txlog.snapshot",
     "SqlSession": "txlog.statements.session",
     "Table": "txlog.table",
-    "Transaction": "txlog.transaction",
+    "Transaction": "txlog.table_transaction",
     "WriteResult": "txlog.result",
     "col": "txlog.core.predicates.unbound",
     "expr": "txlog.core.predicates.unbound",
     "lit": "txlog.core.predicates.build",
     "probe_store": "txlog.core.catalogs._probe",
+    "read_together": "txlog.together",
     "resolve": "txlog.table",
     "sql": "txlog.statements.sql",
+    "transaction": "txlog.together",
     "write": "txlog.table",
 }
 
@@ -117,8 +122,10 @@ __all__ = [
     "ConflictError",
     "CorruptLogError",
     "InvalidInputError",
+    "JointTransaction",
     "MetadataChangedError",
     "NotFoundError",
+    "PartlyCommittedError",
     "ProtocolChangedError",
     "RetryPolicy",
     "SchemaMismatchError",
@@ -138,8 +145,10 @@ __all__ = [
     "expr",
     "lit",
     "probe_store",
+    "read_together",
     "resolve",
     "sql",
+    "transaction",
     "write",
 ]
 

@@ -10,6 +10,7 @@ them between processes.
     |  |- ConcurrentTransactionError  MetadataChangedError  ProtocolChangedError
     |- CommitRetriesExhaustedError    nothing landed: run again, or later
     |- CommitStateUnknownError        do not rerun blindly: look for txn_id
+    |- PartlyCommittedError           a transaction over several tables lacks one: do that table's part again
     |- StorageError                   retry later
     |  |- AccessError                 a store or a catalog refuses the credentials: ``reason`` says why
     |- NotFoundError (LookupError)    TableNotFoundError, or a version or file is absent
@@ -46,6 +47,7 @@ __all__ = [
     "InvalidInputError",
     "MetadataChangedError",
     "NotFoundError",
+    "PartlyCommittedError",
     "ProtocolChangedError",
     "SchemaMismatchError",
     "StorageError",
@@ -254,6 +256,14 @@ class CommitStateUnknownError(TxlogError):
 
     txn_id: str = ""
     version: int  # the version that the commit was sent as
+
+
+class PartlyCommittedError(TxlogError):
+    """A transaction over several tables is committed in all but one, and cannot land there any more.
+
+    Only another engine can cause it: it committed to that table in the moment of the decision, and the two do not go
+    together. Do not run the transaction again: only what it does to ``table`` is missing.
+    """
 
 
 class StorageError(TxlogError):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         VacuumResult,
     )
     from txlog.result.report import Report
-    from txlog.transaction import IsolationLevel, Transaction
+    from txlog.table_transaction import IsolationLevel, Transaction
 
 __all__ = ["Table", "write"]
 
@@ -1198,7 +1198,7 @@ class Table(Readable, metaclass=Hinted):
             UnsupportedFeatureError: The table needs a feature that this release cannot write.
             StorageError: The store failed.
         """
-        from txlog.transaction import Transaction
+        from txlog.table_transaction import Transaction
 
         return Transaction(
             self._open_table,
@@ -2397,7 +2397,7 @@ class _AfterCommit:
         return AutoCompaction()
 
     def __call__(self, open_table: OpenTable, state: TableState) -> None:
-        if state.properties.auto_compact:
+        if state.properties.auto_compact and not state.is_prepared:
             self.compaction.after(open_table, state)
 
 

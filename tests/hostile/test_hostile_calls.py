@@ -33,7 +33,7 @@ SCHEMA_COMMENT = json.dumps(
 Call = Callable[[txlog.Table], Any]
 
 
-def _within(step: Callable[[txlog.transaction.Transaction], Any], **options: Any) -> Call:
+def _within(step: Callable[[txlog.table_transaction.Transaction], Any], **options: Any) -> Call:
     def call(table: txlog.Table) -> None:
         with table.transaction(**options) as transaction:
             step(transaction)

@@ -24,7 +24,7 @@ from mutants_of_rows import ROW_MUTANTS
 from mutants_of_streams import STREAM_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
-from txlog import transaction
+from txlog import table_transaction as transaction
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
 from txlog.core.operations._global_committer import GlobalCommitter

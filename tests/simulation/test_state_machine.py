@@ -30,8 +30,8 @@ from txlog.core.util import ambient
 from txlog.core.versions._open_table import OpenTable
 from txlog.result import WriteResult
 from txlog.table import Table
+from txlog.table_transaction import Transaction
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
-from txlog.transaction import Transaction
 
 MS_PER_HOUR = 3_600_000
 MS_PER_DAY = 24 * MS_PER_HOUR

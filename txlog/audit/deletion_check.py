@@ -58,6 +58,7 @@ from txlog.core.sink import Staging
 from txlog.core.store import ICEBERG, KEYS, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.intents import named_intent
+from txlog.core.versions.decisions.prepared import is_part
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE
 from txlog.core.versions.files import LOG_DIRECTORY, list_log
@@ -286,10 +287,10 @@ class _Check:
             yield from (Remnant(meta.name, meta.size, "quarantine") for meta in page)
 
     def _staged_bounds(self) -> Iterator[Remnant]:
-        """A task's staged work names its files with their bounds."""
+        """Staged work of a task, or of a transaction over several tables, names its files with their bounds."""
         store = self._log.store.staging
         for meta in store.list_from("") if store is not None else ():
-            if ".task." in meta.name:
+            if ".task." in meta.name or is_part(meta.name):
                 yield Remnant(f"{STAGING}/{meta.name}", meta.size, "staging")
 
     def _leftovers(self) -> Iterator[Remnant]:

@@ -16,7 +16,7 @@ from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
 from txlog.errors import ConcurrentAppendError, InvalidInputError, MetadataChangedError
 from txlog.table import Table
-from txlog.transaction import Transaction
+from txlog.table_transaction import Transaction
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "v": [10, 20], "day": ["mon", "tue"]})
 

@@ -14,7 +14,7 @@ import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.table import Table
-from txlog.transaction import Transaction
+from txlog.table_transaction import Transaction
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -33,8 +33,8 @@ from txlog.errors import ConflictError, ConflictReason
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.table import Table
+from txlog.table_transaction import Transaction
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
-from txlog.transaction import Transaction
 
 # Row: the operation that is judged. Column: the commit that came first. A cell is the outcome under Serializable and
 # WriteSerializable, "|" between them where they differ:

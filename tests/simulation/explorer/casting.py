@@ -28,6 +28,14 @@ from explorer.export_programs import (
 )
 from explorer.gathering_programs import vacuum_what_waits
 from explorer.group_programs import abandon_group, coordinate, discard_group, recover_group, seal_group
+from explorer.joint_programs import (
+    append_to_both,
+    append_to_first,
+    append_to_second,
+    claim_in_first,
+    claim_in_second,
+    read_both,
+)
 from explorer.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
     Program,
@@ -64,6 +72,7 @@ _STAGERS: tuple[Any, ...] = (
     *(change_sink, staging_change_sink, recover_changes, recover_sealed, abandon),
     *(holding_sink, staging_holding_sink, recover_held, sink_in_sequence),
     *(coordinate, recover_group, discard_group, abandon_group, seal_group),
+    *(append_to_both, append_to_first, append_to_second, claim_in_first, claim_in_second, read_both),
 )
 _VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later, vacuum_what_waits)
 _TAGGERS = (tag_version,)

@@ -12,7 +12,7 @@ from explorer.row_programs import vacuum_later
 from explorer.session import Session, see_others
 from explorer.versions import Attempt
 from txlog.table import Table
-from txlog.transaction import Transaction
+from txlog.table_transaction import Transaction
 
 __all__ = [
     "append_as_before",

@@ -111,7 +111,7 @@ class Ledger:
     def _look_at_staging(self) -> None:
         """Remember everything that was staged, and the files of everything that was sealed, from the stored bytes."""
         for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(_MANIFEST)):
-            if name in self._staged and self._staged[name][0] is body:
+            if name.startswith("prepared.") or (name in self._staged and self._staged[name][0] is body):
                 continue
             if body.startswith((b"txlog-given-up", b"txlog-over")):
                 continue

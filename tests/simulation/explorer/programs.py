@@ -21,8 +21,8 @@ from txlog.core.format.log_names import commit_name
 from txlog.core.predicates.unbound import col
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.table import Table
+from txlog.table_transaction import Transaction
 from txlog.testing.owned_versions import publish
-from txlog.transaction import Transaction
 
 __all__ = [
     "ROW",

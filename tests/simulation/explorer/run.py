@@ -23,6 +23,7 @@ from explorer.ending import (
     recover_what_is_sealed,
 )
 from explorer.invariants import Ledger
+from explorer.joint_programs import JointBook, end_joint
 from explorer.machine import Machine
 from explorer.observers import Observers
 from explorer.schedule import Choices
@@ -77,7 +78,8 @@ class Scenario(msgspec.Struct, frozen=True):
     ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
     between an answer and its use.
     ``queues``: the actors are processes of one machine, which wait for turns and hand appends over.
-    ``grouped``: a group of sinks fills this table and a second one; its checkpoint is "new", "staged" or "sealed".
+    ``grouped``: there is a second table. "joint": transactions change both. Otherwise a group of sinks fills both, and
+    its checkpoint is "new", "staged" or "sealed".
     """
 
     name: str
@@ -152,6 +154,7 @@ class Run:
             self.base = grouped_world(scenario.versions, scenario.store, _properties(scenario), scenario.grouped)
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
+        self.joint = JointBook()
         self.ledger.is_serializable = SERIALIZABLE in scenario.properties
         self.story: list[str] = []
         self.steps = 0
@@ -501,7 +504,12 @@ class Run:
         for store in self.world.every_log_store():
             store.before_sync = None
         mend_what_was_lost(self)
-        recover_groups(self) if self.scenario.grouped else recover_what_is_sealed(self)
+        if self.scenario.grouped == "joint":
+            end_joint(self)
+        elif self.scenario.grouped:
+            recover_groups(self)
+        else:
+            recover_what_is_sealed(self)
         if self.scenario.gathers:
             gather_what_waits(self)
         for life in self.lives:

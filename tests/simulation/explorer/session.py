@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from txlog.core.predicates.predicate import Predicate
     from txlog.snapshot import Snapshot
     from txlog.table import Table
+    from txlog.table_transaction import Transaction
     from txlog.testing.memory_store import MemoryLogStore
-    from txlog.transaction import Transaction
 
 __all__ = ["Actor", "Clock", "Session", "see_others"]
 
@@ -181,11 +181,15 @@ class Session:
         return table
 
     def tables(self) -> tuple[Table, Table]:
-        """New handles on both tables of a story of a group of sinks."""
+        """New handles on both tables of a story about two."""
         assert self.run.world.second is not None, "the scenario does not say grouped"
         files = FaultyFileStore(self.run.world.second.files, self._at_file_call)
         log, staging = self.of_second
-        return self.table(fresh=True), opened(TableStore("memory://second", log, files, staging), None, {})
+        both = self.table(fresh=True), opened(TableStore("memory://second", log, files, staging), None, {})
+        stores = {table.uri: table._open_table.store for table in both}
+        for table in both:
+            table._open_table.store.log.beside = stores  # type: ignore[attr-defined]
+        return both
 
     def _vended(self) -> LogStore:
         book = self.run.world.owner

@@ -21,12 +21,20 @@ from explorer.change_programs import (
     upsert_late,
 )
 from explorer.group_programs import abandon_group, coordinate, discard_group, recover_group, seal_group
+from explorer.joint_programs import (
+    append_to_both,
+    append_to_first,
+    append_to_second,
+    claim_in_first,
+    claim_in_second,
+    read_both,
+)
 from explorer.programs import Program
 from explorer.row_programs import append_keys, compact_rows, delete_where, optimize_rows
 from explorer.run import Scenario
 from explorer.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_nothing, staging_sink
 
-__all__ = ["GROUP_SCENARIOS", "KEEPS_DELETED_KEYS", "LARGE_STREAM_SCENARIOS", "STREAM_SCENARIOS"]
+__all__ = ["GROUP_SCENARIOS", "JOINT_SCENARIOS", "KEEPS_DELETED_KEYS", "LARGE_STREAM_SCENARIOS", "STREAM_SCENARIOS"]
 
 KEEPS_DELETED_KEYS = (
     ("txlog.merge-engine", "deduplicate"),
@@ -72,6 +80,40 @@ GROUP_SCENARIOS = tuple(
 )
 """Two tables that one checkpoint feeds, with twins, deaths, discards, recoveries and what operators give up."""
 
+_twice_to_both = partial(append_to_both, times=2)
+
+JOINT_SCENARIOS = tuple(
+    Scenario(
+        f"joint-{name}",
+        actors_of(*programs, restarts=restarts),
+        crashes=crashes,
+        faults=faults,
+        store=store,
+        kinds=LOST_ANSWERS,
+        grouped="joint",
+    )
+    for name, programs, crashes, restarts, faults, store in (
+        ("transaction-that-dies", (append_to_both, append_to_first), 1, 0, 0, "object"),
+        ("transaction-that-dies-beside-the-decision", (append_to_both, append_to_second), 1, 0, 0, "object"),
+        ("transaction-that-loses-answers", (append_to_both, append_to_first), 0, 0, 2, "object"),
+        ("transaction-on-disk", (append_to_both, append_to_first), 1, 0, 1, "local"),
+        ("two-transactions", (append_to_both, _twice_to_both), 1, 1, 1, "object"),
+        ("transactions-and-a-reader", (append_to_both, append_to_both, read_both), 1, 0, 0, "object"),
+        ("transaction-and-a-reader-that-loses-answers", (append_to_both, append_to_first, read_both), 1, 0, 1, "local"),
+        ("claims", (claim_in_first, claim_in_second), 0, 0, 0, "object"),
+        ("claims-that-die", (claim_in_first, claim_in_second, claim_in_first), 2, 1, 1, "object"),
+        (
+            "claims-and-appenders",
+            (claim_in_first, claim_in_second, append_to_both, append_to_second),
+            1,
+            0,
+            1,
+            "object",
+        ),
+    )
+)
+"""Two tables that transactions change together, with deaths, lost answers, other writers of each, and readers."""
+
 STREAM_SCENARIOS = (
     Scenario("sink-whose-checkpoint-is-abandoned", actors_of(staging_sink, abandon)),
     Scenario("sink-that-died-and-is-abandoned", actors_of(staging_and_leaving, abandon), crashes=1),
@@ -89,6 +131,7 @@ STREAM_SCENARIOS = (
 
 LARGE_STREAM_SCENARIOS = (
     *GROUP_SCENARIOS,
+    *JOINT_SCENARIOS,
     Scenario("sink-without-rows-and-its-twin", actors_of(_nothing_then_rows, _nothing_then_rows), store="object"),
     Scenario("backlog-whose-first-is-abandoned", actors_of(staging_backlog, abandon), crashes=1),
     Scenario("abandoned-power-cut", actors_of(staging_sink, abandon, restarts=1), power_cuts=1, splits_sync=True),

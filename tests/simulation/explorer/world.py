@@ -401,7 +401,7 @@ def grouped_world(versions: int, store: str, properties: tuple[tuple[str, str], 
     both, or sealed it."""
     world, second = (base_world(versions, store, 0, properties, number=each).copy() for each in (0, 1))
     world.second = second
-    if grouped != "new":
+    if grouped not in ("new", "joint"):
         _prepare_group(world, seals=grouped == "sealed")
     return world
 

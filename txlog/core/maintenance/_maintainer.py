@@ -2,6 +2,7 @@
 
 In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each round:
 
+0. a transaction over several tables that its writer has left is ended in this one;
 1. partitions with many small files are compacted, by the thresholds of auto compaction;
 2. a checkpoint is written if one is due;
 3. if the property ``txlog.keyIndex`` names key columns, the keys of data files that lack it are kept beside the table;
@@ -76,6 +77,7 @@ class Maintainer:
         self._open_table.check_maintainable(state)
         if not self._options.dry_run:
             self._open_table.log.require_maintained_here("maintenance")
+            self._step("transactions over several tables", lambda: self._open_table.settle(state))
         compaction = self._step("compaction", self._compact)
         checkpoint = self._step("checkpoint", self._checkpoint)
         keys = self._step("key index", self._keep_keys)

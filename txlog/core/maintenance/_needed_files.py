@@ -21,13 +21,14 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.core.format.actions import Action, AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.commit_file import Commit
 from txlog.core.maintenance._named_versions import NamedVersion, files_of_named, named_versions
 from txlog.core.maintenance._offered_appends import offered_paths
 from txlog.core.maintenance._package_folders import FolderKeeper, keepers_of
 from txlog.core.maintenance._path_set import PathSet
+from txlog.core.maintenance._staged_parts import staged_actions
 from txlog.core.sink import Staging
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.parallel import begin
@@ -86,8 +87,10 @@ class NeededFiles:
         store = self._log.store
         staged, versions = begin(self._staging.named_paths), begin(lambda: named_versions(store))
         keepers = begin(lambda: keepers_of(self._open_table))
+        parts = begin(lambda: [*staged_actions(store)])
         paths.add(offered_paths(store, state))
         paths.add(staged())
+        _take_all(parts(), paths)
         self._take_named(versions(), paths)
         self.keepers = keepers()
 
@@ -172,7 +175,11 @@ class NeededFiles:
 
 
 def _take(commit: Commit, paths: PathSet) -> None:
-    for action in commit.actions:
+    _take_all(commit.actions, paths)
+
+
+def _take_all(actions: Iterable[Action], paths: PathSet) -> None:
+    for action in actions:
         if isinstance(action, AddFile | RemoveFile | AddCDCFile):
             paths.add_uri(action.path)
         if isinstance(action, AddFile | RemoveFile):

@@ -42,6 +42,7 @@ from txlog.core.maintenance._named_versions import delete_unnamed
 from txlog.core.maintenance._needed_files import NeededFiles
 from txlog.core.maintenance._offered_appends import delete_dead_offers
 from txlog.core.maintenance._package_folders import disposable_files
+from txlog.core.maintenance._staged_parts import delete_dead_parts
 from txlog.core.maintenance._vacuum_candidates import in_inventory, removed_by
 from txlog.core.maintenance._vacuums_under_way import END, START
 from txlog.core.reading import KeyFolder
@@ -178,6 +179,7 @@ class _Vacuum:
             self._beside(lambda: delete_unnamed(store, now_ms, check_clock)),
             self._beside(self._delete_keys),
             self._beside(lambda: delete_dead_offers(store, now_ms, check_clock)),
+            self._beside(lambda: delete_dead_parts(self._open_table, now_ms, check_clock)),
         )
 
     def _delete_keys(self) -> None:

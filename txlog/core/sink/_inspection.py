@@ -15,7 +15,7 @@ from txlog.core.sink._staging import StagedCheckpoint, Staging
 from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
-from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.decisions.state import PREPARED, TableState
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 
 __all__ = ["Application", "StagedState", "applications", "clean_staging", "staged_states"]
@@ -69,7 +69,7 @@ def applications(open_table: OpenTable) -> list[Application]:
     commits = _last_commits(open_table, state)
     found = []
     for app_id, transaction in sorted(state.transactions.items()):
-        if app_id.startswith(VOID):
+        if app_id.startswith(VOID) or app_id == PREPARED:
             continue
         version, rows = commits.get(app_id, (None, None))
         found.append(Application(app_id, transaction.version, transaction.last_updated, version, rows))

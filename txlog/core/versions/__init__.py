@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from txlog.core.versions._cached_tables import KEPT_MAX, KeptOpen
     from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
+    from txlog.core.versions._commit_together import Part, commit_together
     from txlog.core.versions._identity_ranges import numbers_of
     from txlog.core.versions._open_table import OpenTable, open_table_of
     from txlog.core.versions._plan import Plan
+    from txlog.core.versions._read_together import states_together
     from txlog.core.versions._resolve_unknown import resolve, resolve_creation
     from txlog.core.versions.upkeep._log_clean_up import clean_up_log
     from txlog.core.versions.upkeep._log_compaction import compact_log
@@ -22,10 +24,12 @@ else:
         __name__,
         """
         _cached_tables: KEPT_MAX KeptOpen
+        _commit_together: Part commit_together
         _identity_ranges: numbers_of
         _open_table: OpenTable open_table_of
         _plan: Plan
         _commit_errors: READ_AGAIN WRITE_AGAIN raise_conflict
+        _read_together: states_together
         _resolve_unknown: resolve resolve_creation
         upkeep._log_clean_up: clean_up_log
         upkeep._log_compaction: compact_log
@@ -42,13 +46,16 @@ __all__ = [
     "KeptOpen",
     "MakesFollower",
     "OpenTable",
+    "Part",
     "Plan",
     "clean_up_log",
+    "commit_together",
     "compact_log",
     "numbers_of",
     "open_table_of",
     "raise_conflict",
     "resolve",
     "resolve_creation",
+    "states_together",
     "write_checkpoint_and_checksum",
 ]

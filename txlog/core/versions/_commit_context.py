@@ -10,6 +10,7 @@ was cleaned up while this process slept, would have a version that no reader see
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,9 @@ class CommitContext:
         self.retry = retry
         self.engine_info = engine_info
         self.hooks = hooks
+        self.settle: Callable[[TableState], bool] | None = None
+        """Ends the transaction over several tables that a version is prepared for; whether it could. None: nobody does.
+        """
         self.durable_version = -1
         """This version and all below it are known to be on disk; -1 if none is."""
         self.line = self._line(log)

@@ -39,13 +39,14 @@ from txlog.core.versions._commit_context import (
 )
 from txlog.core.versions.decisions.joined_appends import holds, members
 from txlog.core.versions.decisions.proposal import Proposal
-from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.decisions.state import PREPARED, TableState
 from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import CommitRetriesExhaustedError, CorruptLogError, NotFoundError, StorageError, TxlogError
 from txlog.hooks import LostRace, call, timed
 from txlog.result import Outcome, counted
 
 if TYPE_CHECKING:
+    from txlog.core.format.actions import SetTransaction
     from txlog.core.versions._plan import Plan, Reexecution
     from txlog.core.versions._read_ahead import ReadAhead
     from txlog.core.versions.decisions.conflicts import Apart
@@ -122,6 +123,7 @@ class _Next(enum.Enum):
 
     WAIT = "a race was lost, and what is proposed is valid, or its plan is to be executed"
     EXECUTE = "the plan is behind by more work than its turn is for"
+    SETTLE = "a transaction over several tables may still write here, and ends first"
 
 
 class CommitRun:
@@ -156,6 +158,7 @@ class CommitRun:
         self.attempts, self.lost_races = 0, 0
         self.lost_to: dict[str, int] = {}
         self.winner: Commit | None = None  # the foreign commit that was read back last
+        self.passes: SetTransaction | None = None  # a transaction over several tables that cannot be ended from here
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
         run = weakref.proxy(self)  # else what was committed would stay in memory until the next garbage collection
@@ -195,6 +198,8 @@ class CommitRun:
                         self.turn.end()
                 if settled is _Next.WAIT:
                     self._wait_after_lost_race()
+                elif settled is _Next.SETTLE:
+                    self._settle_prepared()
                 elif settled is not None and settled is not _Next.EXECUTE:
                     return settled
         except TxlogError as error:
@@ -213,6 +218,8 @@ class CommitRun:
         settled: RunResult | _Next | None = self.catch_up() or self.peers.wait_in_line(self)
         if settled is not None:
             return settled
+        if self.state is not None and self.state.is_prepared and self._has_to_wait(self.state):
+            return _Next.SETTLE
         rerun = self.reexecution
         if rerun is not None and rerun.is_behind:
             if rerun.has_much_work(self.state):
@@ -234,6 +241,19 @@ class CommitRun:
             lost = LostRace(self.txn_id, version, winner, self.attempts, self.patience.waited_s)
             call(self.context.hooks.on_retry, self.log.uri, lost)
         return settled or _Next.WAIT
+
+    def _has_to_wait(self, prepared: TableState) -> bool:
+        """Whether the transaction that the newest version is prepared for ends before this commit."""
+        from txlog.core.versions.decisions.prepared import ends  # not imported for an append
+
+        is_passed = self.passes is not None and self.passes == prepared.transactions[PREPARED]
+        return self.context.settle is not None and not is_passed and not ends(self.proposal, prepared)
+
+    def _settle_prepared(self) -> None:
+        assert self.state is not None
+        assert self.context.settle is not None
+        if not self.context.settle(self.state):
+            self.passes = self.state.transactions[PREPARED]
 
     def _execute_outside_turn(self) -> RunResult | None:
         """Execute the plan on the newest version, and again after each new commit, until little work is left."""

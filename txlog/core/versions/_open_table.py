@@ -103,6 +103,7 @@ class OpenTable:
         """Whether a result of this handle said that a change copied many rows."""
         engine_info = f"txlog/{__version__}"
         self._commits = CommitContext(self.log, self.retry, engine_info=engine_info, hooks=hooks)
+        self._commits.settle = self.settle
         self._committer = Committer(self._commits)
 
     @property
@@ -395,6 +396,18 @@ class OpenTable:
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result
+
+    def settle(self, state: TableState | None = None) -> bool:
+        """End the transaction over several tables that the table is prepared for, if it is; whether that could be told.
+
+        ``state`` is the newest version that is known; None: look. Raises ``TxlogError`` of this table's store and log.
+        """
+        state = state or self.log.newest_state()
+        if not state.is_prepared:
+            return True
+        from txlog.core.versions._in_doubt import settle  # not imported for an append
+
+        return settle(self, state)
 
     def unsent_files(self) -> UnsentFiles:
         """What owns the files of a write that begins now."""

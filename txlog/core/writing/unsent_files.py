@@ -11,7 +11,7 @@ that long must not commit them, so it looks for files that are hours old before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from txlog.core.store import FileStore
@@ -34,6 +34,8 @@ class UnsentFiles:
 
     def __init__(self, files: FileStore, known_version: int = -1) -> None:
         self.known_version = known_version
+        self.also: Sequence[UnsentFiles] = ()
+        """The files of other tables that the same commit decides about."""
         self._files = files
         self._paths: list[str] = []
         self._is_sent = False
@@ -80,10 +82,14 @@ class UnsentFiles:
     def mark_sent(self) -> None:
         """Called by the commit run before each put: from now on a commit may name the files."""
         self._is_sent = True
+        for each in self.also:
+            each.mark_sent()
 
     def take_back(self) -> None:
         """Called by the commit run after a put that was refused, if no commit that names the files can ever land."""
         self._is_sent = False
+        for each in self.also:
+            each.take_back()
 
     def discard(self) -> None:
         """Delete the files, unless something was sent. Never raises: a warning names what stays, for a vacuum."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         check_delete,
         uses_vectors,
     )
-    from txlog.core.changes.plan._run import apply_in_transaction, replayed, run_prepared
+    from txlog.core.changes.plan._run import change_in_transaction, replayed, run_prepared
     from txlog.core.changes.plan._target import Extent
     from txlog.core.changes.plan._upsert import added_columns, bound_upsert, upsert_rows
 else:
@@ -38,7 +38,7 @@ else:
         _merge_builder: MergeBuilder
         _new_columns: made_again
         _options: RowMode RowOptions check_changeable check_delete uses_vectors
-        _run: apply_in_transaction replayed run_prepared
+        _run: change_in_transaction replayed run_prepared
         _target: Extent
         _upsert: added_columns bound_upsert upsert_rows
         """,
@@ -51,10 +51,10 @@ __all__ = [
     "RowMode",
     "RowOptions",
     "added_columns",
-    "apply_in_transaction",
     "bound_merge",
     "bound_upsert",
     "change_here",
+    "change_in_transaction",
     "change_where",
     "check_changeable",
     "check_delete",

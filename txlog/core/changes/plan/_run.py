@@ -26,7 +26,14 @@ from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["apply_in_transaction", "commit_row_change", "replayed", "run_prepared", "run_row_change", "state_to_change"]
+__all__ = [
+    "change_in_transaction",
+    "commit_row_change",
+    "replayed",
+    "run_prepared",
+    "run_row_change",
+    "state_to_change",
+]
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
@@ -142,20 +149,20 @@ def commit_row_change(
     return replace(result, notes=(*result.notes, note))
 
 
-def apply_in_transaction(
+def change_in_transaction(
     open_table: OpenTable,
     state: TableState,
-    builder: ProposalBuilder,
     unsent: UnsentFiles,
     what: str,
     operation: RowOperation,
     options: RowOptions,
     change_files: ChangeFiles | None,
-) -> WriteMetrics:
-    """Add the change to the transaction that ``builder`` collects, whose own files count as part of the table.
+) -> Callable[[ProposalBuilder, TableState], WriteMetrics]:
+    """The change as a step of a transaction, whose own files count as part of the table: it puts the change of a
+    version's rows into the transaction's proposal, and returns what it does.
 
-    Delta's rules judge it with the rest of the transaction, and it does not rerun. ``change_files`` are the
-    transaction's, if its table has a change data feed.
+    Delta's rules judge it with the rest of the transaction. ``change_files`` are the transaction's, if its table has a
+    change data feed.
     """
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
@@ -163,6 +170,4 @@ def apply_in_transaction(
     change, _ = change_here(
         open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
     )
-    done = change.apply(state, builder, builder.live(open_table.log.files(state)))
-    operation.report()
-    return done
+    return lambda builder, state: change.apply(state, builder, builder.live(open_table.log.files(state)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txlog.core.format.commit_file import Commit
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["fence", "fenced_off"]
+__all__ = ["fence", "fenced_off", "is_fence"]
 
 _OPERATION = "FENCE"
 _ONE, _MANY = "txnId", "txnIds"
@@ -33,6 +33,11 @@ def fence(state: TableState, txn_ids: Sequence[str], *, txn_id: str, now_ms: int
     return ProposalBuilder(state).build(
         txn_id=txn_id, now_ms=now_ms, isolation=isolation, operation=_OPERATION, parameters=named
     )
+
+
+def is_fence(proposal: Proposal) -> bool:
+    """Whether a proposal changes nothing, and only says what never lands."""
+    return proposal.operation == _OPERATION and not proposal.actions
 
 
 def fenced_off(commit: Commit) -> frozenset[str]:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddFile
 from txlog.core.format.paths import canonical_path
 from txlog.core.versions.decisions.definition_changes import is_same_definition
+from txlog.core.versions.decisions.state import PREPARED
 
 if TYPE_CHECKING:
     from txlog.core.format.commit_file import Commit
@@ -72,12 +73,14 @@ class Member(msgspec.Struct, frozen=True):
 def may_join(proposal: Proposal) -> bool:
     """Whether an append may be joined with others at all."""
     return (
-        proposal.is_blind_append
+        bool(proposal.actions)
+        and proposal.is_blind_append
         and proposal.adds_are_new
         and not proposal.creates_table
         and not proposal.is_tied_to_version
         and not (proposal.read_set.app_ids or proposal.read_set.domains or proposal.domains)
         and len(proposal.set_transactions) <= 1
+        and all(each.app_id != PREPARED for each in proposal.set_transactions)
     )
 
 

@@ -77,7 +77,8 @@ class ReadSet(msgspec.Struct, frozen=True):
     of a file that was read. ``partitions`` are the ones read whole, named as by ``partition_values.partition_key``;
     None if nothing was read by partition. ``app_ids`` and ``domains`` were read but not written; what the transaction
     writes counts as read. ``source``: its rows were made from rows of the table, whichever, and this level decides
-    which changes of them conflict, whatever the level of the rest; None: they come from elsewhere.
+    which changes of them conflict, whatever the level of the rest; None: they come from elsewhere. ``other_tables``:
+    rows of other tables were read, which another room checks, so the commit is no blind append.
     """
 
     whole_table: bool = False
@@ -87,11 +88,13 @@ class ReadSet(msgspec.Struct, frozen=True):
     app_ids: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
     source: Isolation | None = None
+    other_tables: bool = False
 
     @property
     def is_blind(self) -> bool:
-        """True if no row of the table was read."""
-        return not (self.whole_table or self.predicates or self.files or self.source) and self.partitions is None
+        """True if no row of any table was read."""
+        reads = self.whole_table or self.predicates or self.files or self.source or self.other_tables
+        return not reads and self.partitions is None
 
 
 class Proposal(msgspec.Struct, frozen=True, dict=True):

@@ -7,7 +7,7 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from txlog.core.format.schema import Struct
 
 __all__ = [
+    "PREPARED",
     "BegunVacuum",
     "CommitMark",
     "StateBuilder",
@@ -33,6 +34,10 @@ __all__ = [
     "begun_vacuum",
     "commit_mark",
 ]
+
+
+PREPARED: Final = "txlog-prepared"
+"""The application whose number counts the prepared versions of a table: `decisions.prepared`."""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -140,6 +145,12 @@ class TableState(msgspec.Struct, frozen=True):
             known[key] = derive()
         found: Derived = known[key]
         return found
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether a transaction over several tables may still write here: see ``prepared``."""
+        transaction = self.transactions.get(PREPARED)
+        return transaction is not None and transaction.version % 2 == 1
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that ``app_id`` committed, None if none is retained."""

@@ -6,12 +6,13 @@ when the block ends normally; an exception in the block aborts it and deletes it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, live_rows
@@ -29,7 +30,7 @@ from txlog.core.util import ambient
 from txlog.core.util.api_hints import explains_calls, explains_names
 from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing.commit_options import CommitOptions, check_app_id
 from txlog.core.writing.input import open_data
@@ -46,9 +47,15 @@ if TYPE_CHECKING:
     from txlog.core.definition import DefinitionChange, MakeChange
     from txlog.core.predicates.unbound import AnyCondition, Parameters
     from txlog.core.util.progress import OnProgress
+    from txlog.core.versions import Part
+    from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.write_intent import RowMode
 
 __all__ = ["IsolationLevel", "Transaction"]
+
+Step: TypeAlias = "Callable[[ProposalBuilder, TableState], WriteMetrics]"
+"""One change of rows or files, put into the proposal for a version."""
+_OF_STEPS = ("rows", "rows_deleted", "rows_copied", "rows_inserted", "rows_updated", "vectors")
 
 IsolationLevel: TypeAlias = Literal["Serializable", "WriteSerializable", "SnapshotIsolation"]
 
@@ -79,22 +86,23 @@ class Transaction:
         data_change: bool = True,
         user_metadata: str | None = None,
         refresh: bool = True,
+        state: TableState | None = None,
     ) -> None:
         self._open_table = open_table
         self._isolation = _isolation(isolation)
         self._operation = operation
         self._data_change = data_change
         self._user_metadata = user_metadata
-        self._read_state = self._state = open_table.writable_state(refresh=refresh)
+        self._read_state = self._state = state or open_table.writable_state(refresh=refresh)
         self._definitions: list[DefinitionChange] = []
         self._snapshot = Snapshot(open_table.log, self._state, open_table.task_store)
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
         self._unsent = open_table.unsent_files()
         self._change_files: ChangeFiles | None = None
-        self._rows = self._rows_deleted = self._rows_copied = 0
+        self._steps: list[Step] = []
+        self._did = WriteMetrics()
         self._regions: list[str] = []
-        self._row_changes: list[WriteMetrics] = []
         self._overwrites_partitions = self._removes_by_name = False
         self._is_open = self._is_over = False
         self._result: WriteResult | None = None
@@ -364,11 +372,15 @@ class Transaction:
         with TxlogError.located(self._open_table.uri, self._state.version):
             check_removable(self._state)
             predicate = bind_predicate(where, self._state.schema, zone=self._state.time_zone)
-        live = self._builder.live(self._open_table.log.matching_files(self._state, predicate))
-        replaced = decided_by_partitions(self._open_table, self._state, predicate, live)
-        self._builder.read_where(predicate, live.column("path").to_pylist())
-        self._builder.remove(*replaced.removed)
-        self._rows_deleted += replaced.rows_deleted
+
+        def remove(builder: ProposalBuilder, state: TableState) -> WriteMetrics:
+            live = builder.live(self._open_table.log.matching_files(state, predicate))
+            replaced = decided_by_partitions(self._open_table, state, predicate, live)
+            builder.read_where(predicate, live.column("path").to_pylist())
+            builder.remove(*replaced.removed)
+            return WriteMetrics(rows_deleted=replaced.rows_deleted)
+
+        self._do(remove)
         self._regions.append(where if isinstance(where, str) else str(predicate))
 
     def delete(
@@ -538,18 +550,22 @@ class Transaction:
     def _change_rows(
         self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnProgress | None
     ) -> None:
-        from txlog.core.changes.plan import RowOptions, apply_in_transaction
+        from txlog.core.changes.plan import RowOptions, change_in_transaction
 
         if not self._data_change:
             raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
         options = RowOptions(mode, CommitOptions(on_conflict="fail"), on_progress)
-        done = apply_in_transaction(
-            self._open_table, self._state, self._builder, self._unsent, what, operation, options, self._recorder()
+        self._do(
+            change_in_transaction(
+                self._open_table, self._state, self._unsent, what, operation, options, self._recorder()
+            )
         )
-        self._rows += done.rows
-        self._rows_deleted += done.rows_deleted
-        self._rows_copied += done.rows_copied
-        self._row_changes.append(done)
+        operation.report()
+
+    def _do(self, step: Step) -> None:
+        """Make one change of the transaction, which a later version may need again."""
+        self._did = _sum(self._did, step(self._builder, self._state))
+        self._steps.append(step)
 
     def _recorder(self) -> ChangeFiles | None:
         """Writes the change files of this version; None if the feed is off, or rows only move."""
@@ -563,14 +579,20 @@ class Transaction:
         job, stream = plan_for_rows(self._open_table, open_data(data), options, self._state)
         files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files
         self._unsent.own(file.path for file in files)
+        region: RegionReplacement | None = None
         if not job.intent.is_append:
             region = RegionReplacement(self._open_table, self._state, job, self._unsent, self._recorder())
-            replaced = region.replace(self._builder, self._state, files)
-            self._rows_deleted += replaced.rows_deleted
-            self._rows_copied += replaced.rows_copied
             self._regions += [job.intent.where] if job.intent.where is not None else []
-        self._builder.add(*[file.to_add() for file in files])
-        self._rows += sum(file.num_rows for file in files)
+
+        def write(builder: ProposalBuilder, state: TableState) -> WriteMetrics:
+            replaced = None if region is None else region.replace(builder, state, files)
+            builder.add(*[file.to_add() for file in files])
+            rows = sum(file.num_rows for file in files)
+            if replaced is None:
+                return WriteMetrics(rows=rows)
+            return WriteMetrics(rows=rows, rows_deleted=replaced.rows_deleted, rows_copied=replaced.rows_copied)
+
+        self._do(write)
 
     def add(self, *files: AddFile) -> None:
         """Add data files that another program wrote. Each is synced to disk.
@@ -591,9 +613,13 @@ class Transaction:
 
         self._require_open()
         take_over = operation("take_over")
-        for file in take_over(self._open_table, state=self._state, files=files, are_looked_at=are_looked_at):
-            self._builder.add(file, are_new=False)
-            self._rows += num_records(file.stats) or 0
+        taken = take_over(self._open_table, state=self._state, files=files, are_looked_at=are_looked_at)
+
+        def add(builder: ProposalBuilder, state: TableState) -> WriteMetrics:
+            builder.add(*taken, are_new=False)
+            return WriteMetrics(rows=sum(num_records(file.stats) or 0 for file in taken))
+
+        self._do(add)
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
         """Remove live files. They count as read. A file whose rows this transaction marked as deleted is removed too.
@@ -610,9 +636,18 @@ class Transaction:
         named = [path for each in paths for path in (each.to_pylist() if isinstance(each, columns) else [each])]
         for path in named:
             check_text("a path", path)
-        files, wanted = self._snapshot.files(), pa.array(named, pa.string())
-        known = files.filter(pc.is_in(files.column("path"), value_set=wanted))
-        found = {add.path: self._builder.current(add) for add in add_files_of(known)}
+
+        def remove(builder: ProposalBuilder, state: TableState) -> WriteMetrics:
+            return WriteMetrics(rows_deleted=self._remove(builder, state, named))
+
+        self._do(remove)
+        self._removes_by_name = self._removes_by_name or bool(named)
+
+    def _remove(self, builder: ProposalBuilder, state: TableState, named: Sequence[str]) -> int:
+        """Remove live files by their paths. Returns how many rows they had."""
+        files, rows = self._open_table.log.files(state), 0
+        known = files.filter(pc.is_in(files.column("path"), value_set=pa.array(named, pa.string())))
+        found = {add.path: builder.current(add) for add in add_files_of(known)}
         for path in dict.fromkeys(named):
             add = found.get(path)
             if add is None:
@@ -622,10 +657,10 @@ class Transaction:
                         f"an earlier operation of this transaction removed file {path} or wrote its rows to another"
                         " file: remove files first, or remove rows by a condition (delete)"
                     )
-                raise NotFoundError(problem, table=self._open_table.uri, version=self._state.version, path=path)
-            self._builder.remove(add)
-            self._removes_by_name = True
-            self._rows_deleted += live_rows(add)
+                raise NotFoundError(problem, table=self._open_table.uri, version=state.version, path=path)
+            builder.remove(add)
+            rows += live_rows(add)
+        return rows
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once.
@@ -687,6 +722,11 @@ class Transaction:
             if kind is None:
                 self._result = self._replayed() or self._commit()
 
+    def _end(self) -> None:
+        """End it as a part of a transaction over several tables, which has committed it or not."""
+        self._is_open, self._is_over = False, True
+        self._unsent.discard()
+
     def _replayed(self) -> WriteResult | None:
         """The result if all applications' versions are already in the table. If only some are, raise an error."""
         committed: dict[str, int | None] = {}
@@ -724,23 +764,48 @@ class Transaction:
         if self._builder.is_empty:
             # All reads see one version, so no concurrent commit can make them wrong.
             return WriteResult(self._state.version, "committed", 0, "")
-        adds, removes = self._builder.adds, self._builder.removes
-        recorder = self._recorder()
-        change_files = 0 if recorder is None else recorder.finish(self._builder)
-        metrics = WriteMetrics(
-            rows=self._rows,
+        proposal, metrics = self._proposed(self._builder, self._did)
+        return self._open_table.commit(proposal, self._read_state, metrics, unsent=self._unsent)
+
+    def _part(self) -> Part:
+        """What the transaction does to its table, as a part of one over several tables."""
+        from txlog.core.versions import Part
+
+        proposal, metrics = self._proposed(self._builder, self._did)
+        again = self._again if self._builder.removes else None
+        return Part(self._open_table, self._read_state, proposal, metrics, self._unsent, again)
+
+    def _again(self, state: TableState) -> tuple[Proposal, WriteMetrics]:
+        """The same changes on a later version with the same definition, and what they do there."""
+        builder, did = ProposalBuilder(state, data_change=self._data_change), WriteMetrics()
+        for change in self._definitions:
+            if change.definition is not None:
+                from txlog.core.definition import define
+
+                define(builder, change.definition)
+                state = state.defined_as(change.definition.metadata, change.definition.protocol)
+        for app_id, version in self._applications:
+            builder.set_transaction(app_id, version)
+        if self._change_files is not None:
+            self._change_files.begin()
+        for step in self._steps:
+            did = _sum(did, step(builder, state))
+        return self._proposed(builder, did)
+
+    def _proposed(self, builder: ProposalBuilder, did: WriteMetrics) -> tuple[Proposal, WriteMetrics]:
+        """The transaction as a proposal for the version of ``builder``; ``did`` is what its steps did to rows."""
+        adds, removes = builder.adds, builder.removes
+        recorder = None if builder.is_empty else self._recorder()
+        change_files = 0 if recorder is None else recorder.finish(builder)
+        metrics = replace(
+            did,
             files=len(adds),
             bytes=sum(add.size for add in adds),
             files_removed=len(removes),
-            rows_deleted=self._rows_deleted,
-            rows_copied=self._rows_copied,
-            rows_inserted=sum(each.rows_inserted for each in self._row_changes),
-            rows_updated=sum(each.rows_updated for each in self._row_changes),
-            vectors=sum(each.vectors for each in self._row_changes),
             change_files=change_files,
         )
         operation = self._operation or history_operation(self._definitions, adds, removes)
-        proposal = self._builder.build(
+        proposal = builder.build(
             txn_id=ambient.uuid4(),
             now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(self._state, self._isolation),
@@ -757,7 +822,12 @@ class Transaction:
             # Files that were added or rewritten give new ids to rows that other files had.
             keeps_row_ids=not (self._removes_by_name and adds),
         )
-        return self._open_table.commit(proposal, self._read_state, metrics, unsent=self._unsent)
+        return proposal, metrics
+
+
+def _sum(*metrics: WriteMetrics) -> WriteMetrics:
+    """What steps did to rows. The files are counted at the end."""
+    return WriteMetrics(**{name: sum(getattr(each, name) for each in metrics) for name in _OF_STEPS})
 
 
 def _isolation(name: str | None) -> Isolation | None:

@@ -1,0 +1,352 @@
+"""Commits one transaction over several tables: in all of them, or in none.
+
+In: a `Part` for each table, planned on a version of it. Out: a ``WriteResult`` for each. `decisions.prepared` describes
+the versions that this makes, and ``_in_doubt`` what others do with them if this process dies.
+
+First all tables but the deciding one are prepared, one after the other. From then on no other txlog commits there, so
+what the transaction read of them is checked for the last time. The deciding table's part then decides, and the others
+get theirs. Writers of other engines do not know of prepared versions: what they commit is looked at once more just
+before the decision, and what comes after that is earlier than the transaction in the order of the table's versions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from txlog.core.util import ambient
+from txlog.core.util.logs import logger
+from txlog.core.util.parallel import parallel_map
+from txlog.core.versions._commit_errors import raise_conflict
+from txlog.core.versions._in_doubt import decision_of, land, nothing_of, remove_part, roll_back, stage_part
+from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, Decision, Rebase, decide, decide_unread
+from txlog.core.versions.decisions.prepared import (
+    Place,
+    Preparation,
+    StagedPart,
+    deciding,
+    number_of,
+    part_name,
+    preparing,
+)
+from txlog.core.versions.decisions.proposal import Proposal
+from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.errors import (
+    CommitRetriesExhaustedError,
+    CommitStateUnknownError,
+    ConcurrentTransactionError,
+    ConflictError,
+    InvalidInputError,
+    MetadataChangedError,
+    NotFoundError,
+    PartlyCommittedError,
+    ProtocolChangedError,
+    StorageError,
+    TableNotFoundError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
+from txlog.result import WriteMetrics, WriteResult
+
+if TYPE_CHECKING:
+    from txlog.core.store import RetryPolicy
+
+__all__ = ["Part", "commit_together"]
+
+_AT_ONCE = 8
+
+
+class Part:
+    """What a transaction over several tables does in one of them.
+
+    Args:
+        open_table: The table.
+        state: The version that the proposal was planned on.
+        proposal: Its changes and what was read. Without actions, the table was only read.
+        metrics: What the proposal does.
+        unsent: Owns the files that it names.
+        again: Makes the changes on a later version, where another engine changed the files; None: they only add rows.
+    """
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        proposal: Proposal,
+        metrics: WriteMetrics,
+        unsent: UnsentFiles,
+        again: Callable[[TableState], tuple[Proposal, WriteMetrics]] | None = None,
+    ) -> None:
+        self.open_table = open_table
+        self.state = state
+        self.proposal = proposal
+        self.metrics = metrics
+        self.unsent = unsent
+        self.again = again
+        self.valid = proposal
+        """The proposal, found valid on a later version."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.state.metadata.id, str(self.open_table.address[0]), self.state.version)
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.proposal.actions)
+
+    @property
+    def reads(self) -> bool:
+        return not self.proposal.read_set.is_blind
+
+
+def commit_together(parts: Sequence[Part]) -> tuple[WriteResult, ...]:
+    """Commit the parts of one transaction, each of another table: all of them, or none.
+
+    A table that was neither read nor written takes no part, and if only one does, its commit is an ordinary one.
+
+    Raises ``ConflictError``, ``CommitRetriesExhaustedError`` and ``StorageError``: nothing landed;
+    ``CommitStateUnknownError`` for the deciding table: if its commit is there, all tables get theirs;
+    ``PartlyCommittedError`` if another engine made that impossible for one of them.
+    """
+    results = {id(part): WriteResult(part.state.version, "committed", 0, "") for part in parts}
+    taking = sorted((each for each in parts if each.writes or each.reads), key=lambda each: each.state.metadata.id)
+    if len(taking) == 1 and taking[0].writes:
+        only = taking[0]
+        results[id(only)] = only.open_table.commit(only.proposal, only.state, only.metrics, unsent=only.unsent)
+    elif any(each.writes for each in taking):
+        for part, result in zip(taking, _committed(taking), strict=True):
+            results[id(part)] = result
+    return tuple(results[id(part)] for part in parts)
+
+
+def _committed(parts: Sequence[Part]) -> list[WriteResult]:
+    first = parts[0].open_table
+    pacing = _policy(parts).pacing(first.log.versions.round_trip_s)
+    while True:
+        try:
+            return _Together(parts).commit()
+        except _GivenUpError:
+            if not pacing.pause():
+                raise CommitRetriesExhaustedError(
+                    "other writers gave this transaction up, since it took too long to decide after its tables were"
+                    " prepared. Nothing landed; run it again",
+                    table=first.uri,
+                ) from None
+
+
+def _policy(parts: Sequence[Part]) -> RetryPolicy:
+    return parts[-1].open_table.retry
+
+
+class _GivenUpError(Exception):
+    """Another process settled that the decision never lands."""
+
+
+class _Together:
+    """One try of the transaction, under an id of its own. ``parts`` ascend by table id; the last one decides."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        *self._others, self._decider = parts
+        self._parts = parts
+        self._transaction, self._decision = ambient.uuid4(), ambient.uuid4()
+        self._prepared: list[tuple[Part, Preparation, TableState]] = []
+        reads = any(part.reads for part in parts)
+        for part in parts:
+            read_set = replace(part.proposal.read_set, other_tables=reads)
+            part.proposal = part.valid = replace(part.proposal, read_set=read_set)
+
+    def commit(self) -> list[WriteResult]:
+        try:
+            for _ in parallel_map(self._stage, self._others, threads=_AT_ONCE):
+                pass
+            for part in self._others:
+                self._prepare(part)
+            decided = self._decide()
+        except CommitStateUnknownError:
+            raise
+        except TxlogError:
+            self._roll_back()
+            raise
+        except _GivenUpError:
+            self._roll_back()
+            raise
+        return [*self._finished(), decided]
+
+    # --- before the decision ------------------------------------------------------------------------------------
+
+    def _stage(self, part: Part) -> None:
+        open_table, name = part.open_table, self._preparation(part).part
+        if name is None:
+            return
+        if open_table.store.staging is None:
+            raise UnsupportedFeatureError(
+                "this store has no staging, which a transaction over several tables needs",
+                table=open_table.uri,
+                features=("staging",),
+            )
+        stage_part(open_table, name, StagedPart.of(part.proposal, part.state.metadata.id, self._transaction))
+
+    def _prepare(self, part: Part) -> None:
+        open_table, found = part.open_table, self._preparation(part)
+        for is_again in itertools.chain([False], itertools.repeat(True)):
+            state = _free_state(part, refresh=is_again)
+            found = replace(found, number=number_of(state) + 1)
+            try:
+                made = preparing(state, found, txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
+                result = open_table.commit(made, state)
+                break
+            except (ConcurrentTransactionError, MetadataChangedError, ProtocolChangedError):
+                continue  # another transaction prepared it first, or what its definition now is matters below
+            except CommitStateUnknownError as error:
+                raise StorageError(
+                    f"the table could not be prepared for the transaction ({error.message}). Nothing landed, in no"
+                    " table: run it again",
+                    table=open_table.uri,
+                    version=error.version,
+                ) from error
+        assert result.version is not None
+        prepared = open_table.log.state_at(result.version)
+        self._prepared.append((part, replace(found, version=result.version), prepared))
+        self._check(part, prepared)
+
+    def _preparation(self, part: Part) -> Preparation:
+        return Preparation(
+            transaction=self._transaction,
+            tables=tuple(each.place for each in self._parts),
+            decision=self._decision,
+            part=part_name(self._transaction, part.state.metadata.id) if part.writes else None,
+        )
+
+    def _check(self, part: Part, state: TableState) -> None:
+        """Check what the part read and does against all commits up to ``state``. Raises ``ConflictError``."""
+        log, base = part.open_table.log, part.valid.base_version
+        if state.version == base:
+            return
+        decision: Decision
+        try:
+            decision = decide(part.valid, [*log.commits_between(base + 1, state.version)])
+        except NotFoundError:
+            decision = decide_unread(part.valid, part.state, state)
+        if isinstance(decision, Conflict):
+            try:
+                raise_conflict(decision.reasons, log.uri)
+            except ConflictError as error:
+                part.open_table.report_conflict(error)
+                raise
+        if isinstance(decision, AlreadyCommitted):
+            raise InvalidInputError(
+                "an application's batch of this transaction has come into the table meanwhile. Nothing landed in the"
+                " others: commit the tables separately",
+                table=log.uri,
+                version=decision.version,
+            )
+        part.valid = part.valid.rebased(state.version, decision.metadata if isinstance(decision, Rebase) else None)
+
+    def _decide(self) -> WriteResult:
+        part, found = self._decider, self._preparation(self._decider)
+        sent = part.unsent
+        sent.also = [each.unsent for each in self._others]
+        for is_again in itertools.chain([False], itertools.repeat(True)):
+            state = _free_state(part, refresh=is_again)
+            if decision_of(part.open_table, found, state) is False:  # the commit sees a fence above ``state``
+                raise _GivenUpError
+            self._check(part, state)
+            for _ in parallel_map(self._check_once_more, self._others, threads=_AT_ONCE):
+                pass
+            try:
+                proposal = deciding(part.valid, state, found, now_ms=ambient.now_ms())
+                return part.open_table.commit(proposal, state, part.metrics, unsent=sent)
+            except ConcurrentTransactionError:
+                continue  # another transaction over several tables was first, or a fence: what matters is found above
+        raise AssertionError
+
+    def _check_once_more(self, part: Part) -> None:
+        """Other engines do not know that the table is prepared."""
+        state = part.open_table.log.newest_state()
+        part.unsent.require_kept(state.properties.deleted_file_retention_ms)
+        self._check(part, state)
+
+    def _roll_back(self) -> None:
+        """Nothing lands: say so in the tables that wait for it. Never raises: their next writers find out."""
+        for part, found, _ in self._prepared:
+            try:
+                roll_back(part.open_table, found, "the transaction failed")
+            except TxlogError as error:
+                logger.warning("%s: stays prepared until the next writer: %s", part.open_table.uri, error)
+        prepared = [part for part, *_ in self._prepared]
+        for part in self._others:
+            if part not in prepared:
+                remove_part(part.open_table, self._preparation(part))
+
+    # --- after the decision -------------------------------------------------------------------------------------
+
+    def _finished(self) -> list[WriteResult]:
+        """Give the prepared tables their parts. One that cannot have it now gets it from its next writer."""
+        found = [*parallel_map(self._landed, self._prepared, threads=_AT_ONCE)]
+        failures = [each for each in found if isinstance(each, PartlyCommittedError)]
+        if failures:
+            raise failures[0]
+        return [each for each in found if isinstance(each, WriteResult)]
+
+    def _landed(self, prepared: tuple[Part, Preparation, TableState]) -> WriteResult | PartlyCommittedError:
+        part, found, state = prepared
+        proposal, again = (part.proposal, part.again) if part.writes else (nothing_of(part.state), None)
+        try:
+            result = land(part.open_table, found, proposal, state, part.metrics, again)
+            if result.outcome == "already_committed":  # a writer of the table was faster
+                result = WriteResult(result.version, "committed", 1, result.txn_id, part.metrics)
+            return self._with_what_was_not_seen(part, result)
+        except PartlyCommittedError as error:
+            return error
+        except TxlogError as error:
+            note = (
+                f"the transaction is committed, and its part of {part.open_table.uri} could not be written yet"
+                f" ({error.message}): the next writer of the table does it, or Table.maintain"
+            )
+            logger.warning("%s", note)
+            return WriteResult(None, "committed", 1, "", part.metrics, notes=(note,))
+
+    def _with_what_was_not_seen(self, part: Part, result: WriteResult) -> WriteResult:
+        """Say if another engine changed what was read after it was checked for the last time."""
+        base, version = part.valid.base_version, result.version
+        if version is None or version <= base + 1:
+            return result
+        try:
+            decision = decide(part.valid, [*part.open_table.log.commits_between(base + 1, version - 1)])
+        except TxlogError:
+            return result
+        if not isinstance(decision, Conflict):
+            return result
+        note = f"what was read does not show {'; '.join(map(str, decision.reasons))}"
+        logger.warning("%s: %s", part.open_table.uri, note)
+        return replace(result, notes=(*result.notes, note))
+
+
+def _free_state(part: Part, *, refresh: bool) -> TableState:
+    """The newest version of a table, which is not prepared; without ``refresh``, one that was the newest a minute ago.
+    Ends other transactions first."""
+    open_table, log = part.open_table, part.open_table.log
+    while True:
+        state = log.newest_state(refresh=refresh or not log.state_is_fresh())
+        refresh = True
+        open_table.check_writable(state)
+        if state.metadata.id != part.state.metadata.id:
+            raise TableNotFoundError(
+                "the table was dropped and made again since the transaction began. Nothing landed",
+                table=open_table.uri,
+                version=state.version,
+            )
+        if not state.is_prepared:
+            return state
+        if not open_table.settle(state):
+            raise StorageError(
+                "the table is prepared for another transaction, which cannot be ended from here. Nothing landed: run"
+                " Table.maintain where all its tables can be reached",
+                table=open_table.uri,
+                version=state.version,
+            )
