@@ -26,7 +26,7 @@ FACES = {
     "transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
-EXPORTED_NAMES_MAX = 38
+EXPORTED_NAMES_MAX = 40
 TYPE_FILES_MAX = 6
 """Files that may name a type such as ``timestamp_ntz``: its line in the table, and what only it does."""
 APPEND_MODULES_MAX = 81

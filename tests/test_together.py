@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,6 @@ def ended(tables: Sequence[txlog.Table]) -> list[list[int]]:
     for table in tables:
         anew(table).set_properties({"seen": "yes"})
         assert not anew(table)._open_table.log.newest_state().is_prepared
-        assert not Path(table.uri, "_txlog/staging").exists() or not [*Path(table.uri, "_txlog/staging").iterdir()]
     return [ids(table) for table in tables]
 
 
@@ -98,10 +98,18 @@ def test_all_tables_get_their_part(tmp_path: Path) -> None:
     results = append_to_all(tables)
     assert [ids(table) for table in tables] == [[1], [1], [1]]
     assert [result.version for result in results] == [anew(table).version for table in tables] == [2, 2, 1]
+    assert staged_in(tables) == []
     assert all(result.outcome == "committed" and result.metrics.rows == 1 for result in results)
 
 
-@pytest.mark.parametrize("kind", ["crash_before", "crash_after"])
+IN_THE_HUNT = pytest.mark.hunt(part="crashes")
+
+
+def staged_in(tables: Sequence[txlog.Table]) -> list[str]:
+    return [path.name for table in tables for path in Path(table.uri, "_txlog/staging").glob("*")]
+
+
+@pytest.mark.parametrize("kind", ["crash_before", pytest.param("crash_after", marks=IN_THE_HUNT)])
 def test_a_transaction_that_dies_at_any_call_lands_in_all_tables_or_in_none(
     tmp_path: Path, clock: Any, kind: str
 ) -> None:
@@ -116,7 +124,9 @@ def test_a_transaction_that_dies_at_any_call_lands_in_all_tables_or_in_none(
     assert len(outcomes) == 2
 
 
-@pytest.mark.parametrize("kind", ["fail_before", "fail_after", "late"])
+@pytest.mark.parametrize(
+    "kind", ["fail_after", *(pytest.param(kind, marks=IN_THE_HUNT) for kind in ("fail_before", "late"))]
+)
 def test_a_transaction_that_loses_any_answer_says_what_became_of_it(tmp_path: Path, clock: Any, kind: str) -> None:
     for calls in of_each_call(kind):
         tables = made(tmp_path, f"{calls.at}-a", f"{calls.at}-b")
@@ -148,7 +158,7 @@ def test_another_writer_at_any_call_waits_or_gives_the_transaction_up(tmp_path: 
 def test_a_reader_at_any_call_sees_the_transaction_whole(tmp_path: Path, clock: Any) -> None:
     seen = set()
     for calls in of_each_call():
-        tables = made(tmp_path, f"{calls.at}-a", f"{calls.at}-b", f"{calls.at}-c")
+        tables = made(tmp_path, f"{calls.at}-a", f"{calls.at}-b")
 
         def act(tables: Sequence[txlog.Table] = tables) -> None:
             found = [snapshot.count() for snapshot in txlog.read_together([table.uri for table in tables])]
@@ -206,6 +216,7 @@ def test_a_conflict_in_one_table_lets_nothing_land(tmp_path: Path) -> None:
         with pytest.raises(txlog.ConflictError):
             update_all(tables, partial(anew(tables[lost]).delete, all=True))
         assert ended(tables) == [[] if at == lost else [1] for at in range(3)]
+        assert staged_in(tables) == []
 
 
 def test_row_changes_see_each_other_s_tables_and_land_together(tmp_path: Path) -> None:
@@ -231,6 +242,7 @@ def test_definitions_change_together(tmp_path: Path) -> None:
     assert [deltalake.DeltaTable(table.uri).to_pyarrow_table().column_names for table in tables] == [["id", "note"]] * 2
 
 
+@IN_THE_HUNT
 def test_another_engine_appends_at_any_call_and_both_land(tmp_path: Path, clock: Any) -> None:
     for calls in of_each_call():
         tables = made(tmp_path, f"{calls.at}-a", f"{calls.at}-b")
@@ -252,6 +264,16 @@ def update_both(tables: Sequence[txlog.Table]) -> None:
             txn[table].update({"id": txlog.expr("id + 10")}, "id < 5")
 
 
+def test_row_changes_run_again_over_what_another_engine_deletes_after_the_decision(tmp_path: Path) -> None:
+    tables = made(tmp_path, "a", "b")
+    for table in tables:
+        table.append(pa.table({"id": [1, 2]}))
+    calls = decided(tables, lambda table: deltalake.DeltaTable(table.uri).delete("id = 1"))
+    update_both(calls.opened(tables))
+    assert [ids(table) for table in tables] == [[12], [11, 12]]
+
+
+@IN_THE_HUNT
 def test_row_changes_run_again_over_what_another_engine_deletes_at_any_call(tmp_path: Path, clock: Any) -> None:
     """Before the decision it is a conflict. After it, the change is made again on the rows that are left."""
     outcomes = set()
@@ -316,7 +338,9 @@ def test_a_rule_that_another_engine_makes_after_the_decision_leaves_the_table_ou
         with pytest.raises(Crashed):
             append_to_all(calls.opened(tables))
     else:
-        with pytest.raises(txlog.PartlyCommittedError, match=r"is committed in .*, and cannot be here") as raised:
+        with pytest.raises(
+            txlog.errors.PartlyCommittedError, match=r"is committed in .*, and cannot be here"
+        ) as raised:
             append_to_all(calls.opened(tables))
         assert raised.value.table == tables[0].uri
     assert ended(tables) == [[], [1]]
@@ -406,9 +430,17 @@ def test_readers_see_neither_part_of_a_transaction_whose_writer_died(tmp_path: P
 def test_a_vacuum_keeps_what_is_staged(tmp_path: Path, clock: Any) -> None:
     tables = made(tmp_path, "a", "b")
     in_doubt(tables)
+    (left,) = staged_in(tables)
+    part = Path(tables[0].uri, "_txlog/staging", left)
+    body = part.read_bytes()
     clock.elapsed_s += 40 * 24 * 3600
     anew(tables[0]).vacuum()
     assert [ids(table) for table in tables] == [[1], [1]]
+    assert staged_in(tables) == []
+    part.write_bytes(body)  # of a writer that died before it removed it
+    os.utime(part, (clock.now_ms() / 1000 - 2 * 24 * 3600,) * 2)
+    anew(tables[0]).vacuum()
+    assert staged_in(tables) == []
 
 
 def test_transactions_of_many_threads_all_land(tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
         InvalidInputError,
         MetadataChangedError,
         NotFoundError,
-        PartlyCommittedError,
         ProtocolChangedError,
         SchemaMismatchError,
         StorageError,
@@ -62,13 +61,12 @@ if TYPE_CHECKING:
     from txlog.statements.sql import sql
     from txlog.table import Table, resolve, write
     from txlog.table_transaction import Transaction
-    from txlog.together import JointTransaction, read_together, transaction
+    from txlog.together import read_together, transaction
 
 _HOME = {
     "Catalog": "txlog.catalog",
     "CommitHooks": "txlog.hooks",
     "Committable": "txlog.core.writing.committable",
-    "JointTransaction": "txlog.together",
     "RetryPolicy": "txlog.core.store._retry",
     "Sink": "txlog.core.sink._sink",
     "SinkGroup": "txlog.core.sink._sink_group",
@@ -122,10 +120,8 @@ __all__ = [
     "ConflictError",
     "CorruptLogError",
     "InvalidInputError",
-    "JointTransaction",
     "MetadataChangedError",
     "NotFoundError",
-    "PartlyCommittedError",
     "ProtocolChangedError",
     "RetryPolicy",
     "SchemaMismatchError",

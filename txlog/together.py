@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from txlog.core.util.api_hints import explains_call, explains_names
 from txlog.core.util.arguments import invalid
-from txlog.core.versions import OpenTable, commit_together, states_together
+from txlog.core.versions import OpenTable, commit_together, open_table_of, states_together
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
@@ -72,7 +72,7 @@ def read_together(tables: Sequence[AnyTable]) -> tuple[Snapshot, ...]:
         InvalidInputError: There are no tables, or one is given twice.
         TxlogError: What `Table.open` and `Table.snapshot` raise.
     """
-    opened = [table._open_table for _, table in _opened(tables)]
+    opened = [open_table_of(table) for _, table in _opened(tables)]
     states = _states(opened)
     for each, state in zip(opened, states, strict=True):
         each.last_read.read(state.metadata.id, state.version)
@@ -106,7 +106,7 @@ class JointTransaction:
         user_metadata: str | None = None,
     ) -> None:
         self._keys = [key for key, _ in tables]
-        opened = [table._open_table for _, table in tables]
+        opened = [open_table_of(table) for _, table in tables]
         self._members: list[Transaction] = []
         for open_table, state in zip(opened, _states(opened), strict=True):
             open_table.check_writable(state)
@@ -149,7 +149,7 @@ class JointTransaction:
 
     def __repr__(self) -> str:
         state = "not committed" if self._results is None else ", ".join(map(str, self._results))
-        return f"JointTransaction({', '.join(member._open_table.uri for member in self._members)}, {state})"
+        return f"JointTransaction({', '.join(open_table_of(member).uri for member in self._members)}, {state})"
 
     def __enter__(self) -> JointTransaction:
         if self._is_over:
@@ -176,7 +176,7 @@ class JointTransaction:
         if not done:
             return None
         if len(done) < len(found):
-            there = ", ".join(member._open_table.uri for member, _ in done)
+            there = ", ".join(open_table_of(member).uri for member, _ in done)
             raise InvalidInputError(
                 f"the batches of this transaction are in some tables already ({there}), and not in the others: commit"
                 " the tables separately"

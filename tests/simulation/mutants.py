@@ -19,6 +19,7 @@ from mutants_of_gathering import GATHERING_MUTANTS
 from mutants_of_groups import GROUP_MUTANTS
 from mutants_of_identity import IDENTITY_MUTANTS
 from mutants_of_joining import JOINING_MUTANTS
+from mutants_of_joint import JOINT_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
 from mutants_of_streams import STREAM_MUTANTS
@@ -409,6 +410,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | IDENTITY_MUTANTS
     | STREAM_MUTANTS
     | GROUP_MUTANTS
+    | JOINT_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS
     | OWNER_MUTANTS

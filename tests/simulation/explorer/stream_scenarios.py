@@ -95,6 +95,7 @@ JOINT_SCENARIOS = tuple(
     for name, programs, crashes, restarts, faults, store in (
         ("transaction-that-dies", (append_to_both, append_to_first), 1, 0, 0, "object"),
         ("transaction-that-dies-beside-the-decision", (append_to_both, append_to_second), 1, 0, 0, "object"),
+        ("transaction-beside-an-appender", (append_to_both, append_to_first, append_to_second), 0, 0, 0, "object"),
         ("transaction-that-loses-answers", (append_to_both, append_to_first), 0, 0, 2, "object"),
         ("transaction-on-disk", (append_to_both, append_to_first), 1, 0, 1, "local"),
         ("two-transactions", (append_to_both, _twice_to_both), 1, 1, 1, "object"),

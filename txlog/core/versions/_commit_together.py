@@ -21,9 +21,17 @@ from txlog.core.util import ambient
 from txlog.core.util.logs import logger
 from txlog.core.util.parallel import parallel_map
 from txlog.core.versions._commit_errors import raise_conflict
-from txlog.core.versions._in_doubt import decision_of, land, nothing_of, remove_part, roll_back, stage_part
+from txlog.core.versions._in_doubt import PlanAgain, decision_of, land, nothing_of, remove_part, roll_back, stage_part
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, Decision, Rebase, decide, decide_unread
+from txlog.core.versions.decisions.conflicts import (
+    AlreadyCommitted,
+    Conflict,
+    Decision,
+    Rebase,
+    Reexecute,
+    decide,
+    decide_unread,
+)
 from txlog.core.versions.decisions.prepared import (
     Place,
     Preparation,
@@ -70,7 +78,7 @@ class Part:
         proposal: Its changes and what was read. Without actions, the table was only read.
         metrics: What the proposal does.
         unsent: Owns the files that it names.
-        again: Makes the changes on a later version, where another engine changed the files; None: they only add rows.
+        again: Makes the changes on a later version whose files others changed; None: they only add rows.
     """
 
     def __init__(
@@ -103,6 +111,16 @@ class Part:
     def reads(self) -> bool:
         return not self.proposal.read_set.is_blind
 
+    @property
+    def is_made_again(self) -> bool:
+        """Whether it is made again before the decision too, where others change the table."""
+        return self.again is not None and self.proposal.is_reexecutable
+
+    def make_again(self, state: TableState) -> None:
+        assert self.again is not None
+        self.proposal, self.metrics = self.again(state)
+        self.valid = self.proposal
+
 
 def commit_together(parts: Sequence[Part]) -> tuple[WriteResult, ...]:
     """Commit the parts of one transaction, each of another table: all of them, or none.
@@ -130,6 +148,8 @@ def _committed(parts: Sequence[Part]) -> list[WriteResult]:
     while True:
         try:
             return _Together(parts).commit()
+        except _ReplayedError:
+            return [_replay_of(part) for part in parts]
         except _GivenUpError:
             if not pacing.pause():
                 raise CommitRetriesExhaustedError(
@@ -141,6 +161,31 @@ def _committed(parts: Sequence[Part]) -> list[WriteResult]:
 
 def _policy(parts: Sequence[Part]) -> RetryPolicy:
     return parts[-1].open_table.retry
+
+
+def _replay_of(part: Part) -> WriteResult:
+    """The version with the batches that a part records, where one of the transaction's tables has its own already.
+
+    Raises ``InvalidInputError`` if this one lacks them.
+    """
+    log = part.open_table.log
+    state = log.newest_state()
+    part.open_table.settle(state)
+    state = log.newest_state()
+    if not part.writes:
+        return WriteResult(state.version, "already_committed", 0, "")
+    decision = decide(part.proposal, [*log.commits_between(part.proposal.base_version + 1, state.version)])
+    if not isinstance(decision, AlreadyCommitted):
+        raise InvalidInputError(
+            "the batches of this transaction are in some tables already, and not in this one: commit each by itself",
+            table=log.uri,
+            version=state.version,
+        )
+    return WriteResult(decision.version, "already_committed", 0, "")
+
+
+class _ReplayedError(Exception):
+    """A table has the batch that its part records."""
 
 
 class _GivenUpError(Exception):
@@ -155,24 +200,26 @@ class _Together:
         self._parts = parts
         self._transaction, self._decision = ambient.uuid4(), ambient.uuid4()
         self._prepared: list[tuple[Part, Preparation, TableState]] = []
-        reads = any(part.reads for part in parts)
+        reads = any(part.reads and not part.is_made_again for part in parts)
         for part in parts:
-            read_set = replace(part.proposal.read_set, other_tables=reads)
-            part.proposal = part.valid = replace(part.proposal, read_set=read_set)
+            if not part.is_made_again:
+                read_set = replace(part.proposal.read_set, other_tables=reads)
+                part.proposal = replace(part.proposal, read_set=read_set)
+            part.valid = part.proposal
 
     def commit(self) -> list[WriteResult]:
         try:
-            for _ in parallel_map(self._stage, self._others, threads=_AT_ONCE):
-                pass
             for part in self._others:
                 self._prepare(part)
+            for _ in parallel_map(self._stage, self._others, threads=_AT_ONCE):
+                pass
             decided = self._decide()
         except CommitStateUnknownError:
             raise
         except TxlogError:
             self._roll_back()
             raise
-        except _GivenUpError:
+        except (_GivenUpError, _ReplayedError):
             self._roll_back()
             raise
         return [*self._finished(), decided]
@@ -239,18 +286,15 @@ class _Together:
                 part.open_table.report_conflict(error)
                 raise
         if isinstance(decision, AlreadyCommitted):
-            raise InvalidInputError(
-                "an application's batch of this transaction has come into the table meanwhile. Nothing landed in the"
-                " others: commit the tables separately",
-                table=log.uri,
-                version=decision.version,
-            )
+            raise _ReplayedError
+        if isinstance(decision, Reexecute):
+            part.make_again(state)
+            return
         part.valid = part.valid.rebased(state.version, decision.metadata if isinstance(decision, Rebase) else None)
 
     def _decide(self) -> WriteResult:
         part, found = self._decider, self._preparation(self._decider)
-        sent = part.unsent
-        sent.also = [each.unsent for each in self._others]
+        part.unsent.also = [each.unsent for each in self._others]
         for is_again in itertools.chain([False], itertools.repeat(True)):
             state = _free_state(part, refresh=is_again)
             if decision_of(part.open_table, found, state) is False:  # the commit sees a fence above ``state``
@@ -259,17 +303,30 @@ class _Together:
             for _ in parallel_map(self._check_once_more, self._others, threads=_AT_ONCE):
                 pass
             try:
-                proposal = deciding(part.valid, state, found, now_ms=ambient.now_ms())
-                return part.open_table.commit(proposal, state, part.metrics, unsent=sent)
+                return self._sent(part, state, found)
             except ConcurrentTransactionError:
                 continue  # another transaction over several tables was first, or a fence: what matters is found above
         raise AssertionError
 
     def _check_once_more(self, part: Part) -> None:
         """Other engines do not know that the table is prepared."""
-        state = part.open_table.log.newest_state()
+        state, valid = part.open_table.log.newest_state(), part.valid
         part.unsent.require_kept(state.properties.deleted_file_retention_ms)
         self._check(part, state)
+        if part.is_made_again and part.valid.txn_id != valid.txn_id:
+            raise _GivenUpError  # it is not what was staged
+
+    def _sent(self, part: Part, state: TableState, found: Preparation) -> WriteResult:
+        proposal = deciding(part.valid, state, found, now_ms=ambient.now_ms())
+        if not part.is_made_again:
+            return part.open_table.commit(proposal, state, part.metrics, unsent=part.unsent)
+
+        def again(state: TableState) -> Proposal:
+            part.make_again(state)
+            return deciding(part.valid, state, found, now_ms=ambient.now_ms())
+
+        plan = PlanAgain(again, lambda: part.metrics)
+        return part.open_table.commit(proposal, state, part.metrics, plan=plan, unsent=part.unsent)
 
     def _roll_back(self) -> None:
         """Nothing lands: say so in the tables that wait for it. Never raises: their next writers find out."""
@@ -278,10 +335,8 @@ class _Together:
                 roll_back(part.open_table, found, "the transaction failed")
             except TxlogError as error:
                 logger.warning("%s: stays prepared until the next writer: %s", part.open_table.uri, error)
-        prepared = [part for part, *_ in self._prepared]
         for part in self._others:
-            if part not in prepared:
-                remove_part(part.open_table, self._preparation(part))
+            remove_part(part.open_table, self._preparation(part))
 
     # --- after the decision -------------------------------------------------------------------------------------
 

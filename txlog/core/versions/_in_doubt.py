@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from msgspec.structs import replace
 
-from txlog.core.catalogs import open_place
 from txlog.core.format.commit_file import Commit
-from txlog.core.store import write_once
+from txlog.core.store import RetryPolicy, TableStore, write_once
 from txlog.core.util import ambient
 from txlog.core.util.logs import logger
-from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._plan import Plan
 from txlog.core.versions._replay_check import commit_of_last
 from txlog.core.versions.decisions.definition_changes import lacked_columns, only_adds_harmless_features
 from txlog.core.versions.decisions.fences import fence, fenced_off
@@ -42,6 +41,7 @@ from txlog.core.versions.decisions.prepared import (
 )
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.state import PREPARED, TableState
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import (
     ConcurrentTransactionError,
     ConflictError,
@@ -57,6 +57,7 @@ from txlog.errors import (
 from txlog.result import WriteMetrics, WriteResult
 
 __all__ = [
+    "PlanAgain",
     "decision_of",
     "land",
     "nothing_of",
@@ -77,7 +78,31 @@ _LOOKS_S = 0.02, 0.5
 _DEFINITIONS_MAX = 100
 
 
-def settle(open_table: OpenTable, state: TableState) -> bool:
+class Opened(Protocol):
+    """What is needed of an ``OpenTable``."""
+
+    store: TableStore
+    retry: RetryPolicy
+    log: DeltaLog
+
+    @property
+    def uri(self) -> str: ...
+
+    def beside(self, uri: str) -> Opened:
+        """Another table, opened with the same storage options."""
+
+    def commit(
+        self,
+        proposal: Proposal,
+        state: TableState | None,
+        metrics: WriteMetrics | None = None,
+        *,
+        plan: Plan | None = None,
+    ) -> WriteResult:
+        """See ``OpenTable.commit``."""
+
+
+def settle(open_table: Opened, state: TableState) -> bool:
     """End what ``state`` is prepared for. False if that cannot be told from here.
 
     Raises ``TxlogError`` only for this table's own store and log.
@@ -96,33 +121,28 @@ def settle(open_table: OpenTable, state: TableState) -> bool:
         return True
     part = _part(open_table, found)
     if part is None and found.part is not None:
-        return not open_table.log.newest_state().is_prepared  # another process has ended it, and removed its part
+        return number_of(open_table.log.newest_state()) != found.number  # another process has ended it, perhaps
     with contextlib.suppress(PartlyCommittedError):  # it is rolled back, which was said
         land(open_table, found, part or nothing_of(state), _prepared_state(open_table, found))
     return True
 
 
-def preparation_of(open_table: OpenTable, state: TableState) -> Preparation | None:
+def preparation_of(open_table: Opened, state: TableState) -> Preparation | None:
     """What a prepared version says; None if it is cleaned up or cannot be read."""
     last = state.transactions[PREPARED]
     commit = commit_of_last(open_table.log, state.version, last)
     return None if commit is None else preparation(commit)
 
 
-def opened_at(place: Place, like: OpenTable) -> OpenTable:
-    """Another table of a transaction, or what is at its location by now, with the storage options of ``like``."""
-    return OpenTable(
-        open_place(place.uri, like.storage_options, like.credential_provider),
-        like.retry,
-        storage_options=like.storage_options,
-        credential_provider=like.credential_provider,
-    )
+def opened_at(place: Place, like: Opened) -> Opened:
+    """Another table of a transaction, or what is at its location by now, opened as ``like`` is."""
+    return like.beside(place.uri)
 
 
 # --- is it decided? -----------------------------------------------------------------------------------------------
 
 
-def _settled(open_table: OpenTable, found: Preparation) -> bool:
+def _settled(open_table: Opened, found: Preparation) -> bool:
     """Whether the transaction takes effect: final. Waits for its writer first."""
     try:
         decider = opened_at(found.decider, open_table)
@@ -152,7 +172,7 @@ def _settled(open_table: OpenTable, found: Preparation) -> bool:
             continue
 
 
-def decision_of(decider: OpenTable, found: Preparation, state: TableState) -> bool | None:
+def decision_of(decider: Opened, found: Preparation, state: TableState) -> bool | None:
     """Whether the deciding table's log up to ``state`` has the decision, or says that it never will; None: neither.
 
     Raises ``NotFoundError`` if the versions that would say so are cleaned up.
@@ -167,27 +187,27 @@ def decision_of(decider: OpenTable, found: Preparation, state: TableState) -> bo
     return None
 
 
-def _is_patient(open_table: OpenTable, found: Preparation, since_s: float) -> bool:
+def _is_patient(open_table: Opened, found: Preparation, since_s: float) -> bool:
     """Whether to wait on: neither this process, nor the table by the clocks of both, has waited for long."""
     age_s = _age_ms(open_table, found) / 1000
     longest_s = _PATIENCE_S + _ROUND_TRIPS * len(found.tables) * open_table.log.versions.round_trip_s()
     return max(ambient.monotonic_s() - since_s, age_s) < longest_s
 
 
-def _is_past_retention(open_table: OpenTable, found: Preparation) -> bool:
+def _is_past_retention(open_table: Opened, found: Preparation) -> bool:
     """Whether any vacuum may have deleted the part's files by now."""
     retention_ms = open_table.log.newest_state(refresh=False).properties.deleted_file_retention_ms
     return _age_ms(open_table, found) > retention_ms
 
 
-def _age_ms(open_table: OpenTable, found: Preparation) -> int:
+def _age_ms(open_table: Opened, found: Preparation) -> int:
     """How long ago the table was prepared, by the clocks of both writers."""
     prepared = open_table.log.newest_state(refresh=False).transactions.get(PREPARED)
     prepared_ms = 0 if prepared is None or prepared.version != found.number else prepared.last_updated or 0
     return ambient.now_ms() - prepared_ms
 
 
-def _has_effect(open_table: OpenTable, place: Place, found: Preparation) -> bool:
+def _has_effect(open_table: Opened, place: Place, found: Preparation) -> bool:
     if place == found.decider:
         return False
     try:
@@ -200,7 +220,7 @@ def _has_effect(open_table: OpenTable, place: Place, found: Preparation) -> bool
         return False
 
 
-def _newest_first(open_table: OpenTable, since: int) -> Iterator[Commit]:
+def _newest_first(open_table: Opened, since: int) -> Iterator[Commit]:
     for version in range(open_table.log.newest_state().version, since, -1):
         try:
             yield open_table.log.read_commit(version, files=False)
@@ -212,7 +232,7 @@ def _newest_first(open_table: OpenTable, since: int) -> Iterator[Commit]:
 
 
 def land(
-    open_table: OpenTable,
+    open_table: Opened,
     found: Preparation,
     proposal: Proposal,
     prepared: TableState | None,
@@ -230,7 +250,7 @@ def land(
         if prepared is None:
             return _ended(open_table, found)
         wanted = committed(proposal, prepared, found, txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
-        plan = None if again is None else _Again(again, wanted, found, metrics or WriteMetrics())
+        plan = None if again is None else _ending_again(again, wanted, found, metrics)
         try:
             result = open_table.commit(replace(wanted, is_reexecutable=plan is not None), prepared, metrics, plan=plan)
         except (MetadataChangedError, ProtocolChangedError) as error:
@@ -249,31 +269,41 @@ def land(
     raise StorageError(f"the definition of the table changed {_DEFINITIONS_MAX} times meanwhile", table=open_table.uri)
 
 
-class _Again:
-    """A `Plan`: a part that is made again if another engine changed files of the table after the decision."""
+def _ending_again(
+    again: Callable[[TableState], tuple[Proposal, WriteMetrics]],
+    first: Proposal,
+    found: Preparation,
+    metrics: WriteMetrics | None,
+) -> PlanAgain:
+    did = metrics or WriteMetrics()
 
-    def __init__(
-        self,
-        again: Callable[[TableState], tuple[Proposal, WriteMetrics]],
-        first: Proposal,
-        found: Preparation,
-        metrics: WriteMetrics,
-    ) -> None:
+    def ending(state: TableState) -> Proposal:
+        nonlocal did
+        proposal, did = again(state)
+        return committed(proposal, state, found, txn_id=first.txn_id, now_ms=ambient.now_ms())
+
+    return PlanAgain(ending, lambda: did)
+
+
+class PlanAgain:
+    """A `Plan` that makes what a transaction does to a table again, where others have changed its files."""
+
+    def __init__(self, again: Callable[[TableState], Proposal], metrics: Callable[[], WriteMetrics]) -> None:
         self._again = again
-        self._txn_id = first.txn_id
-        self._found = found
-        self.metrics = metrics
+        self._metrics = metrics
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        return self._metrics()
 
     def execute(self, state: TableState) -> Proposal:
-        proposal, self.metrics = self._again(state)
-        made = committed(proposal, state, self._found, txn_id=self._txn_id, now_ms=ambient.now_ms())
-        return replace(made, is_reexecutable=True)
+        return replace(self._again(state), is_reexecutable=True)
 
     def remaining_work_s(self, state: TableState) -> float:
         return 0.0
 
 
-def _prepared_state(open_table: OpenTable, found: Preparation) -> TableState | None:
+def _prepared_state(open_table: Opened, found: Preparation) -> TableState | None:
     """The prepared version, or the newest one if that is cleaned up; None if the preparation has ended."""
     newest = open_table.log.newest_state()
     if number_of(newest) != found.number:
@@ -303,7 +333,7 @@ def _on_newest_definition(proposal: Proposal, newest: TableState) -> Proposal | 
     )
 
 
-def _leave_out(open_table: OpenTable, found: Preparation, error: TxlogError) -> NoReturn:
+def _leave_out(open_table: Opened, found: Preparation, error: TxlogError) -> NoReturn:
     """End the preparation without rows, and say so: the other tables have theirs."""
     reason = "; ".join(map(str, error.reasons)) if isinstance(error, ConflictError) else error.message
     roll_back(open_table, found, f"it does not fit what another engine committed meanwhile: {reason}")
@@ -318,11 +348,11 @@ def _leave_out(open_table: OpenTable, found: Preparation, error: TxlogError) -> 
     raise partly from error
 
 
-def _id_of(open_table: OpenTable) -> str:
+def _id_of(open_table: Opened) -> str:
     return open_table.log.newest_state(refresh=False).metadata.id
 
 
-def roll_back(open_table: OpenTable, found: Preparation, reason: str) -> None:
+def roll_back(open_table: Opened, found: Preparation, reason: str) -> None:
     """End a preparation without rows; nothing if it has ended."""
     while True:
         state = open_table.log.newest_state()
@@ -336,7 +366,7 @@ def roll_back(open_table: OpenTable, found: Preparation, reason: str) -> None:
         return remove_part(open_table, found)
 
 
-def _ended(open_table: OpenTable, found: Preparation) -> WriteResult:
+def _ended(open_table: Opened, found: Preparation) -> WriteResult:
     """The result of a preparation that another process has ended."""
     for commit in _newest_first(open_table, found.version):
         if transaction_of(commit) == found.transaction:
@@ -352,7 +382,7 @@ def _ended(open_table: OpenTable, found: Preparation) -> WriteResult:
 # --- staged work --------------------------------------------------------------------------------------------------
 
 
-def stage_part(open_table: OpenTable, name: str, part: StagedPart) -> None:
+def stage_part(open_table: Opened, name: str, part: StagedPart) -> None:
     """Write what a table gets; durable when this returns. Raises ``StorageError``."""
     store = open_table.store.staging
     assert store is not None
@@ -360,7 +390,7 @@ def stage_part(open_table: OpenTable, name: str, part: StagedPart) -> None:
         write_once(store, name, part.to_bytes(), open_table.retry)
 
 
-def remove_part(open_table: OpenTable, found: Preparation) -> None:
+def remove_part(open_table: Opened, found: Preparation) -> None:
     """Delete a table's staged work. Never raises: a vacuum removes what stays."""
     store = open_table.store.staging
     if store is None or found.part is None:
@@ -371,7 +401,7 @@ def remove_part(open_table: OpenTable, found: Preparation) -> None:
         logger.debug("%s: %s stays until a vacuum: %s", open_table.uri, found.part, error)
 
 
-def _part(open_table: OpenTable, found: Preparation) -> Proposal | None:
+def _part(open_table: Opened, found: Preparation) -> Proposal | None:
     store = open_table.store.staging
     if store is None or found.part is None:
         return None
@@ -389,7 +419,7 @@ def nothing_of(state: TableState) -> Proposal:
     return ProposalBuilder(state).build(txn_id="", now_ms=0, isolation=level, operation="COMMIT PREPARED")
 
 
-def _warn(open_table: OpenTable, why: str) -> None:
+def _warn(open_table: Opened, why: str) -> None:
     logger.warning(
         "%s: it is prepared for a transaction over several tables, and %s: this commit goes on without waiting for it",
         open_table.uri,

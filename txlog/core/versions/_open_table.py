@@ -409,6 +409,14 @@ class OpenTable:
 
         return settle(self, state)
 
+    def beside(self, uri: str) -> OpenTable:
+        """Another table, opened with the same storage options. Raises what `open_place` raises."""
+        from txlog.core.catalogs import open_place
+
+        options, provider = self.storage_options, self.credential_provider
+        store = open_place(uri, options, provider)
+        return OpenTable(store, self.retry, storage_options=options, credential_provider=provider)
+
     def unsent_files(self) -> UnsentFiles:
         """What owns the files of a write that begins now."""
         known = self.log.known_state
