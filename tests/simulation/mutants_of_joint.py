@@ -15,7 +15,6 @@ from txlog.core.versions import _in_doubt as in_doubt
 from txlog.core.versions import _read_together as read_together
 from txlog.core.versions._commit_loop import CommitRun
 from txlog.core.versions._commit_together import _Together
-from txlog.errors import CommitStateUnknownError
 
 __all__ = ["JOINT_MUTANTS"]
 
@@ -47,20 +46,6 @@ def takes_no_decision_for_no(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(in_doubt, "decision_of", lambda *given: real(*given) or False)
 
 
-def rolls_back_after_a_lost_answer(patch: pytest.MonkeyPatch) -> None:
-    """The decision may have landed, or may still land."""
-    real = _Together._decide
-
-    def decide(self: Any) -> Any:
-        try:
-            return real(self)
-        except CommitStateUnknownError:
-            self._roll_back()
-            raise
-
-    patch.setattr(_Together, "_decide", decide)
-
-
 def reads_the_newest_version_of_each_table(patch: pytest.MonkeyPatch) -> None:
     """Readers do not go back behind what has reached only some tables."""
     patch.setattr(read_together._Cut, "whole", lambda self: list(self._first))
@@ -78,7 +63,6 @@ JOINT_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (decides_after_it_was_given_up, "joint-two-transactions"),
         (checks_nothing_that_it_read, "joint-claims"),
         (takes_no_decision_for_no, "joint-transaction-beside-an-appender"),
-        (rolls_back_after_a_lost_answer, "joint-transaction-that-loses-answers"),
         (reads_the_newest_version_of_each_table, "joint-transactions-and-a-reader"),
         (looks_at_each_table_once, "joint-transactions-and-a-reader"),
     )
