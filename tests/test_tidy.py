@@ -23,7 +23,7 @@ FACES = {
         "snapshot.py",
         "table.py",
     ),
-    "transaction.py",
+    "table_transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
 EXPORTED_NAMES_MAX = 40

@@ -491,8 +491,8 @@ def test_an_application_s_batch_lands_once(tmp_path: Path) -> None:
 def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     a, b = made(tmp_path, "a", "b")
     for call, problem in (
-        (lambda: txlog.transaction([]), "a list of tables"),
-        (lambda: txlog.transaction(a), "a list of tables"),  # type: ignore[arg-type]
+        (lambda: txlog.transaction([]), "pass a list of tables"),
+        (lambda: txlog.transaction(a), "pass a list of tables"),  # type: ignore[arg-type]
         (lambda: txlog.transaction([a, a.uri]), "given twice"),
         (lambda: txlog.read_together([a, a]), "given twice"),
         (lambda: txlog.transaction([a, b])[a].append(ROW), "only inside its with block"),

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TypeAlias
 
 from txlog.core.util.api_hints import explains_call, explains_names
-from txlog.core.util.arguments import invalid
 from txlog.core.versions import OpenTable, commit_together, open_table_of, states_together
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
@@ -190,7 +189,7 @@ class JointTransaction:
 
 def _opened(tables: Sequence[AnyTable]) -> list[tuple[AnyTable, Table]]:
     if isinstance(tables, str | os.PathLike | Table) or not isinstance(tables, Sequence) or not tables:
-        raise invalid("tables", tables, "a list of tables, or of their locations")
+        raise InvalidInputError("pass a list of tables, or of their locations")
     return [(each, each if isinstance(each, Table) else Table.open(each)) for each in tables]
 
 
