@@ -35,7 +35,7 @@ from txlog.extend.commits import (
     RowOptions,
     UnsentFiles,
     ambient,
-    apply_in_transaction,
+    change_in_transaction,
     is_same_definition,
     keeps_write_rules,
     lacked_columns,
@@ -201,9 +201,10 @@ class _Rebase:
     def _delete_again(self, builder: ProposalBuilder, text: str, unsent: UnsentFiles) -> None:
         """A delete of the branch, on the rows that others added."""
         spec, options = DeleteSpec(text), RowOptions()
-        apply_in_transaction(
-            self._branch, self._state, builder, unsent, spec.what, spec.bind(self._state), options, None
-        )
+        operation = spec.bind(self._state)
+        change = change_in_transaction(self._branch, self._state, unsent, spec.what, operation, options, None)
+        change(builder, self._state)
+        operation.report()
 
 
 def _without_constraints(metadata: Metadata) -> Metadata:

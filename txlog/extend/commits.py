@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txlog.core.changes.plan import ChangeFiles, RowOptions, apply_in_transaction
+    from txlog.core.changes.plan import ChangeFiles, RowOptions, change_in_transaction
     from txlog.core.changes.tasks.operations.delete import DeleteSpec
     from txlog.core.definition import Definition, cloned, define
     from txlog.core.predicates.predicate import Predicate
@@ -36,7 +36,7 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        changes.plan: ChangeFiles RowOptions apply_in_transaction
+        changes.plan: ChangeFiles RowOptions change_in_transaction
         changes.tasks.operations.delete: DeleteSpec
         definition: Definition cloned define
         predicates.predicate: Predicate
@@ -80,8 +80,8 @@ __all__ = [
     "ScanPlan",
     "UnsentFiles",
     "ambient",
-    "apply_in_transaction",
     "cached_property",
+    "change_in_transaction",
     "cloned",
     "decide",
     "define",

@@ -184,9 +184,9 @@ def _added(world: World) -> set[str]:
     }
 
 
-def _opened_at(place: Place, like: OpenTable) -> OpenTable:
+def _opened_at(place: Place, like: Any) -> OpenTable:
     """The tables of a story have no location that a process could open."""
-    stores: dict[str, Any] = like.store.log.beside  # type: ignore[attr-defined]
+    stores: dict[str, Any] = like.store.log.beside
     if place.uri not in stores:
         raise TableNotFoundError("no such table", table=place.uri)
     return OpenTable(stores[place.uri], like.retry)

@@ -18,7 +18,7 @@ from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_tend, check_can_write, check_owner
 from txlog.core.format.properties import unknown_keys
-from txlog.core.store import RetryPolicy, TableStore, open_store
+from txlog.core.store import RetryPolicy, TableStore, foreign_scheme, open_store
 from txlog.core.util.arguments import UTC, invalid, whole_number
 from txlog.core.util.lazy import cached_property
 from txlog.core.util.logs import logger
@@ -126,11 +126,17 @@ class OpenTable:
         return self.log.versions.capabilities.remembers_versions
 
     def beside(self, uri: str) -> OpenTable:
-        """The table at another location of the same store, opened as this one is. Makes no request.
+        """Another table, opened as this one is: at a location of the same store, for which this makes no request, or of
+        a name.
 
-        Raises InvalidInputError for a location that cannot be used.
+        Raises InvalidInputError for a location that cannot be used, and for a name what `open_place` raises.
         """
-        store = open_store(uri, self.storage_options, self.credential_provider)
+        if foreign_scheme(uri) is None:
+            store = open_store(uri, self.storage_options, self.credential_provider)
+        else:
+            from txlog.core.catalogs import open_place  # not imported for an append
+
+            store = open_place(uri, self.storage_options, self.credential_provider)
         return OpenTable(
             store,
             self.retry,
@@ -408,14 +414,6 @@ class OpenTable:
         from txlog.core.versions._in_doubt import settle  # not imported for an append
 
         return settle(self, state)
-
-    def beside(self, uri: str) -> OpenTable:
-        """Another table, opened with the same storage options. Raises what `open_place` raises."""
-        from txlog.core.catalogs import open_place
-
-        options, provider = self.storage_options, self.credential_provider
-        store = open_place(uri, options, provider)
-        return OpenTable(store, self.retry, storage_options=options, credential_provider=provider)
 
     def unsent_files(self) -> UnsentFiles:
         """What owns the files of a write that begins now."""
