@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from spark_helpers import as_rows, own_rows, save
 
 import txlog
+from txlog.core.versions._commit_together import _Together
+from txlog.testing.faults import Crashed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,3 +139,32 @@ def test_a_table_with_features_of_spark_that_we_do_not_write_is_refused_untouche
     assert isinstance(error, txlog.UnsupportedFeatureError)
     assert "redirectWriterOnly-preview" in str(error)
     assert delta.read.format("delta").load(str(path)).count() == 1
+
+
+@pytest.mark.hunt(part="spark")
+def test_spark_reads_and_writes_a_table_that_is_prepared_for_a_transaction(
+    delta: SparkSession, read_delta: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer of the transaction dies after the decision. Spark deletes, appends and compacts; then ours goes on."""
+
+    def dies(*given: object) -> None:
+        raise Crashed
+
+    tables = [txlog.Table.create(str(tmp_path / name), "id bigint") for name in ("a", "b")]
+    tables.sort(key=lambda table: table.snapshot().table_id)
+    for table in tables:
+        table.append(pa.table({"id": [1, 2]}))
+    with monkeypatch.context() as patch:
+        patch.setattr(_Together, "_landed", dies)
+        with contextlib.suppress(Crashed), txlog.transaction(tables) as txn:
+            for each in txn:
+                each.append(pa.table({"id": [3]}))
+    prepared, deciding = (Path(table.uri) for table in tables)
+    assert delta.sql(f"describe history delta.`{prepared}`").first()["operation"] == "PREPARE TRANSACTION"
+    delta.sql(f"delete from delta.`{prepared}` where id = 1")
+    delta.sql(f"insert into delta.`{prepared}` values (4)")
+    delta.sql(f"optimize delta.`{prepared}`")
+    assert sorted(row["id"] for row in read_delta(prepared).collect()) == [2, 4]
+    assert sorted(row["id"] for row in read_delta(deciding).collect()) == [1, 2, 3]
+    txlog.Table.open(str(prepared)).append(pa.table({"id": [5]}))
+    assert sorted(row["id"] for row in read_delta(prepared).collect()) == [2, 3, 4, 5]
