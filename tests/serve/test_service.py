@@ -14,7 +14,8 @@ import pytest
 import txlog
 from tests.serve.services import PATIENT, create, ids, killed, rows, serving, terms
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError, TableNotFoundError
-from txlog.serve.batches import Batch, BusyError, How, StreamOrderError, TooLargeError
+from txlog.serve.batches import Batch, BusyError, How, StoppingError, StreamOrderError, TooLargeError
+from txlog.serve.journal import Journal
 from txlog.serve.landing import Landing
 from txlog.serve.service import Limits, Service
 
@@ -291,6 +292,38 @@ def test_while_the_store_fails_waiting_clients_are_told_and_the_journal_waits(
     assert ids(table) == [0, 1]
 
 
+def test_a_service_that_stops_while_the_store_fails_leaves_no_client_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fail(*_: object, **__: object) -> None:
+        begun.set()
+        go_on.wait(30)
+        raise StorageError("the store does not answer")
+
+    service = Service(str(tmp_path), pace=PATIENT, journal=Journal(tmp_path / "journal"))
+    with monkeypatch.context() as failing:
+        failing.setattr(txlog.Table, "transaction", fail)
+        durable = service.put(terms(answer="durable"), rows(1))
+        first = service.put(terms(), rows(2))
+        assert begun.wait(30)
+        other = service.put(terms(mode="upsert", keys="id"), rows(3))  # not of the same commit
+        stopping = threading.Thread(target=service.close)
+        stopping.start()
+        while service.health()["status"] != "stopping":
+            pass
+        go_on.set()
+        stopping.join(30)
+    assert durable.result(0).outcome == "durable"
+    for each in (first, other):
+        assert isinstance(each.exception(0), StorageError | StoppingError)
+    with serving(tmp_path, journal=tmp_path / "journal"):
+        pass
+    assert ids(table) == [1]
+
+
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
@@ -442,6 +475,11 @@ def test_a_table_goes_by_one_name_however_it_is_spelled(tmp_path: Path) -> None:
             service.put(terms(name), rows(1)).result()
         assert [*service.health()["tables"]] == ["events"]
     assert ids(table) == [1, 1, 1]
+
+
+def test_an_address_that_is_neither_a_table_nor_a_catalog_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="gopher"):
+        Service("gopher://somewhere/tables")
 
 
 def test_one_table_can_be_served_by_its_location(tmp_path: Path) -> None:

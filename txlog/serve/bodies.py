@@ -14,8 +14,9 @@ import orjson
 import pyarrow as pa
 
 import txlog
+from txlog.core.format.schema import to_arrow
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.extend import Point, computed_names
+from txlog.extend import Point, computed_names, open_table_of
 from txlog.serve.service import Lines
 
 __all__ = ["FORMATS", "rows_in"]
@@ -62,12 +63,12 @@ def rows_in(body: bytes, kind: str, table: txlog.Table, *, sets_aside: bool) -> 
 
 
 def _text(body: bytes, kind: str, table: txlog.Table) -> pa.RecordBatch:
-    snapshot = table.snapshot()
+    schema = open_table_of(table).known_state().schema
     found = _READERS.load("bytes", "a request with rows")(
         body,
         kind,
-        column_types={member.name: member.type for member in snapshot.schema},
-        optional=computed_names(snapshot.delta_schema),
+        column_types={member.name: member.type for member in to_arrow(schema)},
+        optional=computed_names(schema),
     )
     with found.reader(lambda size: None) as reader:
         return _one(reader.read_all())

@@ -239,6 +239,7 @@ class Intake:
             failed = self._commit(taken)
             retry_s = min(_RETRY_MAX_S, max(_RETRY_MIN_S, 2 * retry_s)) if failed else 0.0
             if failed and self._is_closing:
+                self._turn_away()
                 return
             self._maintain()
 
@@ -324,6 +325,14 @@ class Intake:
                 self._waiting = kept + self._waiting
                 self._waiting_bytes += sum(each.size_bytes for each in kept)
         return bool(kept)
+
+    def _turn_away(self) -> None:
+        """Tell those who wait that the service ends without their rows. What the journal has stays there."""
+        with self._changed:
+            waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.is_durable:
+                self._settle(each, StoppingError("the service has stopped: send the batch to another one, or later"))
 
     def _settle(self, batch: Batch, outcome: Answer | TxlogError) -> None:
         """The batch is in the table, or will never be."""

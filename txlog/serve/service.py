@@ -15,7 +15,13 @@ import msgspec
 import pyarrow as pa
 
 import txlog
-from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError, TxlogError
+from txlog.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.extend.catalogs import RetryPolicy, logger
 from txlog.serve.batches import Answer, Batch, StoppingError, Terms, TooLargeError
 from txlog.serve.checks import QUARANTINE, RowChecks, contents_of, quarantined
@@ -99,9 +105,12 @@ class Service:
         self._catalog: txlog.Catalog | None = None
         try:
             table = txlog.Table.open(uri, storage_options=storage_options, retry=self._retry)
-            self._only = table.uri.rstrip("/").rpartition("/")[2], table
-        except (TableNotFoundError, InvalidInputError):
-            self._catalog = txlog.Catalog(uri, storage_options=storage_options)
+            self._only = uri.rstrip("/").rpartition("/")[2], table
+        except (TableNotFoundError, InvalidInputError) as error:
+            try:
+                self._catalog = txlog.Catalog(uri, storage_options=storage_options)
+            except (InvalidInputError, UnsupportedFeatureError):
+                raise error from None
         self.uri = self._only[1].uri if self._only is not None else self._catalog.uri if self._catalog else uri
 
     def recover(self) -> int:
