@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import psycopg
+import pyarrow as pa
 import pytest
 from pages import blocks
 from postgres import MIRRORED, NO_SERVER, Postgres, postgres
@@ -25,10 +29,11 @@ import txlog
 from tests.mirror.envelopes import ORDERS, event
 from txlog.cli.app import app
 from txlog.core.sink._checkpoint_commits import CheckpointCommits
-from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
 from txlog.mirror import commits
 from txlog.mirror.postgres import Mirror
 from txlog.mirror.progress import MirrorCommit
+from txlog.mirror.target import MirrorTable
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +64,11 @@ class Database:
             self._connection = psycopg.connect(self.address, autocommit=True)
         for statement in statements:
             self._connection.execute(statement)
+
+    def close(self) -> None:
+        """Forget the connection, which a server that was killed does not answer any more."""
+        if self._connection is not None:
+            self._connection.close()
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         self.run("set timezone = 'UTC'")
@@ -132,6 +142,9 @@ def test_every_type_has_the_same_values_and_what_delta_lacks_is_the_text_of_post
     listed = ", ".join(["id", *(f"{name}::text" for name in AS_TEXT)])
     database.require_equal("exact")
     database.require_equal("texts", listed)
+    exact, as_text = (commit.differs for commit in database.commits)
+    assert (exact, sorted(as_text)) == ({}, sorted(AS_TEXT))
+    assert as_text["num"] == "numeric is text: decimals of Delta have a fixed scale"
     database.run(
         "update exact set id = id + 10",
         first.replace("(1,", "(21,").replace("(2,", "(22,").replace("(3,", "(23,"),
@@ -286,6 +299,40 @@ def test_columns_that_are_added_dropped_and_renamed_are_followed(database: Datab
     assert "full_name" in database.table("people").schema.names
 
 
+def test_a_table_that_maps_its_columns_follows_without_a_rewrite(database: Database) -> None:
+    database.run("create table t (id int primary key, a text, b int)", "insert into t values (1, 'x', 1)")
+    properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+    database.catch_up(properties=properties)
+    files = database.table("t").files()["path"].to_pylist()
+    database.run(
+        "alter table t rename a to c; alter table t drop b; alter table t add d int", "insert into t values (2)"
+    )
+    database.catch_up()
+    assert set(files) < set(database.table("t").files()["path"].to_pylist())
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(database.table("t").uri))
+    read = pa.table(query.execute("select * from t order by id")).to_pylist()
+    assert read == [{"id": 1, "c": "x", "d": None}, {"id": 2, "c": None, "d": None}]
+
+
+def test_a_change_of_columns_that_is_broken_off_is_ended_by_the_next_run(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.run("create table t (id int primary key, a text, b int)", "insert into t values (1, 'x', 1)")
+    database.catch_up()
+    database.run(
+        "begin; insert into t values (2, 'y', 2); alter table t rename a to c; alter table t drop b;"
+        " alter table t add d int default 5; insert into t values (3, 'z'); commit"
+    )
+    for dying, step in ((MirrorTable, "end_change"), (MirrorTable, "staged")):
+        with monkeypatch.context() as patched:
+            patched.setattr(dying, step, _dies_after(1 if step == "end_change" else 0, getattr(dying, step)))
+            with pytest.raises(Died):
+                database.catch_up()
+    database.catch_up()
+    database.require_equal("t")
+    assert database.mirrored("t") == [(1, "x", 5), (2, "y", 5), (3, "z", 5)]
+
+
 def test_a_change_of_columns_that_cannot_be_followed_is_refused_until_a_new_snapshot(database: Database) -> None:
     database.run(
         "create table t (id int primary key, v int)",
@@ -385,6 +432,27 @@ def test_the_command_follows_a_database_and_ends_with_it_or_at_a_signal(database
     wrong = CliRunner().invoke(app, [*arguments[:-1], "missing", "--once"])
     assert wrong.exit_code == 1
     assert "has no table public.missing" in wrong.output
+
+
+def test_a_mirror_waits_for_a_server_that_restarts_and_not_forever(server: Postgres, database: Database) -> None:
+    database.run("create table t (id int primary key); insert into t values (1)")
+    landed = threading.Semaphore(0)
+    mirror = database.mirror(max_delay_s=0, on_commit=lambda commit: landed.release())
+    with ThreadPoolExecutor(1) as executor:
+        running = executor.submit(mirror.run)
+        assert landed.acquire(timeout=60)  # the snapshot
+        server.stop(signal.SIGQUIT)
+        with pytest.raises(StorageError, match=r"has not answered .* in the slot txlog_"):
+            database.catch_up(patience_s=0)
+        server.start()
+        database.close()
+        database.run("insert into t values (2)")
+        assert landed.acquire(timeout=60)
+        with pytest.raises(StorageError, match="another process runs the mirror"):
+            database.catch_up(patience_s=0)
+        mirror.stop()
+        running.result()
+    database.require_equal("t")
 
 
 class Died(BaseException):

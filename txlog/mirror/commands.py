@@ -133,6 +133,8 @@ def _tell(out: Output, commit: MirrorCommit) -> None:
     behind_s = max(0.0, (ambient.now_ms() - commit.committed_ms) / 1000)
     age = "" if commit.is_snapshot else f", {behind_s:,.1f} s behind"
     out.line(f"{ambient.now():%Y-%m-%d %H:%M:%SZ}  {what}: {', '.join(shown)}; up to {commit.position}{age}")
+    for column, differs in commit.differs.items():
+        out.line(f"  {column}: {differs}")
 
 
 class _Stoppable(Protocol):

@@ -158,6 +158,9 @@ class Mirror:
         queries = Queries(self._address)
         try:
             require_server(queries)
+            lock = "select pg_try_advisory_lock(hashtext('txlog mirror'), hashtext(%s))"
+            if not queries.rows(lock, self.name)[0][0]:
+                raise SourceAway(f"another process runs the mirror {self.name}")
             stream = Stream(self._address)
             try:
                 self._follow(queries, stream, until_current)
@@ -233,7 +236,11 @@ class Mirror:
                 table.__init__(table.table, self._state(source, system, database), retracts=not source.key_is_immediate)  # type: ignore[misc]
                 self._resync.discard(source.shown)
                 self._heard = ambient.instant()
-                self._on_commit(MirrorCommit(lsn_text(snapshot.position), {source.shown: rows}, began_ms, True))
+                self._on_commit(
+                    MirrorCommit(
+                        lsn_text(snapshot.position), {source.shown: rows}, began_ms, True, _differences(source)
+                    )
+                )
 
 
 class _Loop:
@@ -296,6 +303,11 @@ class _Loop:
 
     def _is_full(self) -> bool:
         return self._transactions.num_bytes >= self._mirror._max_bytes
+
+
+def _differences(table: SourceTable) -> dict[str, str]:
+    columns = [column for column in table.columns if column.type.differs is not None]
+    return {column.name: f"{column.type.source} is {column.type.differs}" for column in columns}
 
 
 def _default_name(source: str, target: str) -> str:
