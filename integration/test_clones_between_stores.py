@@ -158,3 +158,25 @@ def test_a_folder_of_a_bucket_is_converted(s3_location: S3Location) -> None:
         store.files.write(f"day={day}/f.parquet", body.getvalue().to_pybytes())
     assert txlog.Table.convert(place.uri, storage_options=place.storage_options).files == 2
     assert opened(place).to_arrow().sort_by("id").to_pylist() == [{"id": 1, "day": 1}, {"id": 2, "day": 2}]
+
+
+def test_branches_in_a_bucket_are_listed_published_and_vacuumed(s3_location: S3Location, source: txlog.Table) -> None:
+    options = {"storage_options": s3_location.storage_options}
+    for name in ("a", "b-1", "b"):
+        source.branch(name).append(rows_of(10))
+    opened_by_name = txlog.Table.open(f"{source.uri}@b", **options)
+    opened_by_name.delete("id = 4")
+    txlog.Table.open(f"{source.uri}@a", **options).discard()
+    source.append(rows_of(20))
+    assert [(each.name, each.status) for each in source.branches()] == [
+        ("a", "discarded"),
+        ("b", "open"),
+        ("b-1", "open"),
+    ]
+    opened_by_name.publish()
+    assert ids(source) == [0, 1, 2, 5, 6, 7, 8, 9, 10, 20]
+    source.vacuum(0, force=True)
+    assert [each.name for each in source.branches()] == ["b-1"]
+    assert ids(txlog.Table.open(f"{source.uri}@b-1", **options)) == [*LEFT, 10]
+    assert ids(source) == [0, 1, 2, 5, 6, 7, 8, 9, 10, 20]
+    assert not verify_table(open_store(source.uri, s3_location.storage_options)).findings
