@@ -6,7 +6,8 @@ log names the files that branches published, so a vacuum keeps those by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,15 +22,17 @@ __all__ = ["disposable", "needed"]
 _LOG = "_delta_log/"
 
 
-def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
-    """The files of open branches: live ones, and those that the branch removed after ``cutoff_ms``."""
+def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callable[[], Iterator[pa.Table]]]]:
+    """The files of each open branch: live ones, and those that it removed after ``cutoff_ms``."""
     for each in branches(open_table):
-        if each.status != "open":
-            continue
-        log = open_table.beside(each.uri).log
-        live, tombstones = log.files_and_tombstones(log.newest_state(), with_stats=False)
-        recent = pc.greater_equal(tombstones["deletionTimestamp"], pa.scalar(cutoff_ms, pa.int64()))
-        yield from (live, tombstones.filter(recent))
+        if each.status == "open":
+            yield f"{each.name} {each.version} {each.created}", partial(_files, open_table.beside(each.uri), cutoff_ms)
+
+
+def _files(branch: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
+    live, tombstones = branch.log.files_and_tombstones(branch.log.newest_state(), with_stats=False)
+    recent = pc.greater_equal(tombstones["deletionTimestamp"], pa.scalar(cutoff_ms, pa.int64()))
+    yield from (live, tombstones.filter(recent))
 
 
 def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[ObjectMeta]]:

@@ -55,6 +55,7 @@ class NeededFiles:
         self._since = PathSet(log.uri)
         self._named: set[NamedVersion] = set()
         self.keepers: list[FolderKeeper] = []
+        self._kept: set[str] = set()
         self._take_what_the_log_lacks(log.newest_state(refresh=False), self.paths)
         self.state = log.newest_state()
 
@@ -104,9 +105,11 @@ class NeededFiles:
 
     def _take_of_packages(self, paths: PathSet) -> None:
         for keeper in self.keepers:
-            for files in keeper.needed(self._open_table, self._cutoff_ms):
-                paths.add_logged(files["path"])
-                paths.add_vectors(files["deletionVector"])
+            for key, listed in keeper.needed(self._open_table, self._cutoff_ms):
+                for files in () if key in self._kept else listed():
+                    paths.add_logged(files["path"])
+                    paths.add_vectors(files["deletionVector"])
+                self._kept.add(key)
 
     def _take_files(self, state: TableState, paths: PathSet) -> None:
         live, tombstones = self._log.files_and_tombstones(state, with_stats=False)

@@ -7,7 +7,7 @@ and that nothing needs. Packages offer a `FolderKeeper` as ``txlog.kept_files``,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -24,15 +24,17 @@ __all__ = ["FolderKeeper", "disposable_files", "keepers_of"]
 class FolderKeeper(Protocol):
     """What knows the files of a folder: a module or an object with these functions."""
 
-    def needed(self, open_table: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
-        """The table's files that the folder's owner needs.
+    def needed(self, open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callable[[], Iterator[pa.Table]]]]:
+        """The table's files that the folder's owner needs. A running vacuum asks again and again.
 
         Args:
             open_table: The table.
             cutoff_ms: What its own logs removed before this time, in ms since the epoch, it needs no more.
 
         Yields:
-            Tables with the columns ``path`` and ``deletionVector`` of the Delta log, of which absolute paths count.
+            A text that is another one when other files are needed, and what lists them: tables with the columns
+            ``path`` and ``deletionVector`` of the Delta log, of which absolute paths count. It is called once for each
+            text.
 
         Raises:
             TxlogError: It cannot tell. Nothing is deleted then.
