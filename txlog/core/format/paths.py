@@ -272,6 +272,8 @@ def canonical_path(uri_text: str) -> str:
     """
     if _PLAIN_PATH.fullmatch(uri_text) or _CANONICAL_PATH.fullmatch(uri_text):
         return uri_text
+    if uri_text.startswith("file:/") and _PLAIN_PATH.fullmatch(uri_text, 6):  # as in the log of a branch
+        return uri_text[5:]
     found = _decoded(uri_text)
     encoded = encode_path(found.path)
     if found.scheme in (None, "file"):
