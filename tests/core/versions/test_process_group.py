@@ -10,6 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,6 +24,7 @@ from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.util import ambient
 from txlog.core.versions._committer import Committer
 from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import (
@@ -560,3 +562,14 @@ def test_a_definite_failure_of_the_store_is_an_error_of_each() -> None:
     assert all(isinstance(error, StorageError) and "no permission" in str(error) for error in errors)
     assert len({id(error) for error in errors}) == OTHERS
     assert meeting.numbers() == [0]
+
+
+def test_what_another_commit_sent_is_in_doubt_until_its_version_was_read(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), pa.schema({"id": pa.int64()}))
+    peers = WriterPeers(table._open_table._commits, "a transaction", sent_as=5)
+    error = StorageError("no answer")
+    assert (peers.may_land_unread(4), peers.may_land_unread(5)) == (True, False)
+    doubt = peers.doubt(error, 4)
+    assert doubt is not None
+    assert doubt[1] == 5
+    assert peers.doubt(error, 5) is None
