@@ -20,22 +20,32 @@ from txlog.core.versions.files import milliseconds
 from txlog.errors import InvalidInputError
 from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.settings import TIME_ZONE, SessionSettings, zone_of_machine
+from txlog.spark.text_settings import is_concerned
 
 __all__ = ["AssumedZone", "assumed_zone", "zone_of_read"]
 
 
 class AssumedZone(msgspec.Struct, frozen=True):
-    """The zone that a read was planned for, and the option that depends on it, with its value."""
+    """What a read was planned for: a zone, and the option that depends on it, with its value; a ``condition`` that some
+    settings would change. None: any."""
 
-    zone: str
+    zone: str | None
     option: str
+    condition: str | None = None
 
     def check(self) -> None:
-        """Runs in a task. Raises ``InvalidInputError`` if the session has another zone, or does not show it."""
+        """Runs in a task.
+
+        Raises:
+            InvalidInputError: The session has another zone, or does not show it.
+            UnsupportedFeatureError: The session reads the condition otherwise.
+        """
         context = TaskContext.get()
         found = None
         if context is not None:
-            found = SessionSettings.seen_by(context.getLocalProperty).time_zone(None, self.zone)
+            settings = SessionSettings.seen_by(context.getLocalProperty)
+            settings.require_reading(self.condition)
+            found = None if self.zone is None else settings.time_zone(None, self.zone)
         if found == self.zone:
             return
         raise InvalidInputError(
@@ -62,16 +72,18 @@ def assumed_zone(
         moment: The value of ``timestampAsOf`` or ``startingTimestamp``.
         columns: The columns that the condition ``where`` may name.
     """
+    condition = options.where if is_concerned(options.where) else None
+    unless_zone = None if condition is None else AssumedZone(None, "", condition)
     if options.time_zone is not None:
-        return None
+        return unless_zone
     zone = zone_of_machine()
     if isinstance(moment, str) and _differ(lambda each: milliseconds(moment, each)):
         name = "timestampAsOf" if isinstance(options, ReadOptions) else "startingTimestamp"
-        return AssumedZone(zone, f"{name} = {moment!r}")
+        return AssumedZone(zone, f"{name} = {moment!r}", condition)
     now = ambient.now()
     if options.where is not None and _differ(lambda each: bind_predicate(options.where, columns, zone=each, now=now)):
-        return AssumedZone(zone, f"where = {options.where!r}")
-    return None
+        return AssumedZone(zone, f"where = {options.where!r}", condition)
+    return unless_zone
 
 
 def _differ(value_in: Callable[[str], Any]) -> bool:

@@ -15,6 +15,7 @@ from txlog.spark.hadoop import check_session
 from txlog.spark.hadoop import of_session as options_of_session
 from txlog.spark.settings import SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
+from txlog.spark.text_settings import require_own_reading
 from txlog.table import Table
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def _on_workers(
         settings.require(name)
         found = options_of_session(spark, path) | dict(storage_options or {})
         zone = zone_of_session(spark)
+        require_own_reading(spark, *(each for each in (*given, *options.values()) if isinstance(each, str)))
         table = Table.open(path, storage_options=found or None, workers=places, time_zone=zone)
         return method(table, *given, **{**of_session(settings), **options})
 

@@ -24,6 +24,7 @@ from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
 from txlog.spark.settings import zone_of_session
 from txlog.spark.table_version import open_version
+from txlog.spark.text_settings import require_own_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,9 +82,9 @@ def read(
     """
     check_session(spark)
     (where,) = with_parameters(parameters, where)
+    require_own_reading(spark, where)
     location = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
-    if storage_options is None:
-        storage_options = of_session(spark, location)
+    storage_options = of_session(spark, location) if storage_options is None else storage_options
     table = open_version(location, zone_of_session(spark), storage_options, version, timestamp)
     plan = table.plan(columns, where)
     tasks = list(plan.tasks())

@@ -25,6 +25,7 @@ from txlog.core.writing.write_intent import OVERWRITE, RowMode
 from txlog.core.writing.write_plan import WriteJob, WritePlan
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.options import SparkWriteOptions
+from txlog.spark.text_settings import TEXT_SETTINGS, require_reading
 from txlog.spark.zone_rules import agreed
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ REFUSED: dict[str, _Refused] = {
 
 _KEYS = (*sorted(KNOWN_KEYS), *(f"{FEATURE_PREFIX}{name}" for name in FEATURE_NAMES))
 _DEFAULTS_OF_TASKS = tuple(f"{_DEFAULT}{key.removeprefix('delta.')}" for key in _KEYS)
-_WATCHED = (*HONORED, *REFUSED, *_DEFAULTS_OF_TASKS)
+_WATCHED = (*HONORED, *REFUSED, *TEXT_SETTINGS, *_DEFAULTS_OF_TASKS)
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -204,6 +205,8 @@ class SessionSettings(msgspec.Struct, frozen=True):
             )
         is_dynamic = obeys_overwrite_mode and self.overwrites_partitions(options)
         self.require("replaceWhere" * (options.replace_where is not None), "dynamic" * is_dynamic)
+        if options.replace_where is not None:
+            self.require_reading(options.replace_where)
         self.transaction(options)
         if options.commit.transaction is None and APP_ID in self.values and self.resets_version:
             raise UnsupportedFeatureError(
@@ -222,6 +225,10 @@ class SessionSettings(msgspec.Struct, frozen=True):
                     f" unset it with spark.conf.unset({name!r})",
                     features=(name,),
                 )
+
+    def require_reading(self, *texts: Any) -> None:
+        """Raise UnsupportedFeatureError if the session's Spark reads one of these texts otherwise than txlog."""
+        require_reading(self.values.get, texts)
 
     def require_compaction(self, configuration: Mapping[str, str]) -> None:
         """Raise UnsupportedFeatureError unless a table with these properties is compacted after commits, or not, as

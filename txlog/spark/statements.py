@@ -32,6 +32,7 @@ from txlog.spark.schema import frame_schema, struct_type
 from txlog.spark.settings import SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.spark.store_assignment import store_assignment
+from txlog.spark.text_settings import require_own_reading
 from txlog.statements.cursor import quoted
 from txlog.statements.engine import Session, Source
 from txlog.statements.names import TableName
@@ -81,6 +82,8 @@ def sql(
         TxlogError: What `txlog.sql` raises.
     """
     check_session(spark)
+    if isinstance(text, str):
+        require_own_reading(spark, text, is_script=True)
     *_, last = results_of(text, SparkEngine(spark), catalog, parameters, storage_options)
     return last
 

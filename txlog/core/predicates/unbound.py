@@ -27,6 +27,7 @@ __all__ = [
     "checked_parameters",
     "col",
     "expr",
+    "texts_of",
     "with_parameters",
 ]
 
@@ -387,6 +388,27 @@ def with_parameters(parameters: Parameters | None, *given: Any) -> list[Any]:
                 " are text, and for txlog.expr"
             )
     return found
+
+
+def texts_of(*given: Any) -> list[str]:
+    """The SQL in conditions, values and mappings of values; only a condition may be text itself."""
+    found: list[str] = []
+    for each in given:
+        if isinstance(each, Mapping):
+            found += texts_of(*(value for value in each.values() if not isinstance(value, str)))
+        elif isinstance(each, str | Sql):
+            found.append(each if isinstance(each, str) else each.text)
+        elif isinstance(each, Arithmetic):
+            found += _texts_inside(each.operands)
+        elif isinstance(each, Predicate):
+            for name in each.__struct_fields__:
+                part = getattr(each, name)
+                found += _texts_inside(part if isinstance(part, tuple) else (part,))
+    return found
+
+
+def _texts_inside(parts: Iterable[Any]) -> list[str]:
+    return texts_of(*(part for part in parts if isinstance(part, Operand | Predicate)))
 
 
 def _with(given: Any, parameters: Parameters, texts: list[str]) -> Any:

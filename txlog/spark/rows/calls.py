@@ -59,6 +59,7 @@ from txlog.spark.rows.spread_source import SparkSource
 from txlog.spark.schema import frame_schema
 from txlog.spark.settings import PLAIN_SESSION, SessionSettings, zone_of_session
 from txlog.spark.spark_workers import SparkWorkers
+from txlog.spark.text_settings import require_own_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -462,6 +463,7 @@ def run_change(
     Raises:
         TxlogError: What the method of `Table` raises.
     """
+    require_own_reading(site.spark, *_conditions_of(spec))
     for copies in range(1, _COPIES_MAX + 1):
         try:
             how = partial(_run_change, site, spec, options, frame, copies, skips_empty=skips_empty, is_pinned=is_pinned)
@@ -511,6 +513,18 @@ def _run_change(
 
     workers = SparkWorkers(site.spark)
     return run_in_parts(open_table, spec, options, workers, None if frame is None else source_for, definition_for)
+
+
+def _conditions_of(spec: RowSpec | SourceSpec) -> list[Any]:
+    """The conditions and the new values of a change, as the call gave them."""
+    match spec:
+        case DeleteSpec(where=where):
+            return [where]
+        case UpdateSpec(values=values, where=where):
+            return [values, where]
+        case MergeSpec(merge=merge, clauses=clauses):
+            return [merge.on, *(given for each in clauses for given in (each.predicate, each.values))]
+    return []
 
 
 def _schema_mode(spec: RowSpec | SourceSpec) -> SchemaMode | None:
