@@ -65,16 +65,22 @@ def test_texts_inside_conditions_that_python_builds_are_found_and_its_literals_a
         settings.require_reading(given)
         settings.require_reading({"x": txlog.lit("\\")})
     text = txlog.expr(r"upper('\d')")
-    for given in (text == "A", ~(txlog.col("s") == text), (txlog.col("n") == 1) & (text == "D"), text + txlog.col("n")):
+    inside: tuple[Any, ...] = (
+        text == "A",
+        ~(txlog.col("s") == text),
+        (txlog.col("n") == 1) & (text == "D"),
+        text + txlog.col("n"),
+    )
+    for given in inside:
         with pytest.raises(UnsupportedFeatureError, match=RAW):
             settings.require_reading(given)
 
 
 def test_a_doubled_quote_is_refused_on_a_spark_that_has_no_setting_for_it() -> None:
-    given = ["s = 'it''s'"]
-    require_reading({}.get, given, lambda: "4.1.0")
+    given, none = ["s = 'it''s'"], dict[str, str]()
+    require_reading(none.get, given, lambda: "4.1.0")
     with pytest.raises(UnsupportedFeatureError, match=r"Spark 4\.0\.1"):
-        require_reading({}.get, given, lambda: "4.0.1")
+        require_reading(none.get, given, lambda: "4.0.1")
 
 
 def test_queries_of_a_script_follow_the_session_and_its_changes_are_refused() -> None:
