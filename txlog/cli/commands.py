@@ -53,8 +53,20 @@ _ORDER = (
         "convert",
     ),
     *("copy-into", "checkpoint", "compact-log", "clean-up-log", "maintain", "iceberg", "generate", "optimize", "purge"),
-    *("check-deleted", "restore", "repair", "tag", "tags", "untag", "vacuum", "sql", "tables", "describe", "serve"),
-    *("serve-token", "sinks", "staging", "abandon"),
+    *("check-deleted", "restore", "repair", "tag", "tags", "untag", "branch", "branches", "check", "rebase", "publish"),
+    *(
+        "discard",
+        "vacuum",
+        "sql",
+        "tables",
+        "describe",
+        "serve",
+        "serve-token",
+        "mirror",
+        "sinks",
+        "staging",
+        "abandon",
+    ),
 )
 _PLACES = {name: place for place, name in enumerate(_ORDER)}
 
