@@ -137,7 +137,18 @@ def test_the_modules_of_a_room_with_a_face_have_an_underscore() -> None:
 
 @pytest.mark.parametrize("extension", TAKEN)
 def test_an_extension_takes_what_is_public_and_of_the_core_no_more_than_is_named_here(extension: str) -> None:
-    public = {extension, "extend", "errors", "result", "hooks", "table", "snapshot", "transaction", "catalog"}
+    public = {
+        extension,
+        "extend",
+        "errors",
+        "result",
+        "hooks",
+        "table",
+        "snapshot",
+        "table_transaction",
+        "together",
+        "catalog",
+    }
     taken, others = defaultdict(set), set()
     for importer, module, name in imports():
         if not importer.startswith(f"txlog.{extension}.") or not module.startswith("txlog."):

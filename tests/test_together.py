@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.bucket import Bucket
 from txlog.core.store import TableStore
 from txlog.core.versions import OpenTable
 from txlog.core.versions._commit_together import _Together
@@ -441,6 +442,24 @@ def test_a_vacuum_keeps_what_is_staged(tmp_path: Path, clock: Any) -> None:
     os.utime(part, (clock.now_ms() / 1000 - 2 * 24 * 3600,) * 2)
     anew(tables[0]).vacuum()
     assert staged_in(tables) == []
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_on_an_object_store_the_parts_land_one_round_trip_after_the_decision(number: int) -> None:
+    buckets = [Bucket(commits=1) for _ in range(number)]
+    trips = buckets[0].trips
+    for bucket in buckets:
+        bucket.trips = trips
+    tables = [bucket.opened() for bucket in buckets]
+    append_to_all(tables)  # the first commit of a handle asks whether the store refuses names that are taken
+    with trips.of(), txlog.transaction(tables) as txn:
+        for table in tables:
+            txn[table].append(ROW)
+        written = trips.count
+    *_, decided = [at for at, name, what in trips.requests if name == "put_if_absent" and what.endswith("3.json")]
+    landed = [at for at, name, what in trips.requests if name == "put_if_absent" and what.endswith("5.json")]
+    assert trips.count - written == number + 4
+    assert (len(landed), {*landed}) == (number - 1, {decided + 1})
 
 
 def test_transactions_of_many_threads_all_land(tmp_path: Path) -> None:
