@@ -159,14 +159,15 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
 
 
 def _labelled(array: Any, kind: pa.DataType) -> pa.Array:
-    """The same values as a type that differs only in names.
+    """The same values as a type that differs only in names, and has no fields without a type.
 
     Not through Arrow's C interface, which loses the buffer of an empty slice, and then cannot join the chunks.
     """
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
-        members = [_labelled(array.field(at), member.type) for at, member in enumerate(kind)]
+        stored = [at for at, member in enumerate(array.type) if not pa.types.is_null(member.type)]
+        members = [_labelled(array.field(at), member.type) for at, member in zip(stored, kind, strict=True)]
         return pa.StructArray.from_arrays(members, fields=[*kind], mask=array.is_null() if array.null_count else None)
     is_map = pa.types.is_map(kind)
     values = _labelled(array.values, pa.struct([kind.key_field, kind.item_field]) if is_map else kind.value_type)

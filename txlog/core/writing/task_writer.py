@@ -30,7 +30,7 @@ from txlog.core.format.column_mapping import file_schema, is_mapped
 from txlog.core.format.partition_values import encode_array
 from txlog.core.format.paths import partition_directory
 from txlog.core.format.properties import TableProperties
-from txlog.core.format.schema import VOID, Decimal, Field, Primitive, Struct, type_name
+from txlog.core.format.schema import Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.statistics import StatisticsPolicy
 from txlog.core.store import FileStore
 from txlog.core.writing.committable import PendingFile
@@ -38,7 +38,7 @@ from txlog.core.writing.conform import Completer, Conformer, completer_for, fitt
 from txlog.core.writing.data_file import SAMPLE_ROWS_MIN, FileFormat, ParquetSettings, WriterOptions, dictionary_columns
 from txlog.core.writing.input import open_data
 from txlog.core.writing.partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
-from txlog.core.writing.write_plan import FileNames, TaskIdentity, WritePlan
+from txlog.core.writing.write_plan import FileNames, TaskIdentity, WritePlan, without_void
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 
 if TYPE_CHECKING:
@@ -419,7 +419,7 @@ def _file_format(
     *,
     stores_partition_columns: bool,
 ) -> FileFormat:
-    stored = schema.without((*partition_columns, *(field.name for field in schema.fields if field.type == VOID)))
+    stored = without_void(schema.without(partition_columns))
     if not stored.fields:
         raise InvalidInputError("the table has only partition columns: add a column to store", table=table)
     if stores_partition_columns:
@@ -438,13 +438,14 @@ def _file_format(
         for at, field in enumerate(stored.fields)
         if isinstance(field.type, Primitive) and field.type.facts.by_package
     )
+    is_relabelled = is_mapped(stored) or any(field != schema.find(field.name) for field in stored.fields)
     return FileFormat(
         written,
         parquet,
         statistics,
         leaves,
         stored.names,
-        is_mapped(stored),
+        is_relabelled,
         options,
         by_package,
         dict(configuration) if by_package else {},

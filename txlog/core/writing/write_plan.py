@@ -18,7 +18,7 @@ from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
 from txlog.core.format.column_mapping import is_mapped, physical_fields, physical_names, schema_of
 from txlog.core.format.features import stores_partition_columns
 from txlog.core.format.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PREFIX, TableProperties
-from txlog.core.format.schema import VOID, Array, DataType, Field, Map, Struct
+from txlog.core.format.schema import VOID, Array, DataType, Field, Map, Struct, types_in
 from txlog.core.util import ambient
 from txlog.core.util.arguments import UTC, invalid
 from txlog.core.util.lazy import pattern
@@ -40,6 +40,7 @@ __all__ = [
     "WriteJob",
     "WritePlan",
     "has_random_name",
+    "without_void",
 ]
 
 
@@ -278,7 +279,7 @@ def _at_least_one(name: str, value: int | None) -> int | None:
 
 def _refuse_nested_void(schema: Struct, table: str) -> None:
     for member in schema.fields:
-        if member.type != VOID and _holds_void(member.type):
+        if member.type != VOID and _has_lasting_void(member.type):
             raise UnsupportedFeatureError(
                 f"column {member.name} has a void type inside it, which Parquet cannot store: drop that field",
                 table=table,
@@ -286,15 +287,32 @@ def _refuse_nested_void(schema: Struct, table: str) -> None:
             )
 
 
-def _holds_void(data_type: DataType) -> bool:
+def _has_lasting_void(data_type: DataType) -> bool:
+    """Whether files would have to store a void: in an array or a map, or as the only field of a struct. Else they are
+    without the field."""
     match data_type:
         case Struct(fields):
-            return any(_holds_void(member.type) for member in fields)
+            inner = [member.type for member in fields if member.type != VOID]
+            return not inner or any(map(_has_lasting_void, inner))
         case Array(element):
             return _holds_void(element)
         case Map(key, value):
             return _holds_void(key) or _holds_void(value)
-    return data_type == VOID
+    return False
+
+
+def _holds_void(data_type: DataType) -> bool:
+    return VOID in types_in(data_type)
+
+
+def without_void(schema: Struct) -> Struct:
+    """The columns and fields that files have: Spark's Delta leaves out those of type void, too."""
+    kept = (
+        replace(field, type=without_void(field.type)) if isinstance(field.type, Struct) else field
+        for field in schema.fields
+        if field.type != VOID
+    )
+    return Struct(tuple(kept))
 
 
 # --- the job -------------------------------------------------------------------------------------------------------
