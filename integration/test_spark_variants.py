@@ -240,3 +240,32 @@ def test_row_changes_streams_and_sql_in_spark_keep_variants(
         str(tmp_path / "copy")
     ).awaitTermination()
     assert by_id(txlog.Table.open(tmp_path / "copy")) == found
+
+
+@pytest.mark.hunt(part="spark")
+def test_spark_reads_filters_and_changes_what_we_shredded(delta: SparkSession, tmp_path: Path) -> None:
+    for key, value in (("factoryMode", "FALLBACK"), ("wholeStage", "true")):  # Spark filters shredded parts only so
+        delta.conf.set(f"spark.sql.codegen.{key}", value)
+    table = txlog.Table.create(
+        tmp_path / "t", "id bigint, v variant", properties={"delta.enableVariantShredding": "true"}
+    )
+    for first in (0, 1000, 2000):
+        numbers = range(first, first + 20)
+        values = [
+            {"a": n, "b": {"c": f"n{n}", "d": decimal.Decimal(n) / 4}, "odd": n if n % 2 else "x"} for n in numbers
+        ]
+        table.append(pa.table({"id": list(numbers), "v": variant.from_python(values)}))
+    name = f"delta.`{tmp_path}/t`"
+    for condition in (
+        "variant_get(v, '$.a', 'long') > 2015",
+        "v:b.c::string = 'n1003'",
+        "v:b.d::decimal(10, 2) = 0.75",
+        "try_variant_get(v, '$.odd', 'int') = 1001",
+    ):
+        found = sorted(row.id for row in delta.sql(f"select id from {name} where {condition}").collect())
+        assert found == sorted(table.to_arrow(["id"], where=condition)["id"].to_pylist()), condition
+        assert found
+    delta.sql(f"update {name} set id = -1 where variant_get(v, '$.a', 'long') = 1005")
+    delta.sql(f"insert into {name} select 9999, parse_json('{{\"a\":9999}}')")
+    assert table.to_arrow(["id"], where="v:a::int IN (1005, 9999)")["id"].to_pylist() in ([-1, 9999], [9999, -1])
+    assert by_spark(delta.read.format("delta").load(str(tmp_path / "t"))) == by_id(table)
