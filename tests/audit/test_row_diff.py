@@ -85,7 +85,9 @@ def of_kind(rows: pa.Table, kind: str) -> pa.Table:
 
 @pytest.mark.parametrize("part_bytes", [row_diff.PART_BYTES, 700], ids=["one part", "parts"])
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.hunt(part="properties")) for seed in (1, 2))]
+)
 def test_rows_that_differ_are_those_that_duckdb_finds(
     tmp_path: Path, properties: dict[str, str], seed: int, part_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

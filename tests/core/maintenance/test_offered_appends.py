@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -78,7 +80,7 @@ def test_a_file_that_is_offered_while_a_vacuum_runs_is_kept(table: Table, monkey
     assert "late.parquet" in files_of(table).objects
 
 
-def test_once_the_property_is_unset_what_was_offered_needs_no_files(table: Table) -> None:
+def test_once_the_property_is_unset_what_was_offered_needs_no_files(table: Table, clock: Any) -> None:
     offer(table, "a.parquet")
     table.unset_properties(["txlog.groupCommit"])
     assert table.vacuum().paths == ("a.parquet",)
