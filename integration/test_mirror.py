@@ -398,7 +398,7 @@ def test_the_programs_of_the_page_run(database: Database, tmp_path: Path) -> Non
     database.run("insert into orders values (1)")
     lines = tmp_path / "orders.jsonl"
     lines.write_bytes(event("c", {"id": 2}, fields=ORDERS[:1]))
-    postgres_program, events_program = blocks("docs/mirror.md")
+    postgres_program, events_program, _ = blocks("docs/mirror.md")
     target = "s3://bucket/shop"
     exec(
         postgres_program.replace("postgres://replicator@db/shop", database.address).replace(target, str(tmp_path / "a"))

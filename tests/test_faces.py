@@ -58,7 +58,7 @@ Tasks and row changes (`changes`, `reading`, `writing`, `workers`) of changelog,
 made there; `predicates` is what SQL and scans are bound by; audit reads what the log and its files are, to judge them;
 `util` is tools that every room has.
 """
-BESIDE = {"audit": "iceberg", "loading": "iceberg", "report": "audit iceberg", "spark": "changelog statements"}
+BESIDE = {"audit": "iceberg", "loading": "iceberg", "report": "audit iceberg", "spark": "changelog mirror statements"}
 """The other extensions that an extension imports, which it is installed with."""
 
 

@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from txlog.spark.envelopes import apply_changes
     from txlog.spark.errors import error_from
     from txlog.spark.hadoop import storage_options
     from txlog.spark.maintenance import add_constraint, add_files, optimize, purge, vacuum, verify, workers
@@ -32,6 +33,7 @@ __all__ = [
     "MicroBatch",
     "add_constraint",
     "add_files",
+    "apply_changes",
     "catalog",
     "delete",
     "error_from",
@@ -56,6 +58,7 @@ _HOME = {
     **dict.fromkeys(
         ["add_constraint", "add_files", "optimize", "purge", "vacuum", "verify", "workers"], "txlog.spark.maintenance"
     ),
+    "apply_changes": "txlog.spark.envelopes",
     "catalog": "txlog.spark.session_catalog",
     "delete": "txlog.spark.rows.calls",
     "error_from": "txlog.spark.errors",
