@@ -7,6 +7,7 @@ commits, logs, and runs hooks and upkeep.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping, Reversible
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
@@ -103,7 +104,7 @@ class OpenTable:
         """Whether a result of this handle said that a change copied many rows."""
         engine_info = f"txlog/{__version__}"
         self._commits = CommitContext(self.log, self.retry, engine_info=engine_info, hooks=hooks)
-        self._commits.settle = self.settle
+        self._commits.settle = _settle_of(weakref.ref(self))
         self._committer = Committer(self._commits)
 
     @property
@@ -507,6 +508,16 @@ class OpenTable:
                 *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
                 extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
             )
+
+
+def _settle_of(reference: weakref.ref[OpenTable]) -> Callable[[TableState], bool]:
+    """`OpenTable.settle`, of a handle that is freed as soon as its user lets go of it."""
+
+    def settle(state: TableState) -> bool:
+        open_table = reference()
+        return open_table is not None and open_table.settle(state)
+
+    return settle
 
 
 class LastRead:
