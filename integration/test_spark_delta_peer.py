@@ -132,12 +132,12 @@ def test_a_table_with_features_of_spark_that_we_do_not_write_is_refused_untouche
     from spark_helpers import refused
 
     table = f"delta.`{path}`"
-    other = "'delta.feature.redirectWriterOnly-preview' = 'supported'"
+    other = "'delta.feature.coordinatedCommits-preview' = 'supported'"
     delta.sql(f"create table {table} (n bigint) using delta tblproperties ({other})")
     delta.sql(f"insert into {table} (n) values (1)")
     error = refused(lambda: save(delta.sql("select 4L as n"), path))
     assert isinstance(error, txlog.UnsupportedFeatureError)
-    assert "redirectWriterOnly-preview" in str(error)
+    assert "coordinatedCommits-preview" in str(error)
     assert delta.read.format("delta").load(str(path)).count() == 1
 
 

@@ -151,6 +151,11 @@ def tend(table: Table) -> list[str]:
     print(table.compact_log(), table.clean_up_log(), table.resolve("x", 1), table.snapshot(tag="name").version)
     print([batch.num_rows for batch in table.diff_rows(0, keys="id")])
     print(table.partitions("id > 1").num_rows, table.description)
+    branch = table.branch("name", version=1)
+    print(branch.check("id > 1").passed, branch.rebase().version, branch.publish(keep=True).version)
+    print(branch.discard().version, table.branches()[0].status)
+    with table.audit(["id > 1"]) as staged:
+        print(staged.uri)
     print(table.diff(0).rows_after, table.report(limit=5).facts.advice, table.repair(remove=True).version)
     print(table.generate("symlink_format_manifest"))
     return [finding.rule for finding in table.verify().findings]
@@ -171,7 +176,7 @@ def through_a_sink(table: Table, data: pa.Table, others: Sequence[txlog.Committa
     sink.stage(task.committable, *others)
     sink.prepare(1, {0: 0})
     print(sink.partition_of(data, 2), sink.recover().partial, sink.discard(2), sink.abandon(3))
-    print(sink.last_checkpoint_id(), sink.app_id, sink.committed("2026-11-20"), sink.committed(1))
+    print(sink.last_checkpoint_id(), sink.sealed(), sink.app_id, sink.committed("2026-11-20"), sink.committed(1))
     print(sink.once("2026-11-20", data).outcome, sink.for_key("2026-11-21").commit(0).version)
     return sink.commit(1).version
 """
