@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 import txlog
 from txlog.spark import delete as delete_by_tasks
@@ -34,6 +35,7 @@ def row_ids(frame: DataFrame) -> dict[int, int]:
     return {row[0]: row[1] for row in frame.selectExpr("id", "_metadata.row_id").collect()}
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_reads_changes_and_vacuums_a_branch_and_reads_what_is_published(
     delta: SparkSession, read_delta: Read, tmp_path: Path
 ) -> None:

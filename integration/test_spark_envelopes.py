@@ -110,6 +110,7 @@ def test_the_program_of_the_page_runs_on_what_kafka_gives(spark: SparkSession, t
     assert rows_of(tmp_path / "bucket" / "orders") == {(1, "a2"), (2, "b")}
 
 
+@pytest.mark.hunt(part="spark")
 def test_decoded_events_have_columns_of_their_own_and_what_cannot_be_applied_ends_the_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
