@@ -108,6 +108,8 @@ def _error_of(error: psycopg.Error, source: str) -> Exception:
         return AccessError(f"{source} refuses the user or what they ask for: {text}")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or state.startswith(("08", "57P", "53")):
         return SourceAway(text)
+    if not state and type(error) is psycopg.DatabaseError:  # libpq's own: whatever the server says has a state
+        return SourceAway(text)
     if state == "55006":  # the slot: of a process that is gone, for a moment
         return SourceAway(text)
     return InvalidInputError(f"{source} answered with an error: {text}")
