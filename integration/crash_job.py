@@ -25,8 +25,8 @@ from rows import assert_sound, counted, read_by_deltalake
 from steps import go_on, note_steps, stop
 
 import txlog
-from txlog.core.util import ambient
-from txlog.core.writing import task_writer
+from txlog.core import ambient
+from txlog.core.writing import _task_writer as task_writer
 
 __all__ = [
     "ACTS",

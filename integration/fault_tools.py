@@ -61,7 +61,7 @@ PRELOADED = (
     "txlog.audit.verify",
     "txlog.core.reading._scan_plan",
     "txlog.core.sink._sink",
-    "txlog.core.writing.task_writer",
+    "txlog.core.writing._task_writer",
     "txlog.core.store._local_store",
     "txlog.core.store._object_store",
     "txlog.core.store._open",

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from go_servers import GO_PACKAGES, ServerUnavailable, go_binary
 
-from txlog.core.util import ambient
+from txlog.core import ambient
 
 __all__ = [
     "S3Location",

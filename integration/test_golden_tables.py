@@ -325,7 +325,7 @@ def _comparable(name: str, schema: Struct) -> list[str]:
 @pytest.mark.parametrize("name", SKIPPING)
 def test_a_filter_on_each_value_of_each_column_finds_every_row_that_has_it(name: str, golden: GoldenTable) -> None:
     """Skipping by Spark's statistics, truncated timestamps and strings included, must never lose a row."""
-    from txlog.core.predicates.unbound import col
+    from txlog.core.predicates import col
 
     snapshot = txlog.Table.open(golden(name)).snapshot()
     rows = snapshot.to_arrow()

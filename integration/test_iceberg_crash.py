@@ -22,7 +22,7 @@ from pyiceberg.table import StaticTable
 from steps import note_steps, stop
 
 import txlog
-from txlog.core.util import ambient
+from txlog.core import ambient
 
 Record = Callable[[str, object], None]
 

@@ -18,8 +18,8 @@ from iceberg_tables import metadata_file
 from pyiceberg.table import StaticTable
 
 import txlog
+from txlog.core import ambient
 from txlog.core.store import PutOutcome
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.table import Table
 from txlog.testing.faults import faulty_table_store

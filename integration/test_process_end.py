@@ -20,8 +20,8 @@ from servers import S3Location, S3Server
 from short_job import ENDINGS, ROW
 
 import txlog
+from txlog.core import ambient
 from txlog.core.store import open_store
-from txlog.core.util import ambient
 
 JOB = Path(__file__).with_name("short_job.py")
 ALWAYS = (

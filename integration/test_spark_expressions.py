@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 from spark_fixtures import INTERPRETED
 
 from txlog.core.format.schema import from_arrow, type_name
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
+from txlog.core.predicates import evaluate, parse
 from txlog.errors import InvalidInputError
 
 # What duckdb has in other words, with other types, or not at all.

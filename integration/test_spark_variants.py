@@ -17,8 +17,7 @@ from spark_helpers import save
 import txlog
 from txlog import variant
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
+from txlog.core.predicates import evaluate, parse
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

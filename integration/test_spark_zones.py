@@ -22,10 +22,9 @@ from spark_helpers import refused, save
 
 import txlog
 import txlog.spark
+from txlog.core.format import time_zones
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
-from txlog.core.util import time_zones
+from txlog.core.predicates import evaluate, parse
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark import zone_rules
 from txlog.spark.schema import struct_type

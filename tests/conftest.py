@@ -24,10 +24,10 @@ import typer.testing
 from clean_environment import clean, in_the_way
 
 import txlog
+from txlog.core import ambient
 from txlog.core.operations import WriteOptions, write_batch
 from txlog.core.store import RetryPolicy, TableStore
 from txlog.core.store import _commit_queue as commit_queue
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.util import points
+from txlog.core import points
 
 __all__ = ["hide", "install"]
 

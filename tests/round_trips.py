@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
 
 __all__ = ["RoundTrips"]
 

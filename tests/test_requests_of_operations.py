@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.core.store import PutOutcome, TableStore
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.upkeep._version_checksum import write_checksum
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore

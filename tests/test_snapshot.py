@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates import col
 from txlog.errors import InvalidInputError
 from txlog.result import in_milliseconds
 from txlog.table import Table

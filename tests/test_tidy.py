@@ -18,7 +18,7 @@ FUNCTION_LINES_MAX = 60
 FACES = {
     *(
         "core/changes/plan/_merge_builder.py",
-        "core/predicates/predicate.py",
+        "core/predicates/terms/predicate.py",
         "core/sink/_sink.py",
         "snapshot.py",
         "table.py",
@@ -74,7 +74,7 @@ def test_no_file_names_a_path_of_one_machine() -> None:
 
 
 def test_the_library_starts_no_thread_pool_that_refuses_work_as_the_interpreter_ends() -> None:
-    """`txlog.core.util.parallel` has one that does not."""
+    """`txlog.core.parallel` has one that does not."""
     library = [path for path in LIBRARY if "testing" not in path.parts]
     assert not [hit for path in library for hit in _hits(re.compile(r"\bimport\b.*\bThreadPoolExecutor\b"), path)]
 
@@ -136,10 +136,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
             f"txlog.core.versions.{module}"
             for module in ("decisions.files", "files.checkpoint_reader", "files.file_loader", "upkeep.log_clean_up")
         ),
-        *(
-            f"txlog.core.writing.{module}"
-            for module in ("constraints", "generated_columns", "keys", "row_changes", "row_guard")
-        ),
+        *("txlog.core.row_rules", "txlog.core.writing._row_changes", "txlog.core.writing._row_guard"),
         "txlog.result.maintenance",
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
@@ -152,7 +149,7 @@ def test_the_command_line_starts_without_the_parser_of_sql_and_without_pandas() 
 
 
 def test_functions_import_modules_of_the_library_which_import_the_other_packages() -> None:
-    """So that a signal handler cannot break off the import of another package (`txlog.core.util.whole_import`).
+    """So that a signal handler cannot break off the import of another package (`txlog.core.whole_import`).
 
     The standard library's modules heal: they are imported again, apart from some packages. An interrupted command ends.
     """

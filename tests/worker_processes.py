@@ -9,7 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from txlog.core.changes.tasks.read_rows import ReadTask
+from txlog.core.changes.tasks import ReadTask
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins, RewrittenBin
 

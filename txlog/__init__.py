@@ -18,7 +18,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from txlog.core.util.whole_import import install as _install_whole_imports
+from txlog.core.whole_import import install as _install_whole_imports
 
 __version__ = "0.1.0"
 
@@ -27,8 +27,7 @@ _install_whole_imports()
 if TYPE_CHECKING:
     from txlog.catalog import Catalog
     from txlog.core.catalogs import probe_store
-    from txlog.core.predicates.build import lit
-    from txlog.core.predicates.unbound import col, expr
+    from txlog.core.predicates import col, expr, lit
     from txlog.core.sink import Sink, SinkGroup
     from txlog.core.store import RetryPolicy
     from txlog.core.writing.committable import Committable
@@ -75,9 +74,9 @@ _HOME = {
     "Table": "txlog.table",
     "Transaction": "txlog.table_transaction",
     "WriteResult": "txlog.result",
-    "col": "txlog.core.predicates.unbound",
-    "expr": "txlog.core.predicates.unbound",
-    "lit": "txlog.core.predicates.build",
+    "col": "txlog.core.predicates._unbound",
+    "expr": "txlog.core.predicates._unbound",
+    "lit": "txlog.core.predicates._build",
     "probe_store": "txlog.core.catalogs._probe",
     "read_together": "txlog.together",
     "resolve": "txlog.table",
@@ -103,7 +102,7 @@ _OF_OTHERS = (
     "spark",
     "write_deltalake",
 )
-"""Names that users of other libraries try; `txlog.core.util.api_hints` has the txlog name for each."""
+"""Names that users of other libraries try; `txlog.core.util._api_hints` has the txlog name for each."""
 
 __all__ = [
     "AccessError",
@@ -151,7 +150,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _OF_OTHERS:
-        from txlog.core.util.api_hints import no_attribute
+        from txlog.core.util import no_attribute
 
         raise no_attribute(sys.modules[__name__], name, None)
     if name not in __all__:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from txlog.core.catalogs import TableCatalog, TablePlace, made_at_name, open_catalog, resolved
-from txlog.core.util.api_hints import Hinted, explains_calls, explains_names
-from txlog.core.util.arguments import UTC
+from txlog.core.util import UTC, Hinted, explains_calls, explains_names
 from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult

@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from txlog.core.util.wording import in_python, is_worded, spelled, words_in
+from txlog.core.wording import in_python, is_worded, spelled, words_in
 
 __all__ = [
     "AccessError",
@@ -63,7 +63,7 @@ class TxlogError(Exception):
 
     Args:
         message: What happened, why, and what to do next, without the location. It may contain words that each interface
-            spells differently (`txlog.core.util.wording`).
+            spells differently (`txlog.core.wording`).
         table: The URI of the table, or the name under which a catalog has it, if known.
         version: The table version, if known.
         path: The file that the error is about, if known.
@@ -148,7 +148,7 @@ class TxlogError(Exception):
 def _discreet(text: str) -> str:
     if "//" not in text and "=" not in text:
         return text
-    from txlog.core.util.addresses import without_credentials
+    from txlog.core.addresses import without_credentials
 
     return without_credentials(text)
 

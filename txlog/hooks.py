@@ -12,8 +12,8 @@ from datetime import datetime
 
 import msgspec
 
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core import ambient
+from txlog.core.util import logger
 from txlog.errors import ConflictError
 from txlog.result import WriteResult
 

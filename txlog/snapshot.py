@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.actions import Protocol
 from txlog.core.format.arrow.arrays import numbers_of
 from txlog.core.format.schema import Struct, to_arrow, type_name
-from txlog.core.util import ambient
-from txlog.core.util.api_hints import explains_calls, no_attribute
-from txlog.core.util.arguments import whole_number
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.whole_import import require_library
+from txlog.core.util import cached_property, explains_calls, no_attribute, whole_number
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
+from txlog.core.whole_import import require_library
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import counted, moment
 
@@ -29,10 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from txlog.core.changes.tasks.read_rows import ReadTask
-    from txlog.core.changes.tasks.task_table import TaskStore
-    from txlog.core.predicates.predicate import Predicate
-    from txlog.core.predicates.unbound import AnyCondition, Parameters
+    from txlog.core.changes.tasks import ReadTask, TaskStore
+    from txlog.core.predicates import AnyCondition, Parameters
+    from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.reading import DtypeBackend, ScanPlan, SnapshotDataset, TypesMapper
     from txlog.core.store import TableStore
 
@@ -74,7 +71,7 @@ class Version:
         """A condition, bound to the table's columns."""
         if where is None:
             return None
-        from txlog.core.predicates.conditions import bind_predicate
+        from txlog.core.predicates import bind_predicate
 
         with TxlogError.located(self.log.uri, self.state.version):
             return bind_predicate(where, self.state.schema, zone=self.state.time_zone, now=ambient.now())
@@ -82,8 +79,7 @@ class Version:
     def read_tasks(
         self, columns: Sequence[str] | None, where: AnyCondition | None, target_bytes: int
     ) -> list[ReadTask]:
-        from txlog.core.changes.tasks.read_rows import ReadTask
-        from txlog.core.changes.tasks.task_table import TaskStore
+        from txlog.core.changes.tasks import ReadTask, TaskStore
         from txlog.core.reading import OPEN_BYTES, balanced, in_shares
 
         plan = self.plan(columns, self.predicate(where))
@@ -110,7 +106,7 @@ def with_values(where: AnyCondition | None, parameters: Parameters | None) -> An
     """
     if parameters is None:
         return where
-    from txlog.core.predicates.unbound import with_parameters
+    from txlog.core.predicates import with_parameters
 
     (found,) = with_parameters(parameters, where)
     return found
@@ -122,7 +118,7 @@ def with_values_of(
     """The same for the values and the condition of an update, which share their parameters."""
     if parameters is None:
         return values, where
-    from txlog.core.predicates.unbound import with_parameters
+    from txlog.core.predicates import with_parameters
 
     values, where = with_parameters(parameters, values, where)
     return values, where

@@ -15,10 +15,20 @@ import pyarrow as pa
 
 from txlog.core.operations import WriteOptions, check_mode, write_batch
 from txlog.core.store import foreign_scheme, open_store
-from txlog.core.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, explains_names
-from txlog.core.util.arguments import UTC, invalid, names_in, one_of, type_name_of, whole_number
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.logs import logger
+from txlog.core.util import (
+    UTC,
+    Hinted,
+    cached_property,
+    explains_call,
+    explains_calls,
+    explains_names,
+    invalid,
+    logger,
+    names_in,
+    one_of,
+    type_name_of,
+    whole_number,
+)
 from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import ColumnRules, SchemaMode
@@ -33,14 +43,13 @@ if TYPE_CHECKING:
 
     from txlog.core.catalogs import TableCatalog, TablePlace
     from txlog.core.changes.plan import MergeBuilder, RowMode
-    from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
-    from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
+    from txlog.core.changes.tasks.operations import MissingColumns, OnDuplicate, WhenMatched, WhenNotMatched
     from txlog.core.maintenance import AutoCompaction, NamedVersion
     from txlog.core.operations import CommittedBatch, OnChange
-    from txlog.core.predicates.unbound import AnyCondition, Parameters
+    from txlog.core.predicates import AnyCondition, Parameters
+    from txlog.core.progress import OnProgress
     from txlog.core.reading import Rows
     from txlog.core.store import RetryPolicy
-    from txlog.core.util.progress import OnProgress
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.workers import GivenWorkers
     from txlog.result.audits import DeletionCheck, IcebergExport, Verification, VersionDiff
@@ -240,7 +249,7 @@ class Table(Readable, metaclass=Hinted):
 
     def __init__(self, open_table: OpenTable) -> None:
         if not isinstance(open_table, OpenTable):
-            raise InvalidInputError(f"Do not call Table(): use {MADE_BY['Table']}")
+            raise InvalidInputError("Do not call Table(): use Table.open(uri) or Table.create(uri, schema)")
         self._open_table = open_table
         open_table.after_commit = _AfterCommit()
 
@@ -429,7 +438,7 @@ class Table(Readable, metaclass=Hinted):
             )
         open_table = _open_table(uri, storage_options, retry, credential_provider)
         from txlog.core.operations import operation
-        from txlog.core.util.progress import step_if
+        from txlog.core.progress import step_if
 
         done: ConvertResult = operation("convert")(
             open_table,
@@ -868,7 +877,7 @@ class Table(Readable, metaclass=Hinted):
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
         from txlog.core.changes.plan import RowOptions, change_where, check_delete
-        from txlog.core.changes.tasks.operations.delete import DeleteSpec
+        from txlog.core.changes.tasks.operations import DeleteSpec
 
         where = with_values(where, parameters)
         check_delete(where, all)
@@ -918,7 +927,7 @@ class Table(Readable, metaclass=Hinted):
             TxlogError: What `delete` raises.
         """
         from txlog.core.changes.plan import RowOptions, change_where
-        from txlog.core.changes.tasks.operations.update import UpdateSpec
+        from txlog.core.changes.tasks.operations import UpdateSpec
 
         values, where = with_values_of(values, where, parameters)
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
@@ -992,7 +1001,7 @@ class Table(Readable, metaclass=Hinted):
             TxlogError: What `delete` raises.
         """
         from txlog.core.changes.plan import RowOptions, upsert_rows
-        from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+        from txlog.core.changes.tasks.operations import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(row_mode, commit, on_progress, parquet, dry_run)
@@ -1049,7 +1058,7 @@ class Table(Readable, metaclass=Hinted):
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
         from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
-        from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
+        from txlog.core.changes.tasks.operations import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(row_mode, commit, on_progress, parquet, dry_run)
@@ -1150,7 +1159,7 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Other commits came first, a hundred times.
             StorageError: A store failed.
         """
-        from txlog.core.util.progress import step_if
+        from txlog.core.progress import step_if
 
         place = self._options_of_another_place(storage_options, credential_provider)
         done: CopyResult = self._operation("copy_into")(
@@ -1674,7 +1683,7 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Another writer committed meanwhile; nothing landed.
         """
         from txlog.core.maintenance import RestoreOptions, restore
-        from txlog.core.util.progress import step_if
+        from txlog.core.progress import step_if
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
@@ -1776,7 +1785,7 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: Another writer changed the clone meanwhile; nothing landed.
             StorageError: A store failed; run it again.
         """
-        from txlog.core.util.progress import step_if
+        from txlog.core.progress import step_if
 
         given = self._options_of_another_place(storage_options, credential_provider)
         state = self.snapshot(version, timestamp)._version.state
@@ -2170,7 +2179,7 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A commit is damaged.
             StorageError: The store failed.
         """
-        from txlog.core.util.progress import step_if
+        from txlog.core.progress import step_if
         from txlog.core.versions import compact_log
 
         on_commit = step_if(on_progress, "reading commits")
@@ -2191,7 +2200,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             StorageError: The store failed; the log can be read as before.
         """
-        from txlog.core.util.progress import step_if
+        from txlog.core.progress import step_if
         from txlog.core.versions import clean_up_log
 
         return clean_up_log(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, live_rows
 from txlog.core.operations import (
@@ -26,27 +27,23 @@ from txlog.core.operations import (
     history_parameters,
     plan_for_rows,
 )
-from txlog.core.util import ambient
-from txlog.core.util.api_hints import explains_calls, explains_names
-from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
+from txlog.core.util import check_text, explains_calls, explains_names, invalid, one_of, whole_number
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.writing import open_data, write_task
 from txlog.core.writing.commit_options import CommitOptions, check_app_id
-from txlog.core.writing.input import open_data
-from txlog.core.writing.task_committer import write_task
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot, with_values, with_values_of
 
 if TYPE_CHECKING:
     from txlog.core.changes.plan import ChangeFiles, MergeBuilder
-    from txlog.core.changes.tasks.operation import RowOperation
-    from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
-    from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
+    from txlog.core.changes.tasks import RowOperation
+    from txlog.core.changes.tasks.operations import MissingColumns, OnDuplicate, WhenMatched, WhenNotMatched
     from txlog.core.definition import DefinitionChange, MakeChange
-    from txlog.core.predicates.unbound import AnyCondition, Parameters
-    from txlog.core.util.progress import OnProgress
+    from txlog.core.predicates import AnyCondition, Parameters
+    from txlog.core.progress import OnProgress
     from txlog.core.versions import Part
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.write_intent import RowMode
@@ -146,7 +143,7 @@ class Transaction:
         if where is None:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
-        from txlog.core.predicates.conditions import bind_predicate
+        from txlog.core.predicates import bind_predicate
         from txlog.core.reading import ScanPlan, select
 
         log, state = self._open_table.log, self._read_state
@@ -365,7 +362,7 @@ class Transaction:
         Raises:
             InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
-        from txlog.core.predicates.conditions import bind_predicate
+        from txlog.core.predicates import bind_predicate
 
         where = with_values(where, parameters)
         self._require_open()
@@ -410,7 +407,7 @@ class Transaction:
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
         from txlog.core.changes.plan import check_delete
-        from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
+        from txlog.core.changes.tasks.operations import Condition, DeleteRows
 
         where = with_values(where, parameters)
         self._require_open()
@@ -442,7 +439,7 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.core.changes.tasks.operations.update import UpdateSpec
+        from txlog.core.changes.tasks.operations import UpdateSpec
 
         values, where = with_values_of(values, where, parameters)
         self._require_open()
@@ -485,7 +482,7 @@ class Transaction:
             TxlogError: What `delete` raises.
         """
         from txlog.core.changes.plan import bound_upsert
-        from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+        from txlog.core.changes.tasks.operations import UpsertOptions
 
         self._require_open()
         upsert = UpsertOptions(
@@ -535,7 +532,7 @@ class Transaction:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
         from txlog.core.changes.plan import MergeBuilder, bound_merge
-        from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
+        from txlog.core.changes.tasks.operations import MergeClause, MergeOptions
 
         self._require_open()
         merge = MergeOptions(on, source_alias, target_alias, parameters=parameters)

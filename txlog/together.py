@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TypeAlias
 
-from txlog.core.util.api_hints import explains_call, explains_names
+from txlog.core.util import explains_call, explains_names
 from txlog.core.versions import OpenTable, commit_together, open_table_of, states_together
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError

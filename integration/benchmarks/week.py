@@ -20,7 +20,7 @@ import pyarrow as pa
 import txlog
 from benchmarks import week_behind
 from benchmarks.measure import Bench, markdown_table
-from txlog.core.util import ambient
+from txlog.core import ambient
 
 TITLE = "One upsert a second, with upkeep"
 

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit import deletion_check as remains
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder

@@ -19,7 +19,7 @@ from txlog.changelog.key_hash import key_hashes, tasks_of
 from txlog.changelog.row_kinds import KINDS, RowKinds
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.schema import LONG, STRING, Decimal, from_arrow
-from txlog.core.writing.keys import KeyColumn
+from txlog.core.row_rules import KeyColumn
 from txlog.errors import InvalidInputError
 
 KEYS = (KeyColumn(("id",), LONG), KeyColumn(("name",), STRING))

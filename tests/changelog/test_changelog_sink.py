@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.changes.tasks.file_rows import FileReader
+from txlog.core.changes.tasks import FileReader
 from txlog.core.definition import Definition, commit_definition
 from txlog.core.sink import Staging
 from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError

@@ -19,11 +19,11 @@ import txlog
 from txlog.changelog.key_files import read_keys
 from txlog.changelog.staged_changes import rows_reader
 from txlog.changelog.staged_keys import gather_keys
-from txlog.core.changes.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
+from txlog.core.changes.tasks.operations import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates.skipping import KeyRanges
 from txlog.core.reading import KeyNumbers, KeyValues, new_key_numbers
-from txlog.core.writing.keys import KeyColumn, key_columns
+from txlog.core.row_rules import KeyColumn, key_columns
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {
     "long": (pa.int64(), st.sampled_from([0, 1, 8, 9, -1, 2**63 - 1, -(2**63)]) | st.integers(-20, 20)),

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import txlog
 from tests.packages import hide
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -22,7 +22,7 @@ import txlog
 from txlog.cli import main
 from txlog.cli.app import app
 from txlog.cli.show import history_shown
-from txlog.core.util.extras import how_to_install
+from txlog.core.util import how_to_install
 from txlog.result import human_size, in_milliseconds
 
 

@@ -16,8 +16,8 @@ import pytest
 
 import txlog
 import txlog.spark
-from txlog.core.util import api_hints
-from txlog.core.util.api_hints import ELSEWHERE, MADE_BY
+from txlog.core.util import _api_hints as api_hints
+from txlog.core.util._api_hints import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 EXTRA = ROWS.append_column("note", pa.array(["x", "y"]))

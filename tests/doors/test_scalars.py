@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.util.scalars import plain
+from txlog.core.format.scalars import plain
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 

@@ -17,8 +17,8 @@ from tests.library import modules, tree
 from txlog.cli.app import app
 from txlog.cli.wording import OPTIONS as COMMAND_OPTIONS
 from txlog.cli.wording import in_commands
-from txlog.core.util.arguments import invalid
-from txlog.core.util.wording import Door, advice, argument, batch, call, in_python, setting, spelled, words_in
+from txlog.core.util import invalid
+from txlog.core.wording import Door, advice, argument, batch, call, in_python, setting, spelled, words_in
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.options import KNOWN
 from txlog.spark.wording import OPTIONS as SPARK_OPTIONS

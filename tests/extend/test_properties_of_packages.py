@@ -22,7 +22,7 @@ ICEBERG = ("txlog.after_commit:txlog.iceberg", "txlog.properties:txlog.iceberg")
 ACME = """
 from txlog.errors import InvalidInputError
 from txlog.extend import PropertyRule
-from txlog.core.util.background import Background
+from txlog.core.background import Background
 
 def parse(text):
     if text not in ("daily", "hourly"):

@@ -21,9 +21,9 @@ import typer.testing
 
 import txlog
 from txlog.cli.app import app
+from txlog.core import ambient
 from txlog.core.operations import WriteOptions, plan_write
 from txlog.core.store import PutOutcome, open_store
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.spark.options import parse_write_options
 from txlog.testing.faulty_s3 import Fault, FaultyS3

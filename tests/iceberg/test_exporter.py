@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 import txlog
 from txlog import Table
+from txlog.core import ambient
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import LogStore, PutOutcome, TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.errors import IcebergExportError, UnsupportedFeatureError
 from txlog.iceberg.exporter import IcebergExporter

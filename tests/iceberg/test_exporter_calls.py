@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import ObjectMeta, PutOutcome, TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from txlog import Table
+from txlog.core import ambient
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import PutOutcome, TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.iceberg.exporter import IcebergExporter
 from txlog.iceberg.metadata.names import HINT, metadata_name, metadata_number

@@ -84,7 +84,7 @@ def test_a_process_that_ends_after_its_commit_has_done_the_work_that_follows_it(
 
 IMPORTS = """
 import builtins, importlib, os, signal, sys, threading, txlog
-from txlog.core.util import whole_import
+from txlog.core import whole_import
 txlog.__path__.append(sys.argv[1])
 whole_import._IMPORTS_MAX_S = float(sys.argv[2])
 builtins.begun = threading.Event()
@@ -111,7 +111,7 @@ def test_a_process_forked_while_a_thread_imports_a_module_of_the_library_has_the
 
 
 HELD_LOCKS = """
-from txlog.core.util import parallel
+from txlog.core import parallel
 table.append(ROW)
 table._open_table.post_commit.drain()
 held = list(parallel._locks)
@@ -145,7 +145,7 @@ def test_a_process_forked_while_a_thread_holds_any_lock_appends_exports_and_ends
 
 FORKED_AT_EACH_ACQUISITION = """
 import itertools, signal, types
-from txlog.core.util import parallel
+from txlog.core import parallel
 
 class Traced:
     def __init__(self):
@@ -175,7 +175,7 @@ def fork_once_held():
     ended.append(os.waitpid(child, 0)[1])
     may_go_on.set()
 
-from txlog.core.util import background
+from txlog.core import background
 parallel.threading = types.SimpleNamespace(**{**vars(threading), "RLock": Traced})
 ended, is_over = [], False
 for at in itertools.count():

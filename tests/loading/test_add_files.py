@@ -16,7 +16,7 @@ import pyarrow.parquet.encryption as encryption
 import pytest
 
 import txlog
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import TaskStore
 from txlog.core.format.actions import AddFile
 from txlog.core.store import ObjectMeta, open_store
 from txlog.core.store._local_store import LocalFileStore

@@ -30,7 +30,7 @@ from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.loaded_files import LoadedFiles
 from txlog.core.store import LocalLogStore, PutOutcome, TableStore
 from txlog.core.store._base import OBJECT_STORE
-from txlog.core.writing.task_committer import write_task
+from txlog.core.writing import write_task
 from txlog.errors import (
     AccessError,
     CommitStateUnknownError,

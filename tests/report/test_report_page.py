@@ -16,7 +16,7 @@ import pytest
 
 import txlog
 from tests.bucket import Bucket
-from txlog.core.util.html import Markup, element
+from txlog.core.util import Markup, element
 from txlog.report.page import _short
 
 HOSTILE = "\"'></td></title></style><script src=//x>alert(1)</script><img onerror=x>&lt;\u202e\x07"

@@ -26,6 +26,7 @@ from mutants_of_streams import STREAM_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
 from txlog import table_transaction as transaction
+from txlog.core import ambient
 from txlog.core.format.actions import RemoveFile
 from txlog.core.format.log_names import version_prefix
 from txlog.core.operations._global_committer import GlobalCommitter
@@ -33,7 +34,6 @@ from txlog.core.sink._checkpoint_commits import CheckpointCommits
 from txlog.core.sink._sink import Sink
 from txlog.core.sink._staging import Staging
 from txlog.core.store._base import PutOutcome
-from txlog.core.util import ambient
 from txlog.core.versions import _attempt as attempt
 from txlog.core.versions import _open_table as open_table
 from txlog.core.versions import _resolve_unknown as resolve

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from txlog.core import ambient
 from txlog.core.format.log_names import STAGED
 from txlog.core.store._base import PutOutcome
 from txlog.core.store._versions import FolderVersions
-from txlog.core.util import ambient
 from txlog.core.versions._commit_loop import CommitRun, _Seen
 from txlog.errors import AccessError, ForkedTableError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.unity.catalog_log import CatalogLog

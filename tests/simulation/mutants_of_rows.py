@@ -12,18 +12,17 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.core.changes.plan._file_choice import FileChoice
-from txlog.core.changes.tasks.operations import merge_source
-from txlog.core.changes.tasks.operations.known_keys import KnownKeys
-from txlog.core.changes.tasks.operations.merge import MergeRows
-from txlog.core.changes.tasks.operations.upsert import UpsertRows
-from txlog.core.changes.tasks.rewrite import FileRewriter
-from txlog.core.changes.tasks.row_work import RowWork
+from txlog.core.changes.tasks import RowWork
+from txlog.core.changes.tasks._rewrite import FileRewriter
+from txlog.core.changes.tasks.operations import KnownKeys, MergeRows
+from txlog.core.changes.tasks.operations import _merge_source as merge_source
+from txlog.core.changes.tasks.operations._upsert import UpsertRows
 from txlog.core.format.statistics_read import num_records
+from txlog.core.row_rules import KeyIndex
 from txlog.core.versions import _commit_loop as alone
 from txlog.core.versions._commit_loop import CommitRun, _Seen
 from txlog.core.versions.decisions import conflicts
 from txlog.core.versions.decisions.conflicts import Rebase, Reexecute, decide
-from txlog.core.writing.keys import KeyIndex
 from txlog.testing.faults import FaultyFileStore
 
 Mutant = Callable[[pytest.MonkeyPatch], None]

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from txlog.core import ambient
 from txlog.core.operations import _batch_write as batch_write
 from txlog.core.store._base import ObjectMeta
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import _commit_context as commit_context
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._commit_loop import CommitRun
 from txlog.core.versions.decisions.checkpoint import v2
 from txlog.core.versions.files import _delta_log as delta_log
 from txlog.core.versions.files._file_loader import FileLoader
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import NotFoundError, StorageError
 from txlog.loading import adopted_files as taken_over_files
 from txlog.testing.faults import FaultyFileStore

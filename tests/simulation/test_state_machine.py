@@ -25,8 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import txlog
 from txlog.audit.verify import verify_table
+from txlog.core import ambient
 from txlog.core.definition._table_definition import Definition, commit_definition, new_table
-from txlog.core.util import ambient
 from txlog.core.versions._open_table import OpenTable
 from txlog.result import WriteResult
 from txlog.table import Table

@@ -15,9 +15,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 import txlog
 from txlog.core.format.log_names import commit_name
 from txlog.core.versions.upkeep._post_commit import PostCommit
+from txlog.core.writing import WriteJob, write_task
 from txlog.core.writing.commit_options import CommitOptions
-from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.write_plan import WriteJob
 from txlog.spark import open_tables
 from txlog.spark.errors import TxlogErrorInSpark, crossing
 from txlog.spark.open_tables import process_table

@@ -10,8 +10,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tests.bucket import ROW, Bucket
 from txlog.core.catalogs import _table_catalog as base
+from txlog.core.writing import write_task
 from txlog.core.writing.commit_options import CommitOptions
-from txlog.core.writing.task_committer import write_task
 from txlog.spark import open_tables
 from txlog.spark.options import parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, commit_batch, plan

@@ -18,8 +18,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import txlog
 import txlog.spark
 from tests.beside import Beside
+from txlog.core import ambient
 from txlog.core.format.actions import action_to_json
-from txlog.core.util import ambient
 from txlog.result import in_milliseconds
 from txlog.spark import stream_reader
 from txlog.spark.errors import TxlogErrorInSpark

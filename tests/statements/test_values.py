@@ -16,9 +16,9 @@ from query_texts import ROWS, query, table, texts
 from values_compared import Answer, answer_of, difference, read_recorded
 
 import txlog
-from txlog.core.predicates.functions import ALIASES as FUNCTION_ALIASES
-from txlog.core.predicates.functions import FUNCTIONS
-from txlog.core.predicates.lambdas import LAMBDA_FUNCTIONS
+from txlog.core.predicates._functions import ALIASES as FUNCTION_ALIASES
+from txlog.core.predicates._functions import FUNCTIONS
+from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import AGGREGATES, ALIASES, RANKS, WINDOW_VALUES
 from txlog.statements.duckdb_query import Duckdb

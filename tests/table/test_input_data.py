@@ -16,7 +16,7 @@ import pytest
 from small_table import SCHEMA, data_files, ids_of, rows_of
 
 import txlog
-from txlog.core.changes.tasks.operations import upsert_source
+from txlog.core.changes.tasks.operations import _upsert_source as upsert_source
 from txlog.table import Table
 
 

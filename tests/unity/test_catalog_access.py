@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.store import RetryPolicy
 from txlog.core.store._object_client import Location, ObjectClient
 from txlog.core.store._options import Cloud, StorageOptions
-from txlog.core.util import ambient
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.unity_server import Switches, UnityServer
 from txlog.unity.catalog import UnityCatalog

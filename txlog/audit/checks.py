@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from txlog.core.points import Point
 from txlog.core.store import TableStore
-from txlog.core.util.points import Point
 
 __all__ = ["CHECKS", "CheckProblem", "ChecksTable"]
 

@@ -66,7 +66,7 @@ def verify(
     with out.reporting():
         from txlog.audit.verify import verify_table  # also of tables that `Table.open` refuses
         from txlog.core.catalogs import open_place
-        from txlog.core.changes.tasks.task_table import TaskStore
+        from txlog.core.changes.tasks import TaskStore
 
         store = open_place(call.uri, call.storage_options)
         with out.steps() as on_progress, processes(call.workers) as executor:

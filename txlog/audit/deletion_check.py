@@ -26,7 +26,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.changes.tasks.list_files import Folders
+from txlog.core.changes.tasks import Folders
 from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.column_mapping import physical_names

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.audit.task_places import TaskPlaces
-from txlog.core.changes.tasks.check_files import CheckFooters, CheckVectors, FileProblem
+from txlog.core.changes.tasks import CheckFooters, CheckVectors, FileProblem
 from txlog.core.format.paths import canonical_path, canonical_paths
+from txlog.core.progress import OnDone
 from txlog.core.store import TableStore
-from txlog.core.util.progress import OnDone
 from txlog.core.versions.files import DeltaLog
 from txlog.core.workers import shares
 from txlog.errors import TxlogError

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core import ambient
 from txlog.core.format.arrow.arrays import are_among, numbers_of
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.file_columns import partition_column
 from txlog.core.format.paths import canonical_paths
 from txlog.core.maintenance import vacuumed_until_ms
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog

@@ -21,18 +21,18 @@ from msgspec.structs import replace
 
 from txlog.audit.read_keys import ReadKeys
 from txlog.audit.task_places import TaskPlaces
+from txlog.core import ambient
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.arrow.spill import no_room
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
+from txlog.core.progress import OnDone
 from txlog.core.reading import KeyNumbers, KeyValues, ScanPlan, ScanTask, TaskReader, count_rows, select
+from txlog.core.row_rules import KeyColumn, key_columns
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
-from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile

@@ -29,7 +29,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.partition_values import decode
 from txlog.core.format.paths import canonical_path, resolve_data_path
 from txlog.core.format.schema import Field
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.joined_appends import txn_ids
 from txlog.errors import CorruptLogError, TxlogError

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from txlog.core.changes.tasks.check_files import FileProblem
+from txlog.core.changes.tasks import FileProblem
+from txlog.core.parallel import parallel_map
 from txlog.core.store import TableStore
-from txlog.core.util.parallel import parallel_map
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, manifests_of
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError, TxlogError

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import TaskStore
 from txlog.core.reading import KeyNumbers, KeyValues, ScanTask, TaskReader
-from txlog.core.writing.keys import KeyColumn
+from txlog.core.row_rules import KeyColumn
 
 __all__ = ["FoundKeys", "ReadKeys"]
 

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.changes.tasks.net_changes import plain_times
+from txlog.core import ambient
+from txlog.core.changes.tasks import plain_times
 from txlog.core.format.arrow.arrays import array_of, from_numbers, numbers_of
 from txlog.core.format.arrow.spill import no_room, temporary_folder
 from txlog.core.format.change_data import CHANGE_TYPE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
@@ -27,22 +28,20 @@ from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import LONG, Field
 from txlog.core.maintenance import difference
 from txlog.core.operations import Follower
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.hash_kernels import HASH_KERNELS
-from txlog.core.predicates.tree import Call
+from txlog.core.predicates import HASH_KERNELS, bind_predicate
+from txlog.core.predicates.terms.tree import Call
 from txlog.core.reading import ChangeReader, Rows, VersionChanges, select
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid
+from txlog.core.row_rules import KeyColumn, key_columns
+from txlog.core.util import invalid
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.keys import KeyColumn, key_columns
 from txlog.errors import TxlogError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from txlog.core.format.changed_rows import ChangedRows
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates import AnyCondition
 
 __all__ = ["diff_rows"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from txlog.audit.file_contents import files_of
 from txlog.audit.log_rules import LogState
-from txlog.core.changes.tasks.check_files import FileProblem
+from txlog.core.changes.tasks import FileProblem
 from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.properties import TableProperties
 from txlog.core.store import TableStore

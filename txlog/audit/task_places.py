@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import TaskStore
 from txlog.core.store import TableFiles
 from txlog.core.workers import GivenWorkers, ThreadWorkers, Workers, given_workers, require_openable
 

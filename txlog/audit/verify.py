@@ -18,9 +18,7 @@ from txlog.audit.checks import CHECKS, CheckProblem
 from txlog.audit.live_files import LiveFiles, PartitionKey
 from txlog.audit.log_rules import Breach, LogState
 from txlog.audit.task_places import TaskPlaces
-from txlog.core.changes.tasks.check_files import CheckFiles, FileProblem, NamedFile
-from txlog.core.changes.tasks.list_files import ListFiles, ranges_of
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import CheckFiles, FileProblem, ListFiles, NamedFile, TaskStore, ranges_of
 from txlog.core.format.actions import Action, CommitInfo, FileKey
 from txlog.core.format.arrow.arrays import are_among, array_of, flags_of
 from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
@@ -34,9 +32,9 @@ from txlog.core.format.log_names import (
 )
 from txlog.core.format.paths import canonical_paths, resolve_data_path
 from txlog.core.format.properties import SYMLINK_MANIFESTS, unknown_own_keys
+from txlog.core.progress import OnProgress, progress_of
 from txlog.core.store import ObjectMeta, TableStore
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress, progress_of
+from txlog.core.util import logger
 from txlog.core.versions.decisions.checkpoint.hint import parse_last_checkpoint
 from txlog.core.versions.decisions.checksum import parse_checksum
 from txlog.core.versions.decisions.joined_appends import holds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from txlog.audit.verify import verify_table
-from txlog.core.util.progress import OnProgress
+from txlog.core.progress import OnProgress
 from txlog.core.versions import OpenTable
 from txlog.core.workers import GivenWorkers
 from txlog.result.audits import Verification

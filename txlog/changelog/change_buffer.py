@@ -17,8 +17,8 @@ from txlog.changelog.collapse import Changes, MergeFunction, collapse, joined
 from txlog.changelog.key_hash import key_hashes
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.arrow.spill import no_room
-from txlog.core.writing.keys import KeyColumn
-from txlog.core.writing.partition_writer import held_bytes
+from txlog.core.row_rules import KeyColumn
+from txlog.core.writing import held_bytes
 from txlog.errors import StorageError
 
 if TYPE_CHECKING:

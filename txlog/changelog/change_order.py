@@ -19,7 +19,7 @@ from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.core.format.schema import fold_name
-from txlog.core.util.wording import argument
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

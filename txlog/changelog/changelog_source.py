@@ -29,18 +29,11 @@ from txlog.changelog.merge_engines.runs import ranks
 from txlog.changelog.required_values import check_members, require_values
 from txlog.changelog.retractions import compared_columns
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
-from txlog.core.changes.tasks.operations.upsert_source import (
-    UpsertSource,
-    joined_sequence,
-    refuse_null_keys,
-    stored_rows,
-)
+from txlog.core.changes.tasks.operations import UpsertSource, joined_sequence, refuse_null_keys, stored_rows
 from txlog.core.format.schema import Struct, fold_name, to_arrow
-from txlog.core.util.wording import argument
-from txlog.core.writing.conform import completed, nullable
-from txlog.core.writing.generated_columns import ComputedColumns, generated_of
-from txlog.core.writing.input import DataStream, open_data
-from txlog.core.writing.keys import KeyColumn, KeyIndex
+from txlog.core.row_rules import ComputedColumns, KeyColumn, KeyIndex, generated_of
+from txlog.core.wording import argument
+from txlog.core.writing import DataStream, completed, nullable, open_data
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

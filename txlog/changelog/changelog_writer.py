@@ -29,18 +29,23 @@ from txlog.changelog.staged_rows import FEED_PLACES, open_rows, open_rows_plan, 
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.properties import CHANGELOG_PRODUCER
 from txlog.core.format.schema import LONG, Array, Field, Map, Struct, fold_name, from_arrow
+from txlog.core.row_rules import generated_of, key_columns
 from txlog.core.store import FileStore
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.wording import argument
+from txlog.core.util import cached_property
+from txlog.core.wording import argument
+from txlog.core.writing import (
+    DataStream,
+    KeepKeys,
+    TaskCommitter,
+    TaskIdentity,
+    TaskWriter,
+    WritePlan,
+    completed,
+    conformer_for,
+    nullable,
+    open_data,
+)
 from txlog.core.writing.committable import Committable, KeyFile, PendingFile
-from txlog.core.writing.conform import completed, conformer_for, nullable
-from txlog.core.writing.generated_columns import generated_of
-from txlog.core.writing.input import DataStream, open_data
-from txlog.core.writing.keys import key_columns
-from txlog.core.writing.row_changes import KeepKeys
-from txlog.core.writing.task_committer import TaskCommitter
-from txlog.core.writing.task_writer import TaskWriter
-from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, TxlogError
 
 if TYPE_CHECKING:

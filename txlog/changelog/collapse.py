@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from txlog.changelog.change_order import in_versions
 from txlog.changelog.retractions import decide
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.core.writing.keys import KeyColumn, KeyIndex
+from txlog.core.row_rules import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,10 +26,10 @@ from txlog.changelog.staged_rows import are_staged_rows
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
+from txlog.core.row_rules import KeyColumn
 from txlog.core.store import FileStore
+from txlog.core.writing import WritePlan
 from txlog.core.writing.committable import KeyFile
-from txlog.core.writing.keys import KeyColumn
-from txlog.core.writing.write_plan import WritePlan
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.schema import Decimal, Primitive, Struct, fold_name
-from txlog.core.writing.conform import conformer_for, nullable
-from txlog.core.writing.input import open_data
-from txlog.core.writing.keys import KeyColumn
+from txlog.core.row_rules import KeyColumn
+from txlog.core.writing import conformer_for, nullable, open_data
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

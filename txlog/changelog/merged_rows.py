@@ -24,11 +24,8 @@ from txlog.changelog.merge_engines.unfit import keys_that_lack_values, unfit_key
 from txlog.changelog.mismatches import Mismatches
 from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.changelog.tombstone_tasks import tombstone_rows
-from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.operation import Touched
-from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
-from txlog.core.changes.tasks.operations.known_keys import known_keys
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+from txlog.core.changes.tasks import FileRows, Touched
+from txlog.core.changes.tasks.operations import KeyedChange, UpsertOptions, known_keys
 from txlog.core.format import change_data
 from txlog.core.format.properties import (
     CHANGELOG_PRODUCER,
@@ -40,12 +37,12 @@ from txlog.core.format.properties import (
 )
 from txlog.core.format.schema import Field, Struct, to_arrow
 from txlog.core.format.tombstones import retention_ms
-from txlog.core.util.arguments import invalid
-from txlog.core.util.wording import argument, call, setting
+from txlog.core.row_rules import key_columns
+from txlog.core.util import invalid
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.keys import key_columns
+from txlog.core.wording import argument, call, setting
+from txlog.core.writing import nullable
 from txlog.core.writing.write_intent import USUAL
 from txlog.errors import InvalidInputError, TxlogError
 

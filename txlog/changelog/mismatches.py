@@ -18,15 +18,14 @@ from msgspec.structs import replace
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
-from txlog.core.changes.tasks.operation import Touched
+from txlog.core import ambient
+from txlog.core.changes.tasks import Touched
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store import QUARANTINE
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.wording import setting
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.wording import setting
+from txlog.core.writing import UnsentFiles, nullable
 from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy
 from txlog.errors import InvalidInputError
 

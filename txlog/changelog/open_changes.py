@@ -19,19 +19,18 @@ from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.changelog.staged_keys import StagedKeys
 from txlog.changelog.staged_rows import KIND, PLACE, TOLD
 from txlog.changelog.staged_rows_reader import read_staged_rows
-from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.operation import Touched
-from txlog.core.changes.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.core.changes.tasks import FileRows, Touched
+from txlog.core.changes.tasks.operations import MEMORY_MAX_BYTES
 from txlog.core.format.arrow.spill import SpillError, no_room
 from txlog.core.format.arrow.spill import held as held_rows
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import to_arrow
+from txlog.core.row_rules import KeyColumn
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import nullable
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

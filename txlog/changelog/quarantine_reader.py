@@ -17,14 +17,14 @@ from txlog.changelog.key_files import StagedKeyRows, read_keys
 from txlog.changelog.mismatches import QuarantineRows
 from txlog.changelog.row_kinds import DELETE, KINDS, UPDATE_AFTER
 from txlog.changelog.staged_keys import StagedKeys
-from txlog.core.changes.tasks.file_rows import FileReader, FileRows
+from txlog.core.changes.tasks import FileReader, FileRows
 from txlog.core.format.schema import to_arrow
-from txlog.core.util.lazy import cached_property
+from txlog.core.row_rules import key_text
+from txlog.core.util import cached_property
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import nullable
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.keys import key_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,12 +18,8 @@ from msgspec.structs import replace
 
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.core.format.schema import Struct
-from txlog.core.writing.absent_columns import absent_columns
-from txlog.core.writing.conform import conformer_for
-from txlog.core.writing.convert import has_required
-from txlog.core.writing.generated_columns import without_generated
-from txlog.core.writing.keys import KeyColumn
-from txlog.core.writing.unavailable_values import without_unavailable
+from txlog.core.row_rules import KeyColumn, without_generated
+from txlog.core.writing import absent_columns, conformer_for, has_required, without_unavailable
 from txlog.errors import InvalidInputError, SchemaMismatchError
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from txlog.core.format.arrow.arrays import flags_of, joined_chunks
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.identity import is_identity
 from txlog.core.format.schema import Struct, fold_name
-from txlog.core.writing.generated_columns import is_computed
-from txlog.core.writing.keys import KeyColumn
+from txlog.core.row_rules import KeyColumn, is_computed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

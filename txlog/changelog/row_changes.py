@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from txlog.changelog.merge_engines.engine import MergeEngine
     from txlog.changelog.merged_rows import MergedRows
-    from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+    from txlog.core.changes.tasks.operations import UpsertOptions
     from txlog.core.format.schema import Struct
     from txlog.core.versions import OpenTable
     from txlog.core.versions.decisions.state import TableState
+    from txlog.core.writing import WriteJob
     from txlog.core.writing.committable import Committable
-    from txlog.core.writing.write_plan import WriteJob
     from txlog.result import WriteResult
 
 __all__ = ["bound", "check_definition", "check_staged", "commit_staged", "engine_of", "require_engine"]

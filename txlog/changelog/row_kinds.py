@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.util.arguments import described, invalid, one_of
-from txlog.core.util.wording import advice, argument
+from txlog.core.util import described, invalid, one_of
+from txlog.core.wording import advice, argument
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from txlog.changelog.changelog_writer import ChangelogWriter
 from txlog.changelog.key_hash import task_of_rows
 from txlog.changelog.spec import ChangelogSpec
 from txlog.core.format.schema import Struct
+from txlog.core.row_rules import key_columns
 from txlog.core.store import FileStore
-from txlog.core.writing.keys import key_columns
-from txlog.core.writing.row_changes import KeepKeys
-from txlog.core.writing.write_plan import TaskIdentity, WritePlan
+from txlog.core.writing import KeepKeys, TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ import msgspec
 
 from txlog.changelog.collapse import MergeFunction
 from txlog.changelog.row_kinds import RowKinds
-from txlog.core.util.arguments import invalid, names_in, one_of
-from txlog.core.util.wording import argument
+from txlog.core.util import invalid, names_in, one_of
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
 __all__ = ["ChangelogMode", "ChangelogSpec"]

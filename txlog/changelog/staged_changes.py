@@ -20,23 +20,17 @@ from txlog.changelog.open_changes import OpenChanges, OpenRowsFound, read_open_c
 from txlog.changelog.quarantine_reader import QuarantineReader
 from txlog.changelog.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.changelog.staged_merge import check_staged_rows, commit_staged_merge
+from txlog.core import ambient
 from txlog.core.changes.plan import RowOptions, check_changeable, run_prepared
-from txlog.core.changes.tasks.file_rows import FileReader, FileRows
-from txlog.core.changes.tasks.operation import Touched
-from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
-from txlog.core.changes.tasks.operations.known_keys import KnownKeys, cached_keys
-from txlog.core.changes.tasks.operations.sorted_keys import SortedKeys
+from txlog.core.changes.tasks import FileReader, FileRows, Touched
+from txlog.core.changes.tasks.operations import KeyedChange, KnownKeys, SortedKeys, cached_keys
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.reading import new_key_numbers
-from txlog.core.util import ambient
+from txlog.core.row_rules import KeyColumn, key_columns
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import DataStream, TaskIdentity, UnsentFiles, WriteJob, write_task
 from txlog.core.writing.committable import Committable, PendingFile
-from txlog.core.writing.input import DataStream
-from txlog.core.writing.keys import KeyColumn, key_columns
-from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import TaskIdentity, WriteJob
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 

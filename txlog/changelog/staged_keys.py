@@ -20,15 +20,15 @@ import pyarrow.compute as pc
 
 from txlog.changelog.key_files import StagedKeyRows, read_keys
 from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY
-from txlog.core.changes.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
+from txlog.core.changes.tasks.operations import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
+from txlog.core.parallel import parallel_map
 from txlog.core.reading import FileKeys, KeyNumbers, KeyValues
+from txlog.core.row_rules import KeyColumn, key_text
 from txlog.core.store import FileStore
-from txlog.core.util.parallel import parallel_map
-from txlog.core.util.wording import argument
+from txlog.core.wording import argument
 from txlog.core.writing.committable import Committable, KeyFile, PendingFile
-from txlog.core.writing.keys import KeyColumn, key_text
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -24,18 +24,17 @@ from txlog.changelog.staged_rows import FEED_PLACES
 from txlog.changelog.staged_rows_reader import read_staged_rows
 from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.core.changes.plan import RowOptions, run_prepared
-from txlog.core.changes.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.core.changes.tasks.operations import MEMORY_MAX_BYTES
 from txlog.core.format.arrow.spill import SpillError, no_room
 from txlog.core.format.arrow.spill import held as held_rows
 from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.row_rules import KeyColumn, key_text
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import UnsentFiles, nullable
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.keys import KeyColumn, key_text
-from txlog.core.writing.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 

@@ -21,9 +21,8 @@ from msgspec.structs import replace
 
 from txlog.core.format.column_mapping import PHYSICAL_NAME_KEY, physical_name
 from txlog.core.format.schema import BYTE, LONG, STRING, Field, Struct, to_arrow
+from txlog.core.writing import WritePlan, nullable
 from txlog.core.writing.committable import OPEN_ROWS
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from txlog.changelog.staged_rows import KIND, PLACE, TOLD, are_staged_rows, staged_columns
 from txlog.core.format.schema import Struct, to_arrow
 from txlog.core.reading import ParquetColumns
+from txlog.core.row_rules import KeyColumn
 from txlog.core.store import FileStore
+from txlog.core.writing import nullable
 from txlog.core.writing.committable import KeyFile
-from txlog.core.writing.conform import nullable
-from txlog.core.writing.keys import KeyColumn
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 
 __all__ = ["read_staged_rows"]

@@ -16,8 +16,8 @@ from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
 from txlog.changelog.merge_engines.runs import ranks
 from txlog.changelog.row_kinds import DELETE
-from txlog.core.util.wording import advice
-from txlog.core.writing.keys import KeyColumn
+from txlog.core.row_rules import KeyColumn
+from txlog.core.wording import advice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

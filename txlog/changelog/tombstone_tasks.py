@@ -19,8 +19,8 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.properties import TOMBSTONE_RETENTION, TableProperties
 from txlog.core.format.schema import Array, Map, Struct, to_arrow
 from txlog.core.format.tombstones import retention_ms
-from txlog.core.writing.convert import has_required
-from txlog.core.writing.keys import KeyColumn
+from txlog.core.row_rules import KeyColumn
+from txlog.core.writing import has_required
 from txlog.errors import InvalidInputError
 
 __all__ = ["check_tombstones", "expired_before_ms", "tombstone_rows"]

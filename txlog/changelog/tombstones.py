@@ -13,22 +13,18 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from txlog.changelog.tombstone_tasks import expired_before_ms
-from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.tombstone_files import tombstone_adds
+from txlog.core import ambient
+from txlog.core.changes.tasks import FileRows, tombstone_adds
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.schema import to_arrow
 from txlog.core.maintenance import FindFiles, tombstones_of
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.input import DataStream
-from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import TaskIdentity, WritePlan
+from txlog.core.writing import DataStream, TaskIdentity, UnsentFiles, WritePlan, write_task
 from txlog.errors import ConflictError
 
 __all__ = ["tidy", "written_again"]

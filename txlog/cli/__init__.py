@@ -6,7 +6,7 @@ import io
 import os
 import sys
 
-from txlog.core.util.extras import how_to_install
+from txlog.core.util import how_to_install
 
 __all__ = ["main"]
 

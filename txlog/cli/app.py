@@ -37,7 +37,7 @@ from txlog.cli.options import (
 from txlog.cli.usage import CommandGroup
 from txlog.cli.wording import of_environment
 from txlog.core.operations import operation
-from txlog.core.util.arguments import UTC
+from txlog.core.util import UTC
 from txlog.extend import open_table_of
 
 __all__ = ["app"]

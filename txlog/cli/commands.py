@@ -13,7 +13,7 @@ import typer
 import typer.main
 
 from txlog.cli.console import Output
-from txlog.core.util.points import Point
+from txlog.core.points import Point
 from txlog.errors import TxlogError
 
 __all__ = ["COMMANDS", "command_of_package", "in_order"]

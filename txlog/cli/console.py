@@ -34,10 +34,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from txlog.cli.wording import in_commands
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress, no_progress
-from txlog.core.util.values import public_fields
-from txlog.core.util.wording import spelled
+from txlog.core.progress import OnProgress, no_progress
+from txlog.core.util import logger, public_fields
+from txlog.core.wording import spelled
 from txlog.errors import TxlogError
 
 __all__ = ["FAILED", "NOT_PRINTED", "Output", "error_to_json"]

@@ -15,8 +15,8 @@ import pyarrow as pa
 import typer
 
 import txlog
-from txlog.core.util.points import Point
-from txlog.core.writing.generated_columns import computed_names
+from txlog.core.points import Point
+from txlog.core.row_rules import computed_names
 
 __all__ = [
     "Delimiter",

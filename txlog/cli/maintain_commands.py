@@ -14,8 +14,8 @@ from rich.text import Text
 import txlog
 from txlog.cli.console import FAILED, Output
 from txlog.cli.declared import Call, of_operation
-from txlog.core.util import ambient
-from txlog.core.util.progress import no_progress
+from txlog.core import ambient
+from txlog.core.progress import no_progress
 from txlog.result.maintenance import MaintenanceResult
 
 __all__ = ["maintain"]

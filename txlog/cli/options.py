@@ -15,7 +15,7 @@ import txlog
 from txlog.core.format.properties import size_bytes
 from txlog.core.format.schema import Struct, schema_from_json
 from txlog.core.format.schema_input import SCHEMA_EXAMPLE
-from txlog.core.util.arguments import UTC
+from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
 
 __all__ = [

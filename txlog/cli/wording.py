@@ -1,6 +1,6 @@
 """Error words for the command line: arguments appear as options, and calls as commands.
 
-In: the words of an error's template. Out: its text. `txlog.core.util.wording` has the words.
+In: the words of an error's template. Out: its text. `txlog.core.wording` has the words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from txlog.core.declarations import DECLARED
-from txlog.core.util.wording import Word, in_python, spelled
+from txlog.core.wording import Word, in_python, spelled
 
 __all__ = ["OPTIONS", "in_commands", "of_environment"]
 

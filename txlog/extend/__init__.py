@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txlog.core.background import Background
     from txlog.core.catalogs import (
         CatalogScheme,
         ChecksItself,
@@ -21,42 +22,41 @@ if TYPE_CHECKING:
         TablePlace,
         require_no_token,
     )
-    from txlog.core.changes.tasks.read_rows import ReadTask
+    from txlog.core.changes.tasks import ReadTask
     from txlog.core.definition import Engine, RowChanges
     from txlog.core.format.properties import PropertyRule
     from txlog.core.format.type_support import TypeSupport
     from txlog.core.maintenance import FolderKeeper, TombstoneUpkeep
     from txlog.core.operations import RowCheck
-    from txlog.core.predicates.package_functions import PackageFunction
-    from txlog.core.util.background import Background
-    from txlog.core.util.points import Point
+    from txlog.core.points import Point
+    from txlog.core.predicates import PackageFunction
+    from txlog.core.row_rules import computed_names
     from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable, open_table_of
     from txlog.core.versions.decisions.state import TableState
-    from txlog.core.writing.generated_columns import computed_names
-    from txlog.core.writing.row_changes import Changelog, ChangeWriter, SinkModeOf
+    from txlog.core.writing import Changelog, ChangeWriter, SinkModeOf
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,
         """
+        background: Background
         catalogs._open: require_no_token
         catalogs._table_catalog: CatalogScheme ChecksItself FindsTable OpensCatalog TableCatalog TablePlace
-        changes.tasks.read_rows: ReadTask
+        changes.tasks: ReadTask
         definition._row_changes: Engine RowChanges
         format.properties: PropertyRule
         format.type_support: TypeSupport
         maintenance._package_folders: FolderKeeper
         maintenance._tombstone_files: TombstoneUpkeep
-        operations._row_check: RowCheck
-        predicates.package_functions: PackageFunction
-        util.background: Background
-        util.points: Point
+        operations: RowCheck
+        points: Point
+        predicates: PackageFunction
+        row_rules: computed_names
         versions._open_table: OpenTable open_table_of
         versions.decisions.state: TableState
         versions.upkeep._post_commit: FollowsCommits MakesFollower
-        writing.generated_columns: computed_names
-        writing.row_changes: ChangeWriter Changelog SinkModeOf
+        writing: ChangeWriter Changelog SinkModeOf
         """,
         of="txlog.core",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txlog.core import ambient
     from txlog.core.catalogs import (
         CatalogScheme,
         TableCatalog,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         open_catalog,
         require_no_token,
     )
+    from txlog.core.parallel import new_lock
     from txlog.core.store import (
         Attempt,
         FolderVersions,
@@ -39,30 +41,24 @@ if TYPE_CHECKING:
         redact,
         unanswered,
     )
-    from txlog.core.util import ambient
-    from txlog.core.util.arguments import invalid
-    from txlog.core.util.extras import how_to_install
-    from txlog.core.util.logs import logger
-    from txlog.core.util.parallel import new_lock
-    from txlog.core.util.wording import argument, setting
+    from txlog.core.util import how_to_install, invalid, logger
+    from txlog.core.wording import argument, setting
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,
         """
-        catalogs: CatalogScheme TableCatalog TablePlace Token delete_table_files name_parts name_text open_catalog
+        core: ambient
+        core.catalogs: CatalogScheme TableCatalog TablePlace Token delete_table_files name_parts name_text open_catalog
             require_no_token
-        store: Attempt FolderVersions Fork LogCapabilities LogStore Mended ObjectMeta PutOutcome RetryPolicy
+        core.parallel: new_lock
+        core.store: Attempt FolderVersions Fork LogCapabilities LogStore Mended ObjectMeta PutOutcome RetryPolicy
             RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact unanswered
-        util: ambient
-        util.arguments: invalid
-        util.extras: how_to_install
-        util.logs: logger
-        util.parallel: new_lock
-        util.wording: argument setting
+        core.util: how_to_install invalid logger
+        core.wording: argument setting
         """,
-        of="txlog.core",
+        of="txlog",
     )
 
 __all__ = [

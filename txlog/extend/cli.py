@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from txlog.cli.tables import first_rows, grid, rows_table, show_rows, table_of
     from txlog.cli.values import plain
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

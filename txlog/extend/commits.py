@@ -10,54 +10,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txlog.core import ambient
     from txlog.core.changes.plan import ChangeFiles, RowOptions, change_in_transaction
-    from txlog.core.changes.tasks.operations.delete import DeleteSpec
+    from txlog.core.changes.tasks.operations import DeleteSpec
     from txlog.core.definition import Definition, cloned, define
-    from txlog.core.predicates.predicate import Predicate
-    from txlog.core.predicates.sql import parse_predicate
+    from txlog.core.parallel import parallel_map
+    from txlog.core.predicates import parse_predicate
+    from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.reading import DeletionVectorReader, ScanPlan, select
     from txlog.core.store import FileStore, LogStore, ObjectMeta
-    from txlog.core.util import ambient
-    from txlog.core.util.arguments import invalid, whole_number
-    from txlog.core.util.lazy import cached_property
-    from txlog.core.util.logs import logger
-    from txlog.core.util.parallel import parallel_map
+    from txlog.core.util import cached_property, invalid, logger, whole_number
     from txlog.core.versions import Plan, raise_conflict
     from txlog.core.versions.decisions.conflicts import Conflict, decide
     from txlog.core.versions.decisions.definition_changes import is_same_definition, keeps_write_rules, lacked_columns
     from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal, ReadSet
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
     from txlog.core.versions.decisions.row_tracking import row_id_domain, row_id_mark, tracks_rows
-    from txlog.core.writing.unsent_files import UnsentFiles
-    from txlog.core.writing.vector_file import write_vectors
+    from txlog.core.writing import UnsentFiles, write_vectors
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,
         """
-        changes.plan: ChangeFiles RowOptions change_in_transaction
-        changes.tasks.operations.delete: DeleteSpec
-        definition: Definition cloned define
-        predicates.predicate: Predicate
-        predicates.sql: parse_predicate
-        reading: DeletionVectorReader ScanPlan select
-        store: FileStore LogStore ObjectMeta
-        util: ambient
-        util.arguments: invalid whole_number
-        util.lazy: cached_property
-        util.logs: logger
-        util.parallel: parallel_map
-        versions: Plan raise_conflict
-        versions.decisions.conflicts: Conflict decide
-        versions.decisions.definition_changes: is_same_definition keeps_write_rules lacked_columns
-        versions.decisions.proposal: Isolation Proposal ROW_TRACKING_DOMAIN ReadSet
-        versions.decisions.proposal_builder: ProposalBuilder
-        versions.decisions.row_tracking: row_id_domain row_id_mark tracks_rows
-        writing.unsent_files: UnsentFiles
-        writing.vector_file: write_vectors
+        core: ambient
+        core.changes.plan: ChangeFiles RowOptions change_in_transaction
+        core.changes.tasks.operations: DeleteSpec
+        core.definition: Definition cloned define
+        core.parallel: parallel_map
+        core.predicates: parse_predicate
+        core.predicates.terms.predicate: Predicate
+        core.reading: DeletionVectorReader ScanPlan select
+        core.store: FileStore LogStore ObjectMeta
+        core.util: cached_property invalid logger whole_number
+        core.versions: Plan raise_conflict
+        core.versions.decisions.conflicts: Conflict decide
+        core.versions.decisions.definition_changes: is_same_definition keeps_write_rules lacked_columns
+        core.versions.decisions.proposal: Isolation Proposal ROW_TRACKING_DOMAIN ReadSet
+        core.versions.decisions.proposal_builder: ProposalBuilder
+        core.versions.decisions.row_tracking: row_id_domain row_id_mark tracks_rows
+        core.writing: UnsentFiles write_vectors
         """,
-        of="txlog.core",
+        of="txlog",
     )
 
 __all__ = [

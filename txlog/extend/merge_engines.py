@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from txlog.changelog.merge_engines.runs import Runs, ranks
     from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from txlog.core.util.background import Background
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock
+from txlog.core.background import Background
+from txlog.core.parallel import new_lock
+from txlog.core.util import logger
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.iceberg.metadata.properties import catalog_entry, format_name

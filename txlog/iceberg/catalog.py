@@ -12,8 +12,8 @@ from contextlib import closing, suppress
 from typing import Any
 
 from txlog.core.format.properties import validate
-from txlog.core.util.extras import how_to_install
-from txlog.core.util.whole_import import import_whole
+from txlog.core.util import how_to_install
+from txlog.core.whole_import import import_whole
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
 from txlog.iceberg.metadata.names import metadata_number
 from txlog.iceberg.metadata.properties import ICEBERG_CATALOG

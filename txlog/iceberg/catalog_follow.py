@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from txlog.core.util import ambient
-from txlog.core.util.parallel import new_lock
+from txlog.core import ambient
+from txlog.core.parallel import new_lock
 from txlog.errors import StorageError
 from txlog.iceberg.catalog import import_client, move_entry
 from txlog.iceberg.metadata.names import metadata_name

@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from txlog.core import ambient
+from txlog.core.parallel import parallel_map
 from txlog.core.store import ObjectMeta
-from txlog.core.util import ambient
-from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.metadata.manifest import DELETES, file_paths
 from txlog.iceberg.metadata.manifest_list import ManifestFile, read_manifest_list

@@ -12,13 +12,13 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.commit_file import Commit
+from txlog.core.parallel import new_lock, parallel_map
 from txlog.core.reading import DeletionVectorReader
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock, parallel_map
+from txlog.core.util import logger
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import (

@@ -17,9 +17,9 @@ from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import row_count
 from txlog.core.format.column_mapping import PARQUET_FIELD_ID, file_ids
 from txlog.core.format.statistics import file_leaves
+from txlog.core.parallel import parallel_map
 from txlog.core.reading import path_in_store, read_footer
 from txlog.core.store import TableStore
-from txlog.core.util.parallel import parallel_map
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.metadata.definition import IcebergDefinition
 from txlog.iceberg.metadata.schema import ColumnPath

@@ -15,8 +15,8 @@ import orjson
 
 from txlog.core.format.paths import DataPath, is_location, stored_path
 from txlog.core.store import TableFiles
-from txlog.core.util.lazy import pattern
-from txlog.core.util.wording import argument
+from txlog.core.util import pattern
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.iceberg.metadata.avro import AvroError, read_container, reader_of
 from txlog.iceberg.metadata.foreign import ForeignTable, foreign_table

@@ -12,10 +12,10 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from txlog.core import ambient
+from txlog.core.parallel import parallel_map
 from txlog.core.store import LogStore, write_once
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import parallel_map
+from txlog.core.util import logger
 from txlog.errors import IcebergExportError, NotFoundError, StorageError
 from txlog.iceberg.metadata.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.metadata.names import HINT, NewFile, content_version, metadata_name, metadata_number

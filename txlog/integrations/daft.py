@@ -16,8 +16,8 @@ from daft.io.sink import WriteResult as Written
 from daft.io.source import DataSource, DataSourceTask
 from daft.recordbatch import MicroPartition, RecordBatch
 
-from txlog.core.changes.tasks.read_rows import ReadTask
-from txlog.core.util.ambient import uuid4
+from txlog.core.ambient import uuid4
+from txlog.core.changes.tasks import ReadTask
 from txlog.integrations.tasked_write import Target, TargetMode, TaskedWrite
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot

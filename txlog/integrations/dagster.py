@@ -25,7 +25,7 @@ from dagster import (
 from pydantic import Field
 
 import txlog
-from txlog.core.writing.input import open_data
+from txlog.core.writing import open_data
 from txlog.errors import InvalidInputError
 
 __all__ = ["TxlogIOManager"]

@@ -11,16 +11,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import TaskStore
 from txlog.core.format.identity import without_counted
 from txlog.core.format.schema import to_arrow
 from txlog.core.operations import GlobalCommitter, WriteOptions, check_mode, plan_write
 from txlog.core.sink import Sink, SinkTask
-from txlog.core.util.wording import argument
+from txlog.core.wording import argument
+from txlog.core.writing import Changelog, WriteJob, changelog_of
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.row_changes import Changelog, changelog_of
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
 from txlog.extend import open_table_of
 from txlog.result import WriteResult

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from txlog.core.changes.tasks.list_files import Folders, listed
+from txlog.core.changes.tasks import Folders, listed
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import is_mapped
 from txlog.core.format.paths import canonical_path, encode_path, resolve_data_path
+from txlog.core.progress import OnProgress, progress_of
 from txlog.core.store import ObjectMeta, TableStore
-from txlog.core.util.arguments import invalid
-from txlog.core.util.progress import OnProgress, progress_of
+from txlog.core.util import invalid
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers, shares
-from txlog.core.writing.write_plan import has_random_name
+from txlog.core.writing import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.loading.adopted_files import refuse_unread_rules
 from txlog.loading.existing_files import ExistingFile, ReadExisting, naming

@@ -24,15 +24,13 @@ from txlog.core.format.paths import canonical_path, path_below, resolve_data_pat
 from txlog.core.format.properties import ICEBERG_COMPAT
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.statistics_read import num_records
+from txlog.core.row_rules import limits_of, stored_constraints, stored_generated
 from txlog.core.store import ObjectMeta, TableStore
-from txlog.core.util.arguments import invalid, whole_number
+from txlog.core.util import invalid, whole_number
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog, list_log
-from txlog.core.writing.constraints import stored_constraints
-from txlog.core.writing.generated_columns import stored_generated
-from txlog.core.writing.text_limits import limits_of
-from txlog.core.writing.write_plan import has_random_name
+from txlog.core.writing import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 
 __all__ = ["refuse_unread_rules", "take_over"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.changes.plan import ChangeFiles
 from txlog.core.definition import Definition, cloned, define, give_row_ids, probe_new_location
 from txlog.core.format.actions import AddFile, operation_parameters
@@ -23,14 +24,13 @@ from txlog.core.format.features import check_can_read
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import canonical_path, is_hidden, uri_of
 from txlog.core.format.properties import TableProperties
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.progress import OnDone
-from txlog.core.util.wording import setting
+from txlog.core.progress import OnDone
+from txlog.core.util import invalid, one_of
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import setting
 from txlog.core.workers import GivenWorkers, Workers
 from txlog.errors import (
     InvalidInputError,

@@ -17,7 +17,7 @@ from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.deletion_vector_bytes import descriptor_in, vector_file_name
 from txlog.core.format.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
-from txlog.core.util.lazy import cached_property, pattern
+from txlog.core.util import cached_property, pattern
 from txlog.loading.copy_files import FileCopy
 
 __all__ = ["Copies", "Referring"]

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.definition import Definition, definition_builder, new_table, probe_new_location
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
@@ -20,15 +21,14 @@ from txlog.core.format.iceberg_compat import newly_required
 from txlog.core.format.paths import encode_path, is_hidden, readable_path
 from txlog.core.format.properties import ICEBERG_COMPAT, TableProperties, validate
 from txlog.core.format.schema import Struct, leaf_paths
+from txlog.core.progress import OnDone
+from txlog.core.row_rules import check_same_conditions
 from txlog.core.store import ObjectMeta
-from txlog.core.util import ambient
-from txlog.core.util.progress import OnDone
-from txlog.core.util.wording import argument, in_python, setting, spelled
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.wording import argument, in_python, setting, spelled
 from txlog.core.workers import GivenWorkers, Workers
-from txlog.core.writing.constraints import check_same_conditions
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
 from txlog.iceberg.foreign_files import has_iceberg_metadata
 from txlog.loading.converted_iceberg import from_iceberg

@@ -30,11 +30,10 @@ from txlog.core.format.column_mapping import (
 from txlog.core.format.deletion_vector import bitmap_in_block, vector_files
 from txlog.core.format.paths import encode_path, is_location, readable_path, uri_of
 from txlog.core.format.schema import DATE, Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.progress import OnDone
 from txlog.core.store import ObjectMeta, TableFiles, TableStore
-from txlog.core.util.progress import OnDone
 from txlog.core.workers import Workers
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.vector_file import write_vectors
+from txlog.core.writing import UnsentFiles, write_vectors
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.iceberg.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.loading.footer_facts import FooterFacts, ReadFooter

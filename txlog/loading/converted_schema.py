@@ -14,8 +14,8 @@ from txlog.core.format.properties import ColumnPath
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.type_widening import ENABLED_KEY, may_widen, retyped
-from txlog.core.util.arguments import names_in
-from txlog.core.util.wording import argument, setting
+from txlog.core.util import names_in
+from txlog.core.wording import argument, setting
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.loading.hive_paths import directories_of, type_of_texts
 

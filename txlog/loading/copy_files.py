@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import TaskStore
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.reading import DeletionVectorReader
 from txlog.errors import NotFoundError, StorageError

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.arrow.spill import temporary_folder
 from txlog.core.format.features import merged, upgraded_for
@@ -29,21 +30,16 @@ from txlog.core.format.paths import encode_path, is_hidden
 from txlog.core.format.properties import FEATURE_PREFIX
 from txlog.core.format.schema import to_arrow
 from txlog.core.operations import WriteOptions, plan_write
+from txlog.core.progress import OnDone
+from txlog.core.row_rules import computed_names
 from txlog.core.store import ObjectMeta, TableStore
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnDone
-from txlog.core.util.wording import setting
+from txlog.core.util import cached_property, invalid, logger, one_of
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
-from txlog.core.writing.generated_columns import computed_names
-from txlog.core.writing.input import open_data
-from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.write_plan import WriteJob
+from txlog.core.wording import setting
+from txlog.core.writing import WriteJob, open_data, write_task
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.loading.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
 from txlog.loading.source_folders import files_in, root_of

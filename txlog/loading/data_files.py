@@ -25,7 +25,7 @@ from txlog.core.format.arrow.arrays import first_not_utf8
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.schema import fold_name, is_variant_struct
-from txlog.core.util.wording import advice, setting
+from txlog.core.wording import advice, setting
 from txlog.errors import InvalidInputError
 from txlog.loading.footer_facts import with_moments
 from txlog.result import counted

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.changes.tasks import TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.arrow.parquet_rows import counted_batches
 from txlog.core.format.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.store import ObjectMeta
-from txlog.core.writing.conform import Conformer
-from txlog.core.writing.convert import has_required
+from txlog.core.writing import Conformer, has_required
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.loading.footer_facts import as_spark_reads, foreign_parquet
 from txlog.loading.hive_paths import values_in_path

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core.changes.tasks import TaskStore
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.parquet_annotations import with_variants
 from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
@@ -28,7 +28,7 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import Struct, from_arrow, is_variant_struct
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.store import ObjectMeta
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 
 __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet", "with_moments"]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from txlog.core.progress import OnDone
 from txlog.core.store import ObjectMeta
-from txlog.core.util.progress import OnDone
 from txlog.core.workers import Workers, shares
 from txlog.loading.footer_facts import FooterFacts, ReadFooter, ReadFooters
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from txlog.core.format.partition_values import decode
 from txlog.core.format.paths import HIVE_NULL
 from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, DataType, Struct, fold_name
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 
 __all__ = ["directories_of", "type_of_texts", "values_in_path"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from txlog.core.format.paths import DataPath, canonical_path, is_folder_marker, location_of, path_below, uri_of
 from txlog.core.store import ObjectMeta, TableFiles, folders_above
-from txlog.core.util.arguments import check_text
+from txlog.core.util import check_text
 from txlog.errors import InvalidInputError
 
 __all__ = ["files_in", "place_below", "root_of"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from txlog.core.util.html import Markup, element
+from txlog.core.util import Markup, element
 from txlog.report.clustering import KeyColumn
 from txlog.report.commits import KINDS, Bin, Timeline
 from txlog.result import counted, utc_text

@@ -18,6 +18,7 @@ import pyarrow as pa
 import txlog
 from txlog.audit.deletion_check import check_deleted
 from txlog.audit.files_summary import files_and_removed
+from txlog.core import ambient
 from txlog.core.format.clustering import clustering_columns
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import features_of
@@ -26,9 +27,8 @@ from txlog.core.format.schema import type_name
 from txlog.core.format.upgrade_note import reader_verdicts, readers_note
 from txlog.core.maintenance import CLUSTERED_BY, LAST_VACUUM, VacuumOptions, named_versions, optimize, vacuum
 from txlog.core.operations import OPERATIONS
+from txlog.core.progress import OnProgress
 from txlog.core.sink import applications, staged_states
-from txlog.core.util import ambient
-from txlog.core.util.progress import OnProgress
 from txlog.core.versions import OpenTable, clean_up_log
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log

@@ -1,6 +1,6 @@
 """The page of a report: one HTML file that fetches nothing and runs nothing.
 
-In: `Facts`, whose texts may be anything that a log can hold. Out: HTML. All of it is made by `core.util.html.element`,
+In: `Facts`, whose texts may be anything that a log can hold. Out: HTML. All of it is made by `core.util._html.element`,
 which escapes; the page's own policy forbids scripts, requests and other styles.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txlog.core.util.html import Markup, element
+from txlog.core.util import Markup, element
 from txlog.report.facts import Advice, Facts
 from txlog.report.sections import section, sections
 from txlog.report.style import POLICY, STYLE

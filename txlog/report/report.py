@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txlog.core.util.arguments import whole_number
-from txlog.core.util.progress import OnProgress, progress_of
+from txlog.core.progress import OnProgress, progress_of
+from txlog.core.util import whole_number
 from txlog.core.versions import OpenTable
 from txlog.report.gather import gather
 from txlog.report.page import page_of

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from txlog.core.format.properties import DAY_MS
 from txlog.core.format.upgrade_note import READERS
-from txlog.core.util.html import Markup, element
+from txlog.core.util import Markup, element
 from txlog.report.charts import (
     axis,
     bar,

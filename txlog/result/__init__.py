@@ -142,7 +142,7 @@ class WriteResult(msgspec.Struct, frozen=True):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from txlog.core.util.html import html_facts
+        from txlog.core.util import html_facts
 
         did = self.metrics
         counts = {"written": did.rows, "inserted": did.rows_inserted, "updated": did.rows_updated}

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import asdict
 
-from txlog.core.util.values import repr_without
+from txlog.core.util import repr_without
 from txlog.result import counted, human_size, whole_size, with_milliseconds
 
 __all__ = [

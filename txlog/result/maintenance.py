@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import msgspec
 from msgspec.structs import asdict, replace
 
-from txlog.core.util.api_hints import no_attribute
+from txlog.core.util import no_attribute
 from txlog.errors import TxlogError
 from txlog.result import counted, human_size, with_milliseconds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.core.util.html import element
+from txlog.core.util import element
 from txlog.errors import InvalidInputError
 from txlog.result import counted
 

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from pyspark import TaskContext
 
+from txlog.core import ambient
 from txlog.core.format.schema import Struct
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.util import ambient
-from txlog.core.util.time_zones import FARTHEST
+from txlog.core.format.time_zones import FARTHEST
+from txlog.core.predicates import bind_predicate
 from txlog.core.versions.files import milliseconds
 from txlog.errors import InvalidInputError
 from txlog.spark.read_options import ReadOptions, StreamReadOptions

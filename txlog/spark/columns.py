@@ -1,6 +1,6 @@
 """txlog's values and conditions as Spark columns. They are exact under every session time zone and setting.
 
-In: values in their ordered form (``core.predicates.values``: integers for dates and timestamps), columns of such
+In: values in their ordered form (``core.predicates.terms.values``: integers for dates and timestamps), columns of such
 values, and bound predicates. Out: Spark columns.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.core.format.schema import DATE, TIMES, DataType, Primitive, backquoted, type_to_arrow
-from txlog.core.predicates.predicate import (
+from txlog.core.predicates.terms.predicate import (
     And,
     Comparison,
     Constant,

@@ -20,8 +20,7 @@ import pyarrow as pa
 
 import txlog
 from txlog.core.format.schema import backquoted, from_arrow
-from txlog.core.util.api_hints import explains_call
-from txlog.core.util.arguments import invalid, names_in, one_of
+from txlog.core.util import explains_call, invalid, names_in, one_of
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.mirror.debezium import UNAVAILABLE, Event, Field, event_of, row_of
 from txlog.mirror.pgoutput import UNCHANGED

@@ -19,9 +19,8 @@ from urllib.parse import quote, unquote
 from msgspec.structs import asdict
 
 from txlog import errors
-from txlog.core.util.extras import how_to_install
-from txlog.core.util.logs import logger
-from txlog.core.util.wording import spelled
+from txlog.core.util import how_to_install, logger
+from txlog.core.wording import spelled
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.spark.wording import in_spark
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from txlog.core.util.arguments import invalid
+from txlog.core.util import invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from txlog.core.changes.plan import MergeBuilder, RowMode, RowOptions
-from txlog.core.changes.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
-from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
-from txlog.core.changes.tasks.specs import MergeSpec, UpsertSpec
+from txlog.core.changes.tasks import MergeSpec, UpsertSpec
+from txlog.core.changes.tasks.operations import MissingColumns, OnDuplicate, WhenMatched, WhenNotMatched
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.util.api_hints import explains_call, explains_calls
-from txlog.core.util.arguments import invalid, names_in, one_of
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
+from txlog.core.util import explains_call, explains_calls, invalid, names_in, one_of
 from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_intent import SchemaMode
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from txlog.catalog import Catalog
-    from txlog.core.predicates.unbound import AnyCondition, Parameters
+    from txlog.core.predicates import AnyCondition, Parameters
     from txlog.core.versions import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]

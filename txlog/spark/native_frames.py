@@ -17,9 +17,9 @@ import pyarrow as pa
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import VOID, Field, backquoted, fold_name
-from txlog.core.predicates.values import ordered
+from txlog.core.parallel import parallel_map
+from txlog.core.predicates.terms.values import ordered
 from txlog.core.reading import DeletionVectorReader, ScanTask, Selection
-from txlog.core.util.parallel import parallel_map
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
 from txlog.spark.native_files import FEW_FILES, FileGroup
 from txlog.spark.table_version import TableVersion, nullable_type

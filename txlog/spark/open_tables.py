@@ -11,8 +11,8 @@ from collections import OrderedDict
 from typing import Any
 
 from txlog.core.catalogs import place_at
-from txlog.core.util.arguments import invalid
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
+from txlog.core.util import invalid
 from txlog.core.versions import KEPT_MAX, KeptOpen, OpenTable
 from txlog.errors import InvalidInputError
 from txlog.hooks import CommitHooks

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from txlog.core.format.properties import size_bytes
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.time_zones import zone_name
+from txlog.core.format.time_zones import zone_name
+from txlog.core.util import invalid, one_of
 from txlog.errors import InvalidInputError
 
 __all__ = [

@@ -27,10 +27,9 @@ from txlog.core.format.properties import (
     validate,
 )
 from txlog.core.store import RetryPolicy
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.values import repr_without
+from txlog.core.util import invalid, one_of, repr_without
+from txlog.core.writing import checked_settings
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
-from txlog.core.writing.parquet_settings import checked_settings
 from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy, RowMode
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.option_values import (

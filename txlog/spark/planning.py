@@ -16,22 +16,20 @@ from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merged_rows import merge_engine_of
 from txlog.changelog.spec import ChangelogSpec
 from txlog.core.catalogs import named_table, resolved
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions
+from txlog.core.changes.tasks.operations import UpsertOptions
 from txlog.core.definition import create_table
 from txlog.core.format.properties import DEFAULT_MERGE_ENGINE, MERGE_ENGINE, PREFIX, merge_options
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.operations import GlobalCommitter, WriteOptions, check_counted_columns, plan_write
+from txlog.core.row_rules import generated_of, key_columns, without_generated
 from txlog.core.store import probe_store
-from txlog.core.util.logs import logger
-from txlog.core.util.wording import spelled
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import spelled
+from txlog.core.writing import WriteJob, completer_for, nullable
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.conform import completer_for, nullable
-from txlog.core.writing.generated_columns import generated_of, without_generated
-from txlog.core.writing.keys import key_columns
 from txlog.core.writing.write_intent import USUAL
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,

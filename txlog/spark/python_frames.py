@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.reading import ScanTask, Selection
-from txlog.core.util.values import repr_without
+from txlog.core.util import repr_without
 from txlog.spark.table_version import TableVersion
 from txlog.spark.task_reader import PickledTasks, task_partitions
 

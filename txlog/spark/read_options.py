@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from txlog.core.util.values import repr_without
+from txlog.core.util import repr_without
 from txlog.errors import InvalidInputError
 from txlog.spark.option_values import (
     BadValue,

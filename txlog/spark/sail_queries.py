@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txlog.core.util.extras import how_to_install
+from txlog.core.util import how_to_install
 from txlog.errors import InvalidInputError
 from txlog.spark.statements import SparkEngine
 

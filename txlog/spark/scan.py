@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from txlog.core.predicates.unbound import with_parameters
-from txlog.core.util.api_hints import explains_call
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
+from txlog.core.predicates import with_parameters
+from txlog.core.util import explains_call
 from txlog.spark.columns import is_translatable
 from txlog.spark.hadoop import check_session, is_sail, of_session
 from txlog.spark.native_files import FileGroup, groups_of, hadoop_root, reads_natively
@@ -29,7 +29,7 @@ from txlog.spark.text_settings import require_own_reading
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from txlog.core.predicates.unbound import AnyCondition, Parameters
+    from txlog.core.predicates import AnyCondition, Parameters
     from txlog.core.reading import ScanTask
 
 __all__ = ["read"]

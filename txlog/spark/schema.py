@@ -1,7 +1,7 @@
 """The conversion of a DataFrame's schema to txlog's, checked on the driver before any task runs.
 
 In: the Spark schema of `df.write`. Out: our `Struct` without Spark's internal metadata, or an error that names every
-column that cannot be written. ``core/writing/conform`` checks whether the columns fit the *table*.
+column that cannot be written. ``core/writing/_conform`` checks whether the columns fit the *table*.
 """
 
 from __future__ import annotations

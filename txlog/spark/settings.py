@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from txlog.core.format.features import FEATURE_NAMES
 from txlog.core.format.properties import FEATURE_PREFIX, KNOWN_KEYS, TableProperties, size_bytes
-from txlog.core.util.arguments import UTC
-from txlog.core.util.time_zones import FARTHEST, zone_name
+from txlog.core.format.time_zones import FARTHEST, zone_name
+from txlog.core.util import UTC
+from txlog.core.writing import WriteJob, WritePlan
 from txlog.core.writing.write_intent import OVERWRITE, RowMode
-from txlog.core.writing.write_plan import WriteJob, WritePlan
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.text_settings import TEXT_SETTINGS, require_reading

@@ -18,8 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
+from txlog.core.writing import WriteJob
 from txlog.core.writing.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import TableNotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.spark.errors import crossing
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options

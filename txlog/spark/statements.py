@@ -18,7 +18,7 @@ from txlog.catalog import Catalog
 from txlog.core.catalogs import TablePlace
 from txlog.core.changes.plan import MergeBuilder
 from txlog.core.format.schema import Field, Struct, backquoted
-from txlog.core.util.api_hints import explains_call
+from txlog.core.util import explains_call
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.errors import InvalidInputError
 from txlog.extend import open_table_of
@@ -44,7 +44,7 @@ from txlog.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
+    from txlog.core.changes.tasks.operations import MergeOptions
 
 __all__ = ["sql"]
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-from txlog.core.writing.write_plan import WriteJob
+from txlog.core.writing import WriteJob
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from txlog.core import ambient
 from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.operations import Feed, Follower, RowRule, bind_to_feed
-from txlog.core.util import ambient
 from txlog.core.versions.decisions.stream_offsets import StreamOffset
 from txlog.core.versions.files import milliseconds
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError

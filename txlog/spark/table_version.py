@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.catalogs import open_place
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import fold_name
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates import bind_predicate
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading import ScanPlan, Selection, select
-from txlog.core.util import ambient
-from txlog.core.util.arguments import whole_number
+from txlog.core.util import whole_number
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog, milliseconds
 from txlog.errors import InvalidInputError, TxlogError

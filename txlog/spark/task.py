@@ -17,11 +17,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.changelog.changelog_writer import ChangelogWriter
 from txlog.core.catalogs import open_place
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
+from txlog.core.writing import ENCODERS, WriteJob, write_task
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.partition_writer import ENCODERS
-from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import SessionSettings

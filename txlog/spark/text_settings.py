@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyspark
 
-from txlog.core.predicates.unbound import texts_of
+from txlog.core.predicates import texts_of
 from txlog.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:

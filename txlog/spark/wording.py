@@ -1,13 +1,13 @@
 """Error words for Spark: arguments appear as the options that a Spark user sets.
 
-In: the words of an error's template. Out: its text. `txlog.core.util.wording` has the words.
+In: the words of an error's template. Out: its text. `txlog.core.wording` has the words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from txlog.core.util.wording import Word, in_python, spelled
+from txlog.core.wording import Word, in_python, spelled
 
 __all__ = ["OPTIONS", "in_spark", "in_stream"]
 

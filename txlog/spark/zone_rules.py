@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from txlog.core.util import ambient
-from txlog.core.util.time_zones import changes_of, doubted, offset_of, offsets
+from txlog.core import ambient
+from txlog.core.format.time_zones import changes_of, doubted, offset_of, offsets
 
 __all__ = ["agreed"]
 

@@ -25,8 +25,8 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.core.predicates.tree import Value
-from txlog.core.predicates.types import is_floating, is_integer, is_numeric, is_ordered
+from txlog.core.predicates.terms.tree import Value
+from txlog.core.predicates.terms.types import is_floating, is_integer, is_numeric, is_ordered
 from txlog.statements.native import duckdb_type
 
 __all__ = [

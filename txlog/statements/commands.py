@@ -23,7 +23,7 @@ import txlog
 from txlog.core.format.arrow.wide_years import python_rows, python_values
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import backquoted
-from txlog.core.util.values import public_fields
+from txlog.core.util import public_fields
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.extend.cli import Json, Output, Storage, Workers, pairs, plain, processes, rows_table, time_zone
 from txlog.result import counted

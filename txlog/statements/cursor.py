@@ -20,11 +20,10 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.duckdb import DuckDB
 
+from txlog.core.format.scalars import plain
 from txlog.core.format.schema import TIMES, backquoted, timestamp_of
-from txlog.core.predicates.grammar import QueryDialect, is_parameter
-from txlog.core.util.arguments import described, invalid
-from txlog.core.util.lazy import cached_property, pattern
-from txlog.core.util.scalars import plain
+from txlog.core.predicates import QueryDialect, is_parameter
+from txlog.core.util import cached_property, described, invalid, pattern
 from txlog.errors import InvalidInputError
 
 __all__ = ["Cursor", "Dialect", "DuckdbDialect", "quoted", "read_script"]

@@ -16,14 +16,14 @@ import duckdb
 import pyarrow as pa
 import sqlglot
 
+from txlog.core import ambient
 from txlog.core.format.arrow.arrays import offsets_and_mask
 from txlog.core.format.schema import from_arrow, repeated_in_other_case, type_to_arrow, types_in
-from txlog.core.predicates.grammar import QueryDialect
+from txlog.core.format.time_zones import full_name, offset_of
+from txlog.core.parallel import Threads
+from txlog.core.predicates import QueryDialect
 from txlog.core.reading import may_hold_nan
-from txlog.core.util import ambient
-from txlog.core.util.arguments import UTC
-from txlog.core.util.parallel import Threads
-from txlog.core.util.time_zones import full_name, offset_of
+from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
 from txlog.statements.native import duckdb_type, identifier
 from txlog.statements.query import FAULTS, Query

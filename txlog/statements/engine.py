@@ -15,11 +15,10 @@ import pyarrow as pa
 from txlog.core.catalogs import TablePlace
 from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
 from txlog.core.format.schema import Field, Struct, from_arrow, type_to_arrow
+from txlog.core.format.time_zones import zone_name
 from txlog.core.operations import WriteOptions, write_batch
-from txlog.core.util.arguments import UTC, invalid
-from txlog.core.util.extras import how_to_install
-from txlog.core.util.points import Point
-from txlog.core.util.time_zones import zone_name
+from txlog.core.points import Point
+from txlog.core.util import UTC, how_to_install, invalid
 from txlog.errors import InvalidInputError
 from txlog.extend import open_table_of
 from txlog.snapshot import Snapshot
@@ -30,7 +29,7 @@ from txlog.table import Table, write
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
+    from txlog.core.changes.tasks.operations import MergeOptions
     from txlog.core.workers import GivenWorkers
     from txlog.core.writing.commit_options import CommitOptions
     from txlog.core.writing.write_intent import RowMode

@@ -1,7 +1,7 @@
 """What of a bound expression duckdb computes itself: only what has Spark's value there, by name and operand types.
 
 In: a bound tree, and duckdb's text for each column of it. Out: duckdb's text; or None, and the expression is computed
-by `txlog.core.predicates.evaluate` in a function that duckdb calls. integration/test_spark_sql_values.py compares both
+by `txlog.core.predicates._evaluate` in a function that duckdb calls. integration/test_spark_sql_values.py compares both
 ways with Spark.
 """
 
@@ -31,11 +31,11 @@ from txlog.core.format.schema import (
     Struct,
     type_name,
 )
-from txlog.core.predicates.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
-from txlog.core.predicates.time_patterns import pattern_parts
-from txlog.core.predicates.tree import Call, Expression, Path, Reference, Value
-from txlog.core.predicates.types import is_floating, is_integer
-from txlog.core.predicates.zones import UTC
+from txlog.core.predicates import pattern_parts
+from txlog.core.predicates.terms.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
+from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Value
+from txlog.core.predicates.terms.types import is_floating, is_integer
+from txlog.core.predicates.terms.zones import UTC
 
 __all__ = ["duckdb_type", "identifier", "literal", "native", "text_literal"]
 
@@ -174,7 +174,7 @@ class _Writer:
 
     def connected(self, left: Expression, word: str, right: Expression) -> str:
         """An operand that may fail is not computed in duckdb, which may compute it for a row that the other decides."""
-        from txlog.core.predicates.evaluate import can_fail
+        from txlog.core.predicates import can_fail
 
         if can_fail(left) or can_fail(right):
             raise _NotNative

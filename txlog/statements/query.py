@@ -17,8 +17,8 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.core.format.schema import backquoted
-from txlog.core.predicates.grammar import QueryDialect
-from txlog.core.util.lazy import pattern
+from txlog.core.predicates import QueryDialect
+from txlog.core.util import pattern
 from txlog.errors import InvalidInputError
 from txlog.statements.cursor import Cursor, Dialect, DuckdbDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string

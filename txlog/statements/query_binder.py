@@ -31,14 +31,11 @@ from txlog.core.format.schema import (
     repeated_in_other_case,
     type_name,
 )
-from txlog.core.predicates.build import as_condition, balanced, compare, convert
-from txlog.core.predicates.evaluate import can_fail, evaluate
-from txlog.core.predicates.grammar import plain_equal
-from txlog.core.predicates.predicate import And, Comparison, In, Predicate
-from txlog.core.predicates.sql_reader import SqlReader
-from txlog.core.predicates.tree import Expression, Value, columns_of
-from txlog.core.predicates.types import common_type, is_floating, is_ordered
-from txlog.core.predicates.zones import read_in
+from txlog.core.predicates import SqlReader, as_condition, balanced, can_fail, compare, convert, evaluate, plain_equal
+from txlog.core.predicates.terms.predicate import And, Comparison, In, Predicate
+from txlog.core.predicates.terms.tree import Expression, Value, columns_of
+from txlog.core.predicates.terms.types import common_type, is_floating, is_ordered
+from txlog.core.predicates.terms.zones import read_in
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import (
     ORDERED_OTHERWISE,

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from txlog.core.format.schema import BOOLEAN, STRING, VOID, DataType, type_name
-from txlog.core.predicates.build import convert
-from txlog.core.predicates.grammar import NullSafeEQ
-from txlog.core.predicates.tree import Expression, Value
-from txlog.core.predicates.types import common_type, is_floating, is_numeric
+from txlog.core.predicates import NullSafeEQ, convert
+from txlog.core.predicates.terms.tree import Expression, Value
+from txlog.core.predicates.terms.types import common_type, is_floating, is_numeric
 from txlog.statements.aggregates import is_aggregate
 from txlog.statements.native import text_literal
 from txlog.statements.query_scope import Column, QueryScope, Rows

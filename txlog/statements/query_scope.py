@@ -16,8 +16,8 @@ import msgspec
 
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import DataType, Field, Struct, fold_name, places_by_name, repeated_in_other_case
-from txlog.core.predicates.predicate import resolve
-from txlog.core.predicates.tree import Path, Reference
+from txlog.core.predicates.terms.predicate import resolve
+from txlog.core.predicates.terms.tree import Path, Reference
 from txlog.errors import InvalidInputError
 
 __all__ = ["Column", "QueryScope", "Relation", "Rows", "column_key"]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from txlog.core.format.schema import DataType, Struct, fold_name, places_by_name
-from txlog.core.predicates.tree import Expression
+from txlog.core.predicates.terms.tree import Expression
 from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query

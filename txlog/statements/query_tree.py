@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from txlog.core.format.schema import VARIANT, DataType, fold_name, places_by_name, type_name, types_in
-from txlog.core.predicates.types import is_floating
+from txlog.core.predicates.terms.types import is_floating
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import is_aggregate
 from txlog.statements.native import duckdb_type

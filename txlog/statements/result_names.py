@@ -14,11 +14,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from txlog.core.format.schema import DATE, STRING, TIMES, DataType, fold_name, type_name
-from txlog.core.predicates.build import convert
-from txlog.core.predicates.float_texts import float_text
-from txlog.core.predicates.tree import Value
-from txlog.core.predicates.values import fit, parse_date, parse_timestamp
-from txlog.core.predicates.zones import current_zone
+from txlog.core.predicates import convert, float_text
+from txlog.core.predicates.terms.tree import Value
+from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
+from txlog.core.predicates.terms.zones import current_zone
 
 __all__ = ["Known", "result_name"]
 

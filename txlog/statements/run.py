@@ -17,19 +17,17 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
+from txlog.core import ambient
 from txlog.core.catalogs import TablePlace
-from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
+from txlog.core.changes.tasks.operations import MergeOptions
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Array, Field, Map, Struct, backquoted, fold_name, type_name
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
-from txlog.core.predicates.unbound import Sql
-from txlog.core.util import ambient
-from txlog.core.util.parallel import begin
-from txlog.core.util.wording import setting
+from txlog.core.parallel import begin
+from txlog.core.predicates import Sql, evaluate, parse
+from txlog.core.row_rules import without_computed
 from txlog.core.versions import KEPT_MAX, KeptOpen
+from txlog.core.wording import setting
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
-from txlog.core.writing.generated_columns import without_computed
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
 from txlog.extend import open_table_of
 from txlog.result import counted

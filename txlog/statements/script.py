@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from txlog.core.util.arguments import invalid
+from txlog.core.util import invalid
 from txlog.errors import InvalidInputError
 from txlog.statements.changes import read_alter, read_comment
 from txlog.statements.cursor import Cursor, Dialect, read_script

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from txlog.catalog import Catalog
-from txlog.core.util.api_hints import explains_calls, explains_names
-from txlog.core.util.arguments import UTC
+from txlog.core.util import UTC, explains_calls, explains_names
 from txlog.statements.engine import LocalEngine
 from txlog.statements.run import Runner
 from txlog.statements.script import read_statements

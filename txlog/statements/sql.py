@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from txlog.core.util.api_hints import explains_call
-from txlog.core.util.arguments import UTC
+from txlog.core.util import UTC, explains_call
 from txlog.errors import InvalidInputError
 from txlog.statements.engine import LocalEngine
 from txlog.statements.script import read_statements

@@ -14,9 +14,7 @@ import orjson
 import pyarrow as pa
 
 from txlog.core.reading import Rows
-from txlog.core.util.api_hints import explains_names
-from txlog.core.util.text_table import text_records
-from txlog.core.util.values import public_fields
+from txlog.core.util import explains_names, public_fields, text_records
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.arrow.arrays import LIST_TYPES, as_list_of_entries, offsets_and_mask
 from txlog.core.format.schema import (
     Array,
@@ -26,12 +27,8 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.core.predicates.binding import assign
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
-from txlog.core.predicates.unbound import Sql
-from txlog.core.util import ambient
-from txlog.core.util.wording import setting
+from txlog.core.predicates import Sql, assign, evaluate, parse
+from txlog.core.wording import setting
 from txlog.errors import InvalidInputError
 from txlog.statements.cursor import quoted
 

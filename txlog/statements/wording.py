@@ -1,6 +1,6 @@
 """Error words for SQL: arguments appear as the clauses that give them.
 
-In: the words of an error's template. Out: its text. `txlog.core.util.wording` has the words.
+In: the words of an error's template. Out: its text. `txlog.core.wording` has the words.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from txlog.core.util.wording import Door, Word, in_python, spelled
+from txlog.core.wording import Door, Word, in_python, spelled
 from txlog.errors import TxlogError
 from txlog.statements.cursor import quoted
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.definition import commit_definition
 from txlog.core.format.log_names import commit_version, parse_log_name
 from txlog.core.store import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable, open_table_of
 from txlog.errors import InvalidInputError, StorageError
 from txlog.table import Table

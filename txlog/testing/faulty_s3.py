@@ -23,7 +23,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from txlog.core.util import ambient
+from txlog.core import ambient
 
 __all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
 

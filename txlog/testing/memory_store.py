@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.store import LogCapabilities, ObjectMeta, OnLink, PutOutcome, SkipFolder, TableStore, folders_above
-from txlog.core.util import ambient
 from txlog.errors import NotFoundError, StorageError
 
 __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]

@@ -6,7 +6,7 @@ are real.
 
 from __future__ import annotations
 
-from txlog.core.util import ambient
+from txlog.core import ambient
 
 __all__ = ["StoppedClock"]
 

@@ -25,8 +25,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.store import FolderVersions
-from txlog.core.util import ambient
 
 __all__ = ["Cut", "Switches", "UnityServer"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from txlog.variant.columns import from_python, parse_json, to_json, to_python, try_parse_json
     from txlog.variant.encoding import Nanoseconds, Timestamp
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.schema import VARIANT
-from txlog.core.util.arguments import invalid
-from txlog.core.util.time_zones import zone_name
-from txlog.core.writing.convert import BadRow
+from txlog.core.format.time_zones import zone_name
+from txlog.core.util import invalid
+from txlog.core.writing import BadRow
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.encoding import Part, encode, names_of

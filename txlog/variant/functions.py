@@ -38,12 +38,10 @@ from txlog.core.format.schema import (
     types_in,
 )
 from txlog.core.format.schema_input import from_any
-from txlog.core.predicates.casts import try_cast
-from txlog.core.predicates.operands import constant, typed
-from txlog.core.predicates.package_functions import PackageFunction
-from txlog.core.predicates.tree import Call, Expression, Reference, Value, Written
-from txlog.core.predicates.types import can_cast, is_floating, is_numeric
-from txlog.core.predicates.zones import current_zone
+from txlog.core.predicates import PackageFunction, constant, try_cast, typed
+from txlog.core.predicates.terms.tree import Call, Expression, Reference, Value, Written
+from txlog.core.predicates.terms.types import can_cast, is_floating, is_numeric
+from txlog.core.predicates.terms.zones import current_zone
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.bounds import path_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.variant.encoding import Part
 
 __all__ = ["Path", "part_at", "path_of"]

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.properties import TableProperties
-from txlog.core.util.arguments import UTC
-from txlog.core.util.lazy import cached_property
-from txlog.core.writing.convert import BadRow
+from txlog.core.util import UTC, cached_property
+from txlog.core.writing import BadRow
 from txlog.errors import UnsupportedFeatureError
 from txlog.variant.arrow_form import DamagedRowError, in_order, struct_of
 from txlog.variant.encoding import Part, names_of
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from txlog.core.format.schema import DataType
     from txlog.core.format.type_support import FileForm
-    from txlog.core.predicates.package_functions import PackageFunction
-    from txlog.core.predicates.tree import Expression
+    from txlog.core.predicates import PackageFunction
+    from txlog.core.predicates.terms.tree import Expression
 
 __all__ = ["SUPPORT", "VariantSupport", "check_pyarrow"]
 

@@ -363,7 +363,7 @@ def test_the_feed_shows_what_a_change_did_when_it_reran(tmp_path: Path, properti
 def test_a_retried_commit_reuses_its_change_files_if_the_winner_changed_other_rows(
     tmp_path: Path, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from txlog.core.changes.tasks import change_files
+    from txlog.core.changes.tasks import _change_files as change_files
 
     table, other = made(tmp_path / "t", properties), txlog.Table.open(str(tmp_path / "t"))
     written: list[Any] = []

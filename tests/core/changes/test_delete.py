@@ -17,8 +17,8 @@ import pytest
 
 import txlog
 from txlog.audit.verify import verify_table
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
-from txlog.core.util import ambient
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
 from txlog.testing.stopped_clock import StoppedClock
 

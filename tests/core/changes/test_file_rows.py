@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.tasks.file_rows import plain_parts
+from txlog.core.changes.tasks._file_rows import plain_parts
 
 
 def test_long_text_that_a_dictionary_holds_once_is_given_in_parts() -> None:

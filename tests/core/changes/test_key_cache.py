@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
-from txlog.core.changes.tasks import rewrite, row_work
-from txlog.core.changes.tasks.operations import keyed_change
+from txlog.core.changes.tasks import _rewrite as rewrite
+from txlog.core.changes.tasks import _row_work as row_work
+from txlog.core.changes.tasks.operations import _keyed_change as keyed_change
 from txlog.core.definition import create_table
 from txlog.core.format import bitmaps
 from txlog.core.format.actions import AddFile

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.changes.tasks.operations import numbered_keys, upsert_source
+from txlog.core.changes.tasks.operations import _numbered_keys as numbered_keys
+from txlog.core.changes.tasks.operations import _upsert_source as upsert_source
 from txlog.core.format.arrow import spill
-from txlog.core.writing import keys as keys_of_writer
+from txlog.core.row_rules import _keys as keys_of_writer
 from txlog.errors import InvalidInputError
 
 KEYS = pytest.mark.parametrize("keys", [["id"], ["name"], ["name", "id"]], ids=", ".join)

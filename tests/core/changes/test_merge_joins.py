@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-import txlog.core.changes.tasks.operations.merge as merge_operation
-import txlog.core.changes.tasks.operations.merge_ranges as merge_ranges
-import txlog.core.changes.tasks.operations.merge_source as merge_source
+import txlog.core.changes.tasks.operations._merge as merge_operation
+import txlog.core.changes.tasks.operations._merge_ranges as merge_ranges
+import txlog.core.changes.tasks.operations._merge_source as merge_source
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import MergeBuilder
 from txlog.errors import InvalidInputError

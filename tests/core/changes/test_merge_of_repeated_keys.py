@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-import txlog.core.changes.tasks.operations.merge_source as merge_source
+import txlog.core.changes.tasks.operations._merge_source as merge_source
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import MergeBuilder
 from txlog.errors import InvalidInputError

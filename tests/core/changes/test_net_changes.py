@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from txlog.core.changes.tasks.net_changes import net_changes
+from txlog.core.changes.tasks._net_changes import net_changes
 
 FAR_DAY, FAR_MOMENT = 5_000_000, 400_000_000_000_000_000
 """After the year 9999, which ends Python's own dates."""

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.changes.plan import RowOptions, change_here
-from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
-from txlog.core.util import ambient
+from txlog.core.changes.tasks.operations import Condition, DeleteRows
 from txlog.core.versions._plan import LITTLE_WORK_S
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 
 FILES = 100
 

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan._file_choice import FileChoice
-from txlog.core.changes.tasks.rewrite import FileRewriter
-from txlog.core.changes.tasks.row_work import RowWork
+from txlog.core.changes.tasks import RowWork
+from txlog.core.changes.tasks._rewrite import FileRewriter
 from txlog.core.definition import create_table
 from txlog.core.maintenance import _compaction as compaction
 from txlog.core.maintenance._compaction import Compaction

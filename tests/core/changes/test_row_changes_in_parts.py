@@ -25,25 +25,26 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit.verify import verify_table
+from txlog.core import ambient
 from txlog.core.changes.plan import Extent, RowOptions, uses_vectors
 from txlog.core.changes.plan import _distributed_tasks as parts
 from txlog.core.changes.plan._distributed_tasks import TasksInParts, change_in_parts
-from txlog.core.changes.tasks.operations.delete import DeleteSpec
-from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
-from txlog.core.changes.tasks.operations.update import UpdateSpec
-from txlog.core.changes.tasks.operations.upsert import UpsertOptions
-from txlog.core.changes.tasks.part import (
+from txlog.core.changes.tasks import (
     ChangePart,
+    MergeSpec,
     NewRows,
     PartOutcome,
     PartSource,
     RowJob,
+    RowSpec,
+    TaskTable,
+    UpsertSpec,
+    adapted,
     change_part,
     keys_in_files,
     write_new_rows,
 )
-from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.changes.tasks.operations import DeleteSpec, MergeClause, MergeOptions, UpdateSpec, UpsertOptions
 from txlog.core.definition import create_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import pack, unpack
@@ -52,10 +53,9 @@ from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.schema import from_arrow
 from txlog.core.reading import DeletionVectorReader
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
+from txlog.core.writing import TaskIdentity
 from txlog.core.writing.commit_options import CommitOptions
-from txlog.core.writing.write_plan import TaskIdentity
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

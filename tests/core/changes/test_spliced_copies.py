@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 
 import txlog
 from tests.parquet_bytes import altered
-from txlog.core.changes.tasks import rewrite, spliced_copies
-from txlog.core.changes.tasks.spliced_copies import _by_group
+from txlog.core.changes.tasks import _rewrite as rewrite
+from txlog.core.changes.tasks import _spliced_copies as spliced_copies
+from txlog.core.changes.tasks._spliced_copies import _by_group
 from txlog.errors import CorruptLogError, InvalidInputError
 
 GROUP_ROWS = 100

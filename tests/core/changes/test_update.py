@@ -17,7 +17,7 @@ import pytest
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import MergeBuilder
-from txlog.core.changes.tasks.operations import update
+from txlog.core.changes.tasks.operations import _update as update
 from txlog.core.format.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.errors import InvalidInputError
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.changes.tasks.operations import upsert_source
+from txlog.core.changes.tasks.operations import _upsert_source as upsert_source
 from txlog.core.format.schema import LONG, STRING
-from txlog.core.writing.keys import KeyColumn, KeyIndex
+from txlog.core.row_rules import KeyColumn, KeyIndex
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

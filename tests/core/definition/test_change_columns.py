@@ -21,7 +21,7 @@ import pytest
 import txlog
 from tests.losing_writer import losing_to
 from txlog.audit.verify import verify_table
-from txlog.core.writing.text_limits import limits_of
+from txlog.core.row_rules import limits_of
 from txlog.errors import ConflictError, InvalidInputError, MetadataChangedError, SchemaMismatchError, TxlogError
 from txlog.table import Table
 

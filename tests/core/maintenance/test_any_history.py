@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.result import in_milliseconds
 from txlog.testing.memory_store import memory_table_store

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TableNotFoundError
 from txlog.result.maintenance import MaintenanceResult

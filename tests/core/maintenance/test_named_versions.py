@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core import ambient
 from txlog.core.store import open_store
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.result.maintenance import VacuumResult
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore

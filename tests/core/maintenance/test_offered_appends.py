@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from tests.offered import append
+from txlog.core import ambient
 from txlog.core.definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile
 from txlog.core.maintenance._offered_appends import LEFT_BEHIND_MS, delete_dead_offers, offered_paths
 from txlog.core.store import TableStore
 from txlog.core.store._base import OBJECT_STORE
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.intents import Intent, intent_name
 from txlog.errors import UnsupportedFeatureError

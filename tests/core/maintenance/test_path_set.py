@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.list_files import ranges_of
+from txlog.core.changes.tasks import ranges_of
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.file_columns import FILES_SCHEMA, adds_to_batch
 from txlog.core.format.paths import canonical_paths

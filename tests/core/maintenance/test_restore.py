@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table, take_row_ids
 from txlog.core.format.actions import DomainMetadata, Protocol
 from txlog.core.format.features import merged
 from txlog.core.maintenance._assigned_numbers import GivenNumbers
 from txlog.core.maintenance._restored_definition import merged_definition, restored_domains
 from txlog.core.store import open_store
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.errors import ConflictError, InvalidInputError
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall

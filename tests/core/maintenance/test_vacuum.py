@@ -24,7 +24,8 @@ from msgspec.structs import force_setattr, replace
 
 import txlog
 from tests.losing_writer import losing_to
-from txlog.core.changes.tasks.list_files import Folders
+from txlog.core import ambient
+from txlog.core.changes.tasks import Folders
 from txlog.core.maintenance import _vacuum as vacuum_module
 from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
 from txlog.core.maintenance._last_vacuum import read_last_vacuum
@@ -33,10 +34,8 @@ from txlog.core.maintenance._vacuum_candidates import in_inventory
 from txlog.core.operations import GlobalCommitter, WriteOptions, plan_write
 from txlog.core.store import TableStore, open_store
 from txlog.core.store._commit_queue import OPEN
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
-from txlog.core.writing.input import open_data
-from txlog.core.writing.task_committer import write_task
+from txlog.core.writing import open_data, write_task
 from txlog.result.maintenance import VacuumResult
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.sink import Staging
 from txlog.core.store import RetryPolicy
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -16,11 +16,9 @@ from txlog.core.operations._global_committer import GlobalCommitter
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_write
 from txlog.core.versions import OpenTable
+from txlog.core.writing import WriteJob, open_data, write_task
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.input import open_data
-from txlog.core.writing.task_committer import write_task
-from txlog.core.writing.write_plan import WriteJob
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -13,8 +13,7 @@ from msgspec.structs import force_setattr
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan._file_choice import FileChoice
-from txlog.core.changes.tasks.operations.delete import DeleteRows
-from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
+from txlog.core.changes.tasks.operations import DeleteRows, KeyedChange
 from txlog.core.store._commit_queue import OPEN
 
 

@@ -19,7 +19,7 @@ import txlog
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-from txlog.core.writing.vector_file import write_vectors
+from txlog.core.writing import write_vectors
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])

@@ -26,17 +26,17 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format import schema as delta
 from txlog.core.format.schema import Field, Struct, from_arrow, type_name, type_to_arrow
-from txlog.core.predicates.binding import assign, bind_value
-from txlog.core.predicates.build import assigned, literal
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.functions import ALIASES, FUNCTIONS
-from txlog.core.predicates.join import conjuncts, split_join
-from txlog.core.predicates.kernels import KERNELS
-from txlog.core.predicates.predicate import Anything, Comparison, prunable
+from txlog.core.predicates._binding import assign, bind_value
+from txlog.core.predicates._build import assigned, literal
+from txlog.core.predicates._conditions import bind_predicate
+from txlog.core.predicates._evaluate import evaluate
+from txlog.core.predicates._functions import ALIASES, FUNCTIONS
+from txlog.core.predicates._join import conjuncts, split_join
+from txlog.core.predicates._kernels import KERNELS
+from txlog.core.predicates._sql import parse, parse_predicate
 from txlog.core.predicates.skipping import Pruner
-from txlog.core.predicates.sql import parse, parse_predicate
-from txlog.core.predicates.tree import columns_of
+from txlog.core.predicates.terms.predicate import Anything, Comparison, prunable
+from txlog.core.predicates.terms.tree import columns_of
 from txlog.errors import InvalidInputError
 
 UTC = datetime.timezone.utc

@@ -19,8 +19,8 @@ import pytest
 
 import txlog
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates._conditions import bind_predicate
+from txlog.core.predicates._evaluate import evaluate
 from txlog.errors import InvalidInputError
 from txlog.table import Table
 

@@ -12,8 +12,8 @@ import pytest
 from polars import col as C
 
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates._conditions import bind_predicate
+from txlog.core.predicates._evaluate import evaluate
 from txlog.errors import InvalidInputError
 
 MOMENT = dt.datetime(2026, 11, 20, 8, 15, 0, 123456, tzinfo=dt.timezone.utc)

@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format import schema as delta
 from txlog.core.format.schema import Field, Struct, to_arrow
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.predicate import Constant, Predicate, bind
+from txlog.core.predicates._conditions import bind_predicate
+from txlog.core.predicates._evaluate import evaluate
+from txlog.core.predicates._sql import parse_predicate
+from txlog.core.predicates._unbound import col
 from txlog.core.predicates.skipping import Pruner, prune_files
-from txlog.core.predicates.sql import parse_predicate
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates.terms.predicate import Constant, Predicate, bind
 from txlog.errors import InvalidInputError
 
 UTC = datetime.timezone.utc

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates import strict_math
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
+from txlog.core.predicates import _strict_math as strict_math
+from txlog.core.predicates._evaluate import evaluate
+from txlog.core.predicates._sql import parse
 
 _DIGESTS = {
     "exp": "cf552f11afe20c54240b2e35d6d0dc2de06b4b780d6421a09df94b05f2474cb6",

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.sql import parse
+from txlog.core.predicates._evaluate import evaluate
+from txlog.core.predicates._sql import parse
 from txlog.errors import InvalidInputError
 
 _DAY_US = 86_400_000_000

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.schema import from_arrow
 from txlog.core.reading._read_ahead import BYTES_AT_ONCE, TASKS_AT_ONCE, read_ahead
 from txlog.core.reading._scan_plan import ScanPlan
 from txlog.core.reading._scan_task import ScanTask, Selection, TaskReader
 from txlog.core.store import TableStore
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
-from txlog.core.util import ambient
 from txlog.errors import NotFoundError
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -24,8 +24,8 @@ from pyroaring import BitMap64
 import txlog
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates import sql
-from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates import _sql as sql
+from txlog.core.predicates import bind_predicate
 from txlog.core.reading._scan_plan import ScanPlan, select
 from txlog.core.reading._scan_task import ScanTask, Selection, TaskReader
 from txlog.core.store import TableStore, open_store

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import _commit_queue as commit_queue
 from txlog.core.store._commit_queue import LocalCommitQueue, MachineCommitQueue, Turn
-from txlog.core.util import ambient
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 

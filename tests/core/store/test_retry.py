@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from txlog.core import ambient
 from txlog.core.store._retry import RetryPolicy, read_again
-from txlog.core.util import ambient
 from txlog.errors import InvalidInputError, StorageError
 
 

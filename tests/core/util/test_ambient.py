@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from txlog.core.util import ambient
-from txlog.core.util.ambient import Instant
+from txlog.core import ambient
+from txlog.core.ambient import Instant
 
 
 class Scripted(ambient.Ambient):

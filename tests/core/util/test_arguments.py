@@ -15,7 +15,7 @@ import pytest
 
 import txlog
 from txlog.core.format.actions import AddFile
-from txlog.core.util.arguments import described, whole_number
+from txlog.core.util._arguments import described, whole_number
 
 ROWS = pa.table({"id": [1, 2]})
 ONE = np.int64(1)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from txlog.core.util.background import Background
+from txlog.core.background import Background
 
 
 @pytest.mark.parametrize("runs_already", [False, True], ids=["before the thread runs", "when the thread runs"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from txlog.core.util.extras import how_to_install
+from txlog.core.util._extras import how_to_install
 
 ROOT = Path(__file__).parents[3]
 

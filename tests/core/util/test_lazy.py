@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from txlog.core.util.lazy import cached_property
+from txlog.core.util._lazy import cached_property
 
 
 def test_a_property_is_computed_once_and_kept() -> None:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from txlog.core.util import ambient
-from txlog.core.util.parallel import Threads, parallel_map
+from txlog.core import ambient
+from txlog.core.parallel import Threads, parallel_map
 
 AT_THE_END = """
 import concurrent.futures.thread as threads, time
-from txlog.core.util.parallel import parallel_map
+from txlog.core.parallel import parallel_map
 
 def late():
     while not threads._shutdown:
@@ -96,8 +96,8 @@ def test_workers_make_as_many_parallel_calls_as_allowed() -> None:
 
 NEVER_ANSWERED = """
 import threading
-from txlog.core.util.background import Background
-from txlog.core.util.parallel import parallel_map
+from txlog.core.background import Background
+from txlog.core.parallel import parallel_map
 
 begun = threading.Barrier(3)
 def call(_):
@@ -121,7 +121,7 @@ def test_a_process_whose_background_gets_no_answer_ends_with_one_warning(asked: 
 
 
 def test_a_wait_at_the_end_that_is_not_a_number_is_taken_as_the_usual_one() -> None:
-    program = "from txlog.core.util.background import Background; Background('b').begin('x', lambda: print('done'))"
+    program = "from txlog.core.background import Background; Background('b').begin('x', lambda: print('done'))"
     environment = {**os.environ, "TXLOG_END_WAIT_S": "five minutes"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout == "done\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.packages import hide, install
-from txlog.core.util.points import Point
+from txlog.core.points import Point
 from txlog.errors import UnsupportedFeatureError
 
 POINT: Point[str] = Point("txlog.test_shapes", "a shape")
@@ -95,7 +95,7 @@ found = metadata.MetadataPathFinder.find_distributions
 def without(context=metadata.DistributionFinder.Context()):
     return [each for each in found(context) if each.metadata["Name"] != "txlog-delta"]
 metadata.MetadataPathFinder.find_distributions = staticmethod(without)
-from txlog.core.util.points import Point
+from txlog.core.points import Point
 try:
     Point("txlog.catalogs", "a catalog").load("glue")
 except Exception as error:
@@ -111,7 +111,7 @@ def test_commands_on_a_plain_table_never_ask_what_is_installed(tmp_path: Path) -
     code = f"""
 import pyarrow as pa
 import txlog
-from txlog.core.util import points
+from txlog.core import points
 def asked():
     raise AssertionError("a plain table asked what is installed")
 points._read = asked

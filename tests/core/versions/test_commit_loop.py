@@ -21,7 +21,7 @@ from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions._plan import Plan
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import CommitRetriesExhaustedError, ConflictError
 from txlog.table import Table
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.store import _commit_queue as commit_queue
 from txlog.core.store._base import OBJECT_STORE
 from txlog.core.store._commit_queue import MachineCommitQueue
-from txlog.core.util import ambient
 from txlog.core.versions._committer import Committer, _Append, _Joined
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions import handover_messages as handed_over

@@ -11,9 +11,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.util import ambient
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions._resolve_unknown import resolve
 from txlog.result import in_milliseconds

@@ -17,11 +17,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
-from txlog.core.util import ambient
 from txlog.core.versions._committer import Committer
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions._peers import WriterPeers

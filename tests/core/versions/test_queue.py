@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from txlog.core.util import ambient
+from txlog.core import ambient
 from txlog.core.versions._queue import PlaceInQueue, WaitingLine
 from txlog.errors import StorageError
 from txlog.testing.faults import FaultyLogStore

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.store import Attempt, LocalLogStore, PutOutcome
 from txlog.core.store._base import refused
 from txlog.core.store._local_store import LocalFileStore
-from txlog.core.util import ambient
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.table import Table
 from txlog.testing.stopped_clock import StoppedClock
 

@@ -29,7 +29,7 @@ def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:
     """Forks of a process that has imported what tasks need, and nothing else."""
     context = get_context("forkserver")
     context.set_forkserver_preload(
-        ["txlog.table", "txlog.core.maintenance.rewriting._rewrite_bin", "txlog.core.changes.tasks.specs"]
+        ["txlog.table", "txlog.core.maintenance.rewriting._rewrite_bin", "txlog.core.changes.tasks._specs"]
     )
     return ProcessPoolExecutor(number, mp_context=context, **options)
 
@@ -311,7 +311,7 @@ def test_a_driver_that_dies_before_its_commit_leaves_one_groups_files(
     def die(*_: object) -> None:
         raise Dies
 
-    monkeypatch.setattr("txlog.core.writing.unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
+    monkeypatch.setattr("txlog.core.writing._unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
     monkeypatch.setattr("txlog.core.maintenance._compaction.Compaction.execute", die)
     with pytest.raises(Dies):
         table.optimize(target_file_size=target, workers=processes)

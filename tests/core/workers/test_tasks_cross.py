@@ -13,19 +13,15 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.audit.read_keys import ReadKeys
-from txlog.core.changes.tasks.check_rows import FindViolation
-from txlog.core.changes.tasks.dropped_columns import HasDroppedColumns
-from txlog.core.changes.tasks.operations.delete import DeleteSpec
-from txlog.core.changes.tasks.part import ChangePart, RowJob
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.changes.tasks import ChangePart, FindViolation, HasDroppedColumns, RowJob, TaskTable
+from txlog.core.changes.tasks.operations import DeleteSpec
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins
-from txlog.core.predicates.sql import parse_predicate
+from txlog.core.predicates import parse_predicate
 from txlog.core.reading import KeyNumbers, ScanPlan, select
+from txlog.core.row_rules import Constraint, key_columns
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.constraints import Constraint
-from txlog.core.writing.keys import key_columns
 
 Crossed = TypeVar("Crossed")
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.changes.tasks.task_table import TaskTable
-from txlog.core.util import ambient
+from txlog.core import ambient
+from txlog.core.changes.tasks import TaskTable
 from txlog.core.workers._threads import ThreadWorkers
 
 

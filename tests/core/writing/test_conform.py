@@ -39,8 +39,8 @@ from txlog.core.format.schema import (
     to_arrow,
     type_to_arrow,
 )
-from txlog.core.writing.conform import Conformer
-from txlog.core.writing.input import open_data
+from txlog.core.writing._conform import Conformer
+from txlog.core.writing._input import open_data
 from txlog.errors import InvalidInputError, SchemaMismatchError
 
 UTC = datetime.timezone.utc

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from txlog.core.writing.data_file import dictionary_columns
+from txlog.core.writing._data_file import dictionary_columns
 
 ROWS = 200_000
 

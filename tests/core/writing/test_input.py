@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from txlog.core.writing.input import open_data
+from txlog.core.writing._input import open_data
 from txlog.errors import InvalidInputError
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]

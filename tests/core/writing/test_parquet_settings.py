@@ -14,8 +14,8 @@ import pytest
 import txlog
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.schema import from_arrow, schema_to_json
-from txlog.core.writing.data_file import ColumnSettings, ParquetSettings
-from txlog.core.writing.write_plan import WritePlan
+from txlog.core.writing._data_file import ColumnSettings, ParquetSettings
+from txlog.core.writing._write_plan import WritePlan
 from txlog.errors import InvalidInputError
 
 PLAIN = Protocol(1, 2)

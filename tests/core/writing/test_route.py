@@ -30,7 +30,7 @@ from txlog.core.format.schema import (
     Struct,
     to_arrow,
 )
-from txlog.core.writing.task_writer import PartitionKey, Router
+from txlog.core.writing._task_writer import PartitionKey, Router
 from txlog.errors import InvalidInputError
 
 UTC = datetime.timezone.utc

@@ -22,10 +22,10 @@ from txlog.core.format.actions import Metadata, Protocol, action_to_json
 from txlog.core.format.schema import STRING, Field, from_arrow, schema_to_json
 from txlog.core.store import FileStore
 from txlog.core.store._local_store import local_table_store
+from txlog.core.writing._task_committer import TaskCommitter, write_task
+from txlog.core.writing._task_writer import TaskWriter
+from txlog.core.writing._write_plan import TaskIdentity, WritePlan
 from txlog.core.writing.committable import Committable, validate_committables
-from txlog.core.writing.task_committer import TaskCommitter, write_task
-from txlog.core.writing.task_writer import TaskWriter
-from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, StorageError
 from txlog.testing.memory_store import MemoryFileStore
 
@@ -212,8 +212,8 @@ def _child(root: Path, *, partitioned: bool) -> subprocess.Popen[str]:
         import pyarrow as pa
         from txlog.core.format.actions import Metadata, Protocol
         from txlog.core.format.schema import from_arrow, schema_to_json
-        from txlog.core.writing.task_writer import TaskWriter
-        from txlog.core.writing.write_plan import TaskIdentity, WritePlan
+        from txlog.core.writing._task_writer import TaskWriter
+        from txlog.core.writing._write_plan import TaskIdentity, WritePlan
         from txlog.core.store._local_store import local_table_store
 
         table = pa.table({{"p": [n % 5 for n in range(5000)], "x": ["y" * 200] * 5000}})

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.core import ambient
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import (
@@ -36,11 +37,11 @@ from txlog.core.format.schema import (
     schema_to_json,
     to_arrow,
 )
-from txlog.core.util import ambient
-from txlog.core.writing import partition_writer, task_writer
+from txlog.core.writing import _partition_writer as partition_writer
+from txlog.core.writing import _task_writer as task_writer
+from txlog.core.writing._task_writer import TaskWriter
+from txlog.core.writing._write_plan import TaskIdentity, WritePlan
 from txlog.core.writing.committable import PendingFile
-from txlog.core.writing.task_writer import TaskWriter
-from txlog.core.writing.write_plan import TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.testing.memory_store import MemoryFileStore, MemoryOutputFile
 

@@ -14,8 +14,8 @@ import pytest
 
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.schema import DATE, LONG, STRING, TIMESTAMP, VOID, Array, Field, Struct, schema_to_json
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.writing.write_plan import FileNames, TaskIdentity, WritePlan
+from txlog.core.predicates import evaluate
+from txlog.core.writing._write_plan import FileNames, TaskIdentity, WritePlan
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 PLAIN = Protocol(1, 2)

@@ -13,10 +13,10 @@ from explorer.group_programs import GROUPED, group_of, stage_group
 from explorer.session import Actor, Clock, Session, see_others
 from explorer.versions import InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, GROUP, opened
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
 from txlog.core.sink._sink import Sink
 from txlog.core.store._table_store import TableStore
-from txlog.core.util import ambient
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
 from txlog.iceberg.verify import check_iceberg
 

@@ -111,7 +111,7 @@ def read_both(session: Session) -> None:
 def end_joint(run: Run) -> None:
     """The next writer of each table ends what others left, and all is whole."""
     from explorer.session import Actor, Clock, Session
-    from txlog.core.util import ambient
+    from txlog.core import ambient
 
     clock = Clock(251)
     session = Session(run, Actor("last", lambda session: None), clock)

@@ -18,7 +18,7 @@ from explorer.session import Session
 from explorer.versions import Attempt
 from explorer.world import seen_by
 from txlog.core.format.log_names import commit_name
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates import col
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.table import Table
 from txlog.table_transaction import Transaction

@@ -30,9 +30,9 @@ from explorer.schedule import Choices
 from explorer.session import Actor, Clock, Session
 from explorer.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
 from explorer.world import VACUUMED_MS, World, base_world, grouped_world, opened
+from txlog.core import ambient
 from txlog.core.store._table_store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.errors import NotFoundError, StorageError
 from txlog.iceberg.metadata.names import content_version
 from txlog.table import Table

@@ -21,17 +21,17 @@ from explorer.machine import MachineQueue
 from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
 from txlog.core.store._base import FileStore, LogStore
 from txlog.core.store._table_store import TableStore
-from txlog.core.util import ambient
 from txlog.errors import AccessError, CommitStateUnknownError, TxlogError
 from txlog.result import WriteResult
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 
 if TYPE_CHECKING:
     from explorer.run import Run
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.terms.predicate import Predicate
     from txlog.snapshot import Snapshot
     from txlog.table import Table
     from txlog.table_transaction import Transaction

@@ -19,6 +19,8 @@ from explorer.catalog_model import CatalogBook, versions_of
 from explorer.invariants import Ledger
 from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
+from txlog.core import ambient
+from txlog.core.background import Background
 from txlog.core.definition._table_definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import physical_name
@@ -29,8 +31,6 @@ from txlog.core.sink._sink_group import SinkGroup
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.store._retry import RetryPolicy
 from txlog.core.store._table_store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.background import Background
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files._delta_log import DeltaLog

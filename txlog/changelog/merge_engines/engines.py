@@ -15,8 +15,8 @@ from txlog.changelog.merge_engines.options import EngineOptions
 from txlog.core.format.identity import is_identity
 from txlog.core.format.properties import DEFAULT_MERGE_ENGINE, MERGE_ENGINE, MERGE_ENGINES, PREFIX, merge_options
 from txlog.core.format.schema import Struct
-from txlog.core.util.points import Point
-from txlog.core.writing.generated_columns import is_computed
+from txlog.core.points import Point
+from txlog.core.row_rules import is_computed
 from txlog.errors import UnsupportedFeatureError
 
 __all__ = ["engine_for", "stored_engine"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Token,
     )
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

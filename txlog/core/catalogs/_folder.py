@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+from txlog.core import ambient
 from txlog.core.catalogs._names import name_parts, name_text
 from txlog.core.catalogs._table_catalog import TablePlace
 from txlog.core.format.schema import backquoted
 from txlog.core.store import TableStore, fsync_directory, make_directories, open_store
-from txlog.core.util import ambient
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import backquoted
-from txlog.core.util.arguments import invalid
-from txlog.core.util.lazy import pattern
+from txlog.core.util import invalid, pattern
 
 __all__ = ["name_parts", "name_text"]
 

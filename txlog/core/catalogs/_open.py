@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from txlog.core.catalogs._table_catalog import CatalogScheme, TableCatalog, TablePlace, Token
+from txlog.core.points import Point
 from txlog.core.store import TableStore, foreign_scheme, is_of_store
-from txlog.core.util.lazy import pattern
-from txlog.core.util.points import Point
-from txlog.core.util.wording import argument
+from txlog.core.util import pattern
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 
 __all__ = [

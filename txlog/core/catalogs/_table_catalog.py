@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from txlog.core.store import TableStore, VersionLog, open_store
-from txlog.core.util.wording import NamedLocation
+from txlog.core.wording import NamedLocation
 
 __all__ = ["CatalogScheme", "ChecksItself", "FindsTable", "OpensCatalog", "TableCatalog", "TablePlace", "Token"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from txlog.core.declarations._all import DECLARED, declared
     from txlog.core.declarations._model import Argument, Door, Kind, Operation
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -45,12 +45,10 @@ from txlog.core.format.schema_input import from_any
 from txlog.core.format.schema_merge import check_partition_columns
 from txlog.core.format.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
 from txlog.core.format.upgrade_note import readers_note
-from txlog.core.util.arguments import UTC, check_text, invalid
-from txlog.core.util.lazy import pattern
-from txlog.core.util.wording import argument, call, setting
+from txlog.core.row_rules import Constraint, check_computed_columns
+from txlog.core.util import UTC, check_text, invalid, pattern
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.constraints import Constraint
-from txlog.core.writing.generated_columns import check_computed_columns
+from txlog.core.wording import argument, call, setting
 from txlog.errors import InvalidInputError
 
 __all__ = ["AlterColumn", "altered_column", "described_table", "dropped_columns", "renamed_column"]
@@ -282,7 +280,7 @@ def _marked(field: Field, key: str, value: str) -> Field:
 
 def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
     """That the column has a value in every row in which its struct has one."""
-    from txlog.core.predicates.sql import parse_predicate
+    from txlog.core.predicates import parse_predicate
 
     if any(isinstance(type_at(schema, path[:length]), Array | Map) for length in range(1, len(path))):
         raise InvalidInputError(f"{path_text(path)} is inside an array or a map, where Delta does not check NOT NULL")

@@ -23,7 +23,7 @@ from txlog.core.format.iceberg_compat import newly_required, with_what_it_needs
 from txlog.core.format.properties import ICEBERG_COMPAT, SYMLINK_MANIFESTS, ColumnPath, validate
 from txlog.core.format.schema import Field, type_to_json
 from txlog.core.format.schema_input import from_any
-from txlog.core.util.arguments import names_in
+from txlog.core.util import names_in
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers

@@ -14,16 +14,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.changes.tasks.check_rows import FindViolation
+from txlog.core import ambient
+from txlog.core.changes.tasks import FindViolation
 from txlog.core.definition._table_definition import Definition, commit_definition, define
 from txlog.core.reading import ScanPlan, select
-from txlog.core.util import ambient
+from txlog.core.row_rules import Constraint
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers
-from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.clustering import CLUSTERING_DOMAIN, CLUSTERING_FEATURE, clustering_columns, clustering_domain
 from txlog.core.format.features import upgraded_for
 from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import path_text
-from txlog.core.util import ambient
-from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.result import WriteResult
 

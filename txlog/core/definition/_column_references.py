@@ -28,12 +28,11 @@ from txlog.core.format.properties import (
     path_text,
 )
 from txlog.core.format.schema import Struct, fold_name
-from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.tree import columns_of
-from txlog.core.util.arguments import UTC
+from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.predicates.terms.tree import columns_of
+from txlog.core.row_rules import stored_constraints, stored_generated, without_generated
+from txlog.core.util import UTC
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.constraints import stored_constraints
-from txlog.core.writing.generated_columns import stored_generated, without_generated
 from txlog.errors import InvalidInputError
 
 __all__ = ["ColumnReference", "ColumnReferences", "references_to", "with_new_name", "without_column"]
@@ -169,7 +168,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 def _rules(state: TableState) -> list[_Rule]:
     """CHECK constraints and invariants. A column's own invariant moves with the column."""
-    from txlog.core.predicates.sql import parse_stored_condition
+    from txlog.core.predicates import parse_stored_condition
 
     found = []
     for name, sql in stored_constraints(state.metadata.configuration, state.schema).items():
@@ -183,7 +182,7 @@ def _rules(state: TableState) -> list[_Rule]:
 
 
 def _generated(schema: Struct) -> list[_Rule]:
-    from txlog.core.predicates.sql import parse_stored_value
+    from txlog.core.predicates import parse_stored_value
 
     found = []
     plain = without_generated(schema)
@@ -198,7 +197,7 @@ def _generated(schema: Struct) -> list[_Rule]:
 
 
 def _named(condition: Predicate) -> frozenset[ColumnPath]:
-    from txlog.core.predicates.predicate import paths_of
+    from txlog.core.predicates.terms.predicate import paths_of
 
     return frozenset(paths_of(condition))
 

@@ -15,11 +15,11 @@ from txlog.core.definition._table_definition import Definition, commit_definitio
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.features import upgraded_for
 from txlog.core.format.properties import CONSTRAINT_PREFIX
-from txlog.core.util.arguments import invalid
+from txlog.core.row_rules import Constraint
+from txlog.core.util import invalid
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import GivenWorkers
-from txlog.core.writing.constraints import Constraint
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
@@ -34,7 +34,7 @@ def add_constraint(
     workers: GivenWorkers | None = None,
 ) -> WriteResult:
     """See `Table.add_constraint`."""
-    from txlog.core.predicates.sql import parse_predicate
+    from txlog.core.predicates import parse_predicate
 
     state = open_table.writable_state()
     key = CONSTRAINT_PREFIX + _checked_name(name, open_table.uri)

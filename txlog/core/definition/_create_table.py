@@ -15,9 +15,9 @@ from txlog.core.format.actions import operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY
 from txlog.core.format.properties import path_text, validate
 from txlog.core.store import probe_store
-from txlog.core.util.arguments import check_text, invalid, one_of
-from txlog.core.util.wording import advice, argument
+from txlog.core.util import check_text, invalid, one_of
 from txlog.core.versions import OpenTable
+from txlog.core.wording import advice, argument
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
 
 __all__ = ["create_table", "probe_new_location"]

@@ -17,16 +17,18 @@ from txlog.core.format.properties import (
     options_of_engines,
 )
 from txlog.core.format.schema import Struct
-from txlog.core.util.points import Point
+from txlog.core.points import Point
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import WriteJob
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.write_plan import WriteJob
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
-    from txlog.core.changes.tasks.operations.upsert import UpsertOptions  # loads pandas: an append has no use for it
+    from txlog.core.changes.tasks.operations import (
+        KeyedChange,
+        UpsertOptions,  # loads pandas: an append has no use for it
+    )
 
 __all__ = ["ROW_CHANGES", "Engine", "RowChanges", "check_definition", "is_merged", "row_changes"]
 

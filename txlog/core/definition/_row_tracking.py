@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.file_rows import FileRows
+from txlog.core import ambient
+from txlog.core.changes.tasks import FileRows
 from txlog.core.definition._checked_definition import DefinitionChange, commit_change
 from txlog.core.definition._table_definition import with_properties
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.statistics_read import num_records
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.definition._row_changes import check_definition as check_merging
 from txlog.core.format.actions import DomainMetadata, Metadata, Protocol
 from txlog.core.format.change_data import reserved_columns
@@ -85,9 +86,17 @@ from txlog.core.format.schema_input import from_any
 from txlog.core.format.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
 from txlog.core.format.statistics import check_statistics_columns
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY, retyped, wider_types
-from txlog.core.util import ambient
-from txlog.core.util.arguments import names_in
-from txlog.core.util.wording import argument, call, in_python, setting, spelled
+from txlog.core.row_rules import (
+    check_added_are_plain,
+    check_computed_columns,
+    check_conditions,
+    check_defaults_are_literals,
+    check_invariants,
+    check_same_conditions,
+    key_columns,
+    with_limits_kept,
+)
+from txlog.core.util import names_in
 from txlog.core.versions import OpenTable, raise_conflict
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
@@ -95,15 +104,8 @@ from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.constraints import check_conditions, check_invariants, check_same_conditions
-from txlog.core.writing.generated_columns import (
-    check_added_are_plain,
-    check_computed_columns,
-    check_defaults_are_literals,
-)
-from txlog.core.writing.keys import key_columns
-from txlog.core.writing.parquet_settings import check_columns
-from txlog.core.writing.text_limits import with_limits_kept
+from txlog.core.wording import argument, call, in_python, setting, spelled
+from txlog.core.writing import check_columns
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
 from txlog.result import WriteResult
 

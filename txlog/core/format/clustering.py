@@ -16,8 +16,8 @@ from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.properties import TableProperties, column_paths
 from txlog.core.format.schema import DataType, Struct, has_bounds, type_name
 from txlog.core.format.statistics import ColumnPath, StatisticsPolicy
-from txlog.core.util.arguments import invalid, names_in
-from txlog.core.util.wording import argument
+from txlog.core.util import invalid, names_in
+from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError
 
 __all__ = [

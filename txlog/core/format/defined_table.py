@@ -1,7 +1,7 @@
 """`DefinedTable`: a table as one version defines it, whoever holds the definition.
 
 In: nothing. Out: the protocol that ``core/versions/decisions/state.TableState`` in the driver and
-``core/changes/tasks/task_table.TaskTable`` in a task both implement, so code that only needs the definition runs in
+``core/changes/tasks/_task_table.TaskTable`` in a task both implement, so code that only needs the definition runs in
 either place.
 """
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.paths import DataPath, resolve_data_path
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.errors import CorruptLogError
 
 if TYPE_CHECKING:

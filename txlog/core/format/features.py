@@ -27,7 +27,7 @@ from txlog.core.format.properties import (
     require_extensions,
 )
 from txlog.core.format.schema import PRIMITIVES, Array, DataType, Map, Primitive, Struct, parse_schema, types_in
-from txlog.core.util.arguments import invalid
+from txlog.core.util import invalid
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
 __all__ = [
@@ -87,8 +87,8 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
 
     A writer must also read. A feature that is only listed, or implied by a legacy writer version, is accepted if the
     protocol requires something only of tables that use it, and the metadata shows no use. Whether constraints can be
-    checked and generated columns computed shows when rows are planned (``core.writing.constraints``,
-    ``core.writing.generated_columns``).
+    checked and generated columns computed shows when rows are planned (``core.row_rules._constraints``,
+    ``core.row_rules._generated_columns``).
     """
     _check_can_change(protocol, metadata, "write", set())
 

@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 
 __all__ = [
     "LAST_CHECKPOINT",

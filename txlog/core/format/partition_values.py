@@ -27,7 +27,7 @@ from txlog.core.format.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.errors import CorruptLogError, InvalidInputError
 
 __all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "partitioning_text", "problem_of"]

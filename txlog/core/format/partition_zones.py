@@ -19,7 +19,7 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import partition_column
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import Field, Primitive
-from txlog.core.util.wording import argument
+from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
 __all__ = ["check_partition_zones", "timestamp_partitions"]
@@ -61,7 +61,7 @@ def check_partition_zones(files: pa.Table, fields: Mapping[str, Field], zone: st
 
 
 def _differs(text: str, zone: str) -> bool:
-    from txlog.core.util.time_zones import instant
+    from txlog.core.format.time_zones import instant
 
     try:
         moment = decode(text, _TIMESTAMP)

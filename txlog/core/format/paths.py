@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import msgspec
 import pyarrow as pa
 
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError
 
 __all__ = [

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 
 from txlog.core.format.schema import DataType, backquoted
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.lazy import pattern
+from txlog.core.util import invalid, one_of, pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from txlog.core.util.points import Point
+    from txlog.core.points import Point
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",
@@ -378,7 +377,7 @@ class PropertyRule(_Form, frozen=True):
 
 
 def _packages() -> Point[PropertyRule]:
-    from txlog.core.util.points import Point  # most tables ask no package
+    from txlog.core.points import Point  # most tables ask no package
 
     return Point("txlog.properties", "the table property")
 
@@ -391,7 +390,7 @@ def _boolean(text: str) -> bool:
 
 
 def _engines() -> Point[object]:
-    from txlog.core.util.points import Point
+    from txlog.core.points import Point
 
     return Point(MERGE_ENGINES, "the merge engine")
 
@@ -408,7 +407,7 @@ def merge_engine_name(text: str) -> str:
     folded = text.strip().lower()
     if folded == DEFAULT_MERGE_ENGINE:
         return folded
-    from txlog.core.util.points import forget
+    from txlog.core.points import forget
 
     offered = _engines()
     wanted = {"aggregate": "aggregation"}.get(folded, folded)
@@ -855,7 +854,7 @@ def unknown_keys(configuration: Mapping[str, str]) -> list[str]:
 
 
 def _require_extension(key: str, needed_for: str) -> None:
-    from txlog.core.util.points import Point
+    from txlog.core.points import Point
 
     kind = f"txlog's extension {_EXTENSIONS[key]} for the table property"
     Point[PropertyRule]("txlog.properties", kind).load(key, needed_for)

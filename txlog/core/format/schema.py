@@ -14,7 +14,7 @@ import msgspec
 import orjson
 import pyarrow as pa
 
-from txlog.core.util.lazy import cached_property, pattern
+from txlog.core.util import cached_property, pattern
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
 
 __all__ = [

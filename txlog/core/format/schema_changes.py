@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.properties import ColumnPath, column_paths, path_text
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
-from txlog.core.util.arguments import invalid
+from txlog.core.util import invalid
 from txlog.errors import InvalidInputError
 
 __all__ = ["column_path", "dropped", "field_at", "moved", "renamed", "type_at", "with_field"]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.core.format.schema import Struct, from_arrow, schema_from_json
-from txlog.core.util.arguments import described, type_name_of
+from txlog.core.util import described, type_name_of
 from txlog.errors import InvalidInputError
 
 __all__ = ["SCHEMA_EXAMPLE", "from_any"]

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from txlog.core.util.arguments import invalid
-from txlog.core.util.values import public_fields
+from txlog.core.util import invalid, public_fields
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]

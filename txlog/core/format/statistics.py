@@ -34,7 +34,7 @@ from txlog.core.format.schema import (
     timestamp_of,
 )
 from txlog.core.format.wire import INT64_MAX, shown
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

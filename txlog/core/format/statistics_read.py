@@ -32,7 +32,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.format.statistics import LAST_CHARACTER, above_all
 from txlog.core.format.wire import size_or_none
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 
 __all__ = [
     "OLD_LAST_CHARACTER",

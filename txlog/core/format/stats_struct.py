@@ -22,7 +22,7 @@ from txlog.core.format.statistics_read import num_records
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from txlog.core.util.apply import Apply
+    from txlog.core.util import Apply
 
 __all__ = ["read_json_objects", "recorded_rows", "statistics_as_struct", "statistics_type", "tree_type"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from txlog.core.format.schema import DataType
-    from txlog.core.util.points import Point
+    from txlog.core.points import Point
 
 __all__ = ["FileForm", "TypeSupport", "all_supports", "is_supported", "shown_by_packages", "type_support"]
 
@@ -42,7 +42,7 @@ class TypeSupport(Protocol):
     """What a package does with the values of one type. It runs in tasks, and touches no log.
 
     ``advice`` says how to make values that `conversion` takes. ``functions`` are its functions in SQL, by their names
-    in lower case: ``txlog.core.predicates.package_functions.PackageFunction``.
+    in lower case: ``txlog.core.predicates._package_functions.PackageFunction``.
     """
 
     advice: str
@@ -52,7 +52,7 @@ class TypeSupport(Protocol):
         """How arrays of this type become the type's Arrow form, of equal length; None if they cannot. ``column`` is for
         errors.
 
-        The function raises ``txlog.core.writing.convert.BadRow`` for a value that the type does not have.
+        The function raises ``txlog.core.writing._convert.BadRow`` for a value that the type does not have.
         """
 
     def from_file(self, array: pa.Array) -> pa.Array | None:
@@ -114,6 +114,6 @@ def is_supported(name: str) -> bool:
 
 @functools.cache
 def _point() -> Point[TypeSupport]:
-    from txlog.core.util.points import Point
+    from txlog.core.points import Point
 
     return Point("txlog.types", "the type")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from txlog.core.maintenance._vacuum import VacuumOptions, vacuum
     from txlog.core.maintenance._version_files import difference
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

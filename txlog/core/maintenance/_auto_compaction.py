@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from txlog.core.util.background import Background
-from txlog.core.util.logs import logger
+from txlog.core.background import Background
+from txlog.core.util import logger
 from txlog.core.versions.decisions.state import TableState
 
 if TYPE_CHECKING:

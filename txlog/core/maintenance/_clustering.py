@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.changes.plan import parts_of
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.changes.tasks import TaskTable
 from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._clustering import (
@@ -30,8 +30,8 @@ from txlog.core.maintenance.rewriting._clustering import (
 )
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
 from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewrittenBin, RewrittenFile
-from txlog.core.util.progress import OnProgress
-from txlog.core.util.wording import argument
+from txlog.core.progress import OnProgress
+from txlog.core.wording import argument
 from txlog.core.workers import Workers, spilled_shuffle
 from txlog.errors import InvalidInputError
 

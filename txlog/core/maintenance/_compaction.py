@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
 from txlog.core.format.bitmaps import bitmap_of
 from txlog.core.format.commit_file import Commit
@@ -32,13 +33,11 @@ from txlog.core.format.paths import canonical_path
 from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenBin, RewrittenFile
 from txlog.core.reading import DeletionVectorReader
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable, raise_conflict
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.vector_file import write_vectors
+from txlog.core.writing import UnsentFiles, write_vectors
 from txlog.errors import ConflictReason, NotFoundError
 from txlog.result import WriteMetrics
 

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.definition import (
     Definition,
     DefinitionChange,
@@ -42,16 +43,14 @@ from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.maintenance._feature_history import cut_off_history
 from txlog.core.maintenance._optimize import purge, rewrite_older_types
 from txlog.core.maintenance._unmapped_columns import unmap_columns
-from txlog.core.util import ambient
-from txlog.core.util.arguments import check_text
-from txlog.core.util.logs import logger
-from txlog.core.util.wording import call
+from txlog.core.util import check_text, logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
 from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
 from txlog.core.versions.decisions.row_tracking import ROW_TRACKING_PROPERTIES
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
+from txlog.core.wording import call
 from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.result import WriteMetrics, WriteResult

@@ -10,15 +10,15 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile, Metadata
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import is_for_readers, use_of
 from txlog.core.format.properties import DAY_MS, interval_ms
-from txlog.core.util import ambient
-from txlog.core.util.wording import argument
 from txlog.core.versions import OpenTable, clean_up_log
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 
 __all__ = ["RETENTION_KEY", "cut_off_history"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.operations.known_keys import cached_keys, keys_of_file
+from txlog.core.changes.tasks import FileRows
+from txlog.core.changes.tasks.operations import cached_keys, keys_of_file
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.properties import path_text
+from txlog.core.row_rules import key_columns
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.keys import key_columns
 
 __all__ = ["keep_keys"]
 

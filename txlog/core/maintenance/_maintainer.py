@@ -22,16 +22,15 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.maintenance._auto_compaction import SMALL_FILES_MIN
 from txlog.core.maintenance._key_index import keep_keys
 from txlog.core.maintenance._last_vacuum import LAST_VACUUM
 from txlog.core.maintenance._offered_appends import delete_dead_offers
 from txlog.core.maintenance._optimize import optimize
 from txlog.core.maintenance._vacuum import HOUR_MS, VacuumOptions, vacuum
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid, whole_number
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress, progress_of, step
+from txlog.core.progress import OnProgress, progress_of, step
+from txlog.core.util import invalid, logger, whole_number
 from txlog.core.versions import OpenTable, clean_up_log, write_checkpoint_and_checksum
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError

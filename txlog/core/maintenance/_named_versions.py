@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import asdict
 
+from txlog.core import ambient
 from txlog.core.format import sealed_json
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import FILES_SCHEMA
@@ -31,8 +32,7 @@ from txlog.core.maintenance._last_vacuum import list_at_next_vacuum
 from txlog.core.maintenance._vacuums_under_way import endangered_by_vacuum
 from txlog.core.maintenance._version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
 from txlog.core.store import LogCapabilities, LogStore, ObjectMeta, PutOutcome, TableStore, write_once
-from txlog.core.util import ambient
-from txlog.core.util.arguments import UTC, described, invalid
+from txlog.core.util import UTC, described, invalid
 from txlog.core.versions import OpenTable
 from txlog.core.versions.files import CheckpointWriter, DeltaLog
 from txlog.errors import (

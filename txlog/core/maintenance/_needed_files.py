@@ -29,9 +29,9 @@ from txlog.core.maintenance._offered_appends import offered_paths
 from txlog.core.maintenance._package_folders import FolderKeeper, keepers_of
 from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._staged_parts import staged_actions
+from txlog.core.parallel import begin
 from txlog.core.sink import Staging
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.parallel import begin
+from txlog.core.util import cached_property
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.segment import LogListing
 from txlog.core.versions.decisions.state import TableState

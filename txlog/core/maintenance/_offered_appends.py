@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.properties import DAY_MS
+from txlog.core.parallel import parallel_map
 from txlog.core.store import WAITING, LogStore, TableStore
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import parallel_map
+from txlog.core.util import logger
 from txlog.core.versions.decisions.intents import Intent, named_intent
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError

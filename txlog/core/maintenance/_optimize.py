@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import are_among
 from txlog.core.format.arrow.spill import temporary_folder
@@ -44,25 +45,21 @@ from txlog.core.maintenance._tombstone_files import tidy_tombstones, tombstone_u
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._curve import ClusterColumns
 from txlog.core.maintenance.rewriting._rewrite_bin import FileOfBin, RewriteBins, RewrittenBin, rewritten_bins
-from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates import bind_predicate
 from txlog.core.predicates.skipping import PartitionPredicate
-from txlog.core.util import ambient
-from txlog.core.util.arguments import check_text, whole_number
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress, progress_of
-from txlog.core.util.wording import argument, call
+from txlog.core.progress import OnProgress, progress_of
+from txlog.core.util import check_text, logger, whole_number
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import argument, call
 from txlog.core.workers import GivenWorkers
-from txlog.core.writing.parquet_settings import check_columns, checked_settings
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
+from txlog.core.writing import TARGET_FILE_SIZE_BYTES, UnsentFiles, WritePlan, check_columns, checked_settings
 from txlog.errors import ConflictError, InvalidInputError, StorageError, TxlogError
 from txlog.result import moment
 from txlog.result.maintenance import RewriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates import AnyCondition
     from txlog.core.workers import Workers
 
 __all__ = ["optimize", "purge", "rewrite_older_types"]

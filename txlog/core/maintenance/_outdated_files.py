@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.core.changes.tasks.dropped_columns import HasDroppedColumns
-from txlog.core.changes.tasks.older_types import HasOlderTypes
+from txlog.core.changes.tasks import HasDroppedColumns, HasOlderTypes
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import canonical_text

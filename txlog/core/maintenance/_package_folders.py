@@ -12,10 +12,10 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from txlog.core.changes.tasks.list_files import LISTED
+from txlog.core.changes.tasks import LISTED
 from txlog.core.format.arrow.arrays import array_of
+from txlog.core.points import Point
 from txlog.core.store import ObjectMeta
-from txlog.core.util.points import Point
 from txlog.core.versions import OpenTable
 
 __all__ = ["FolderKeeper", "disposable_files", "keepers_of"]

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.changes.plan import ChangeFiles
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.features import check_promises
@@ -37,15 +38,14 @@ from txlog.core.maintenance._version_files import (
     is_renumbered,
     paths_of,
 )
-from txlog.core.util import ambient
-from txlog.core.util.parallel import begin
-from txlog.core.util.progress import OnDone
-from txlog.core.util.wording import setting
+from txlog.core.parallel import begin
+from txlog.core.progress import OnDone
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.wording import setting
+from txlog.core.writing import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result.maintenance import RestoreResult
 

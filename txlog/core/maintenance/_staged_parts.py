@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from txlog.core.format.actions import Action
 from txlog.core.maintenance._offered_appends import LEFT_BEHIND_MS
 from txlog.core.store import STAGING, TableStore
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.prepared import StagedPart, is_part
 from txlog.errors import NotFoundError, TxlogError

@@ -19,10 +19,10 @@ from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.properties import TOMBSTONE_RETENTION
 from txlog.core.format.tombstones import is_tombstones, retention_ms
-from txlog.core.util.points import Point
+from txlog.core.points import Point
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 
 __all__ = [

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.definition import Definition, define
 from txlog.core.format.actions import AddFile, LiveKey, Metadata, operation_parameters
 from txlog.core.format.clustering import replaced_clustering
@@ -23,13 +24,12 @@ from txlog.core.maintenance._bins import bins_to_purge, bins_with_files
 from txlog.core.maintenance._tombstone_files import tombstone_upkeep, tombstones_of, without_tombstones
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins, RewrittenBin, rewritten_bins
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import Workers
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 

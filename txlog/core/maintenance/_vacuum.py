@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.core.changes.tasks.check_files import DeleteFiles
-from txlog.core.changes.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of, without_hidden
+from txlog.core import ambient
+from txlog.core.changes.tasks import LISTED, DeleteFiles, Folders, ListFiles, listed, ranges_of, without_hidden
 from txlog.core.format.actions import FileId, operation_parameters
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.column_mapping import physical_names
@@ -45,15 +45,14 @@ from txlog.core.maintenance._package_folders import disposable_files
 from txlog.core.maintenance._staged_parts import delete_dead_parts
 from txlog.core.maintenance._vacuum_candidates import in_inventory, removed_by
 from txlog.core.maintenance._vacuums_under_way import END, START
+from txlog.core.parallel import begin
+from txlog.core.progress import OnProgress, progress_of
 from txlog.core.reading import KeyFolder
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid
-from txlog.core.util.parallel import begin
-from txlog.core.util.progress import OnProgress, progress_of
-from txlog.core.util.wording import advice, argument, setting
+from txlog.core.util import invalid
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+from txlog.core.wording import advice, argument, setting
 from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.result.maintenance import VacuumResult

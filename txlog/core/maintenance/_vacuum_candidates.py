@@ -1,6 +1,6 @@
 """The files that a vacuum looks at without listing the table, in columns: from an inventory, or from the log.
 
-In: any Arrow stream of files, or a range of versions. Out: record batches of ``core.changes.tasks.list_files.LISTED``,
+In: any Arrow stream of files, or a range of versions. Out: record batches of ``core.changes.tasks._list_files.LISTED``,
 each with a bounded number of rows. Hidden files and folders are left out here; another module decides what may be
 deleted.
 """
@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.core.changes.tasks.list_files import LISTED, Folders, listed_batch, without_hidden, without_markers
+from txlog.core.changes.tasks import LISTED, Folders, listed_batch, without_hidden, without_markers
 from txlog.core.format.actions import AddCDCFile, RemoveFile
 from txlog.core.format.arrow.arrays import array_of, cut_by_text, flags_of, from_flags, small_offsets
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.paths import DataPath, path_below, resolve_data_path
-from txlog.core.util.arguments import invalid
+from txlog.core.util import invalid
 from txlog.errors import InvalidInputError
 
 __all__ = ["in_inventory", "removed_by"]

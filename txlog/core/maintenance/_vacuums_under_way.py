@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
 from txlog.core.format.properties import DAY_MS
 from txlog.core.maintenance._version_files import removed_before
-from txlog.core.util import ambient
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import CommitSummary, DeltaLog
 

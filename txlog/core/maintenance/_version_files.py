@@ -14,16 +14,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.changes.tasks.check_files import IsGone
-from txlog.core.changes.tasks.task_table import TaskStore
+from txlog.core import ambient
+from txlog.core.changes.tasks import IsGone, TaskStore
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import DataPath, canonical_path, canonical_paths, resolve_data_path, stored_path
+from txlog.core.progress import OnDone
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions.files import live_files
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from txlog.core.operations._write_options import WriteOptions, check_mode
     from txlog.core.operations._write_planning import check_counted_columns, check_removable, plan_for_rows, plan_write
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -17,17 +17,16 @@ from txlog.core.format.schema import to_arrow
 from txlog.core.operations._global_committer import GlobalCommitter
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
-from txlog.core.util.parallel import begin
+from txlog.core.parallel import begin
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.input import DataStream, open_data
-from txlog.core.writing.task_committer import write_task
+from txlog.core.writing import DataStream, open_data, write_task
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.util.progress import OnDone, OnProgress
+    from txlog.core.progress import OnDone, OnProgress
 
 __all__ = ["write_batch"]
 
@@ -45,7 +44,7 @@ def write_batch(
     """
     stream = open_data(data)
     if on_progress is not None:
-        from txlog.core.util.progress import step
+        from txlog.core.progress import step
 
         stream = DataStream(stream.schema, _counted(stream.batches, step(on_progress, "taking rows")))
     if options.dry_run:

@@ -18,14 +18,14 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
 from txlog.core.operations._follower import Feed, Follower, bind_to_feed
-from txlog.core.predicates.unbound import AnyCondition
+from txlog.core.parallel import begin
+from txlog.core.predicates import AnyCondition
 from txlog.core.reading import ChangeReader, Rows, select
-from txlog.core.util.arguments import invalid, whole_number
-from txlog.core.util.parallel import begin
-from txlog.core.util.wording import argument
+from txlog.core.util import invalid, whole_number
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog, milliseconds
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 
 __all__ = ["Span", "read_changes"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from txlog.core.util.points import Point
+from txlog.core.points import Point
 
 __all__ = ["OPERATIONS", "operation"]
 

@@ -12,12 +12,11 @@ from typing import Any, Literal, get_args
 import msgspec
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.operations._follower import Follower
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.unbound import AnyCondition
+from txlog.core.predicates import AnyCondition, bind_predicate
 from txlog.core.reading import ScanTask, TaskReader, select
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid, one_of, whole_number
+from txlog.core.util import invalid, one_of, whole_number
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.stream_offsets import StreamOffset, file_ranges
 from txlog.errors import NotFoundError, TxlogError

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile, Metadata, Protocol
 from txlog.core.format.arrow.arrays import flags_of, numbers_of
 from txlog.core.format.arrow.compute import pc
@@ -26,14 +27,11 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import CHECKPOINT_PROTECTION, check_can_read, features_of
 from txlog.core.format.file_columns import adds_to_batch
 from txlog.core.format.schema import Field, Struct
-from txlog.core.predicates.conditions import bind_predicate
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.parallel import parallel_map
+from txlog.core.predicates import AnyCondition, bind_predicate
 from txlog.core.predicates.skipping import prune_files
-from txlog.core.predicates.unbound import AnyCondition
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading import ChangeTask, ScanPlan, ScanTask, Selection, VersionChanges
-from txlog.core.util import ambient
-from txlog.core.util.parallel import parallel_map
-from txlog.core.util.wording import advice, call, setting
 from txlog.core.versions.decisions.changes import (
     added_files,
     as_mapped_before,
@@ -44,6 +42,7 @@ from txlog.core.versions.decisions.changes import (
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.stream_offsets import FileRange, StreamOffset, VersionSizes
 from txlog.core.versions.files import DeltaLog
+from txlog.core.wording import advice, call, setting
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 
 __all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]

@@ -19,22 +19,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import check_can_write
 from txlog.core.format.schema import Struct
 from txlog.core.operations._write_effects import Replaced, write_parameters
 from txlog.core.operations._write_planning import on_newer_definition, with_existing_table
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import UnsentFiles, WriteJob
 from txlog.core.writing.committable import Committable, validate_committables
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import (
     ConflictError,
     ConflictReason,
@@ -334,7 +333,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
     is none."""
     lengths = {}
     if job.plan.text_limits:
-        from txlog.core.writing.text_limits import limits_of
+        from txlog.core.row_rules import limits_of
 
         lengths = {limit.name: limit.length for limit in limits_of(then.schema)}
     for limit in job.plan.text_limits:
@@ -346,8 +345,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
         rules += [each.rule for each in job.plan.computed.generated if each.rule is not None]
     if not rules:
         return None
-    from txlog.core.writing.constraints import stored_constraints
-    from txlog.core.writing.generated_columns import stored_generated
+    from txlog.core.row_rules import stored_constraints, stored_generated
 
     before = stored_constraints(then.metadata.configuration, then.schema)
     before |= {f"generated column {name}": sql for name, sql in stored_generated(then.schema).items()}
@@ -356,7 +354,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
 
 def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:
     """An upsert key whose name belonged to another column in the schema ``then``; None if there is none."""
-    from txlog.core.writing.keys import key_columns
+    from txlog.core.row_rules import key_columns
 
     for key in key_columns(job.intent.keys, job.plan.schema) if job.intent.kind == "upsert" else ():
         try:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txlog.core.operations._operation_text import bytes_written, described, files_changed, rows_changed
-from txlog.core.util.html import html_table
-from txlog.core.util.text_table import shortened, text_table
+from txlog.core.util import html_table, shortened, text_table
 from txlog.result import counted
 
 __all__ = ["HISTORY_COLUMNS", "History", "history_row"]

@@ -21,14 +21,10 @@ from txlog.core.operations._unseen_changes import without_unseen
 from txlog.core.operations._write_effects import Replaced
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
+from txlog.core.row_rules import NumbersOfPreview
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.conform import completer_for
-from txlog.core.writing.generated_columns import NumbersOfPreview
-from txlog.core.writing.input import DataStream
-from txlog.core.writing.row_guard import RowGuard
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import WriteJob
+from txlog.core.writing import DataStream, RowGuard, UnsentFiles, WriteJob, completer_for
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
 

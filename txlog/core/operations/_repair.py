@@ -13,21 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.change_files import ChangeFileWriter
-from txlog.core.changes.tasks.check_files import IsGone
+from txlog.core import ambient
+from txlog.core.changes.tasks import ChangeFileWriter, IsGone
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import DataPath, is_location, resolve_data_path, stored_path
 from txlog.core.format.statistics_read import num_records
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.wording import setting
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import setting
 from txlog.core.workers import GivenWorkers, Workers
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.result import sum_if_known

@@ -19,17 +19,16 @@ from txlog.core.operations._write_effects import Replaced
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import UnsentFiles, WriteJob
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.committable import PendingFile
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
     from txlog.core.changes.plan import ChangeFiles
     from txlog.core.definition import Definition
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
 
 __all__ = [
@@ -133,9 +132,9 @@ class RowsReplacement:
         change_files: ChangeFiles | None = None,
         definition: Definition | None = None,
     ) -> None:
+        from txlog.core import ambient
         from txlog.core.changes.plan import RowOptions, change_here, uses_vectors
-        from txlog.core.changes.tasks.operations.delete import Condition, DeleteRows
-        from txlog.core.util import ambient
+        from txlog.core.changes.tasks.operations import Condition, DeleteRows
 
         self._open_table, self._definition = open_table, definition
         self._bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)

@@ -11,8 +11,7 @@ import pyarrow as pa
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_write
 from txlog.core.versions import OpenTable
-from txlog.core.writing.conform import Conformer, completer_for, idle_as_null
-from txlog.core.writing.input import require_utf8
+from txlog.core.writing import Conformer, completer_for, idle_as_null, require_utf8
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 
 __all__ = ["RowCheck"]
@@ -39,7 +38,7 @@ class RowCheck:
         self._rows = completer_for(plan.schema, schema, plan.computed, plan.table, plan.read_version)
         self._guard = None
         if plan.has_rules:
-            from txlog.core.writing.row_guard import RowGuard
+            from txlog.core.writing import RowGuard
 
             self._guard = RowGuard(plan)
 

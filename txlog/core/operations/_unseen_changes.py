@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from txlog.core.format.paths import canonical_path
 from txlog.core.operations._partitions import files_in_partitions
-from txlog.core.predicates.predicate import Constant
+from txlog.core.predicates.terms.predicate import Constant
 from txlog.core.versions import READ_AGAIN, OpenTable, raise_conflict
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.write_plan import WriteJob
+from txlog.core.writing import WriteJob
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
 
 __all__ = ["without_unseen"]

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
+from txlog.core.writing import WriteJob
 from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.write_intent import WriteIntent
-from txlog.core.writing.write_plan import WriteJob
 from txlog.result import WriteMetrics
 
 __all__ = ["Replaced", "write_parameters"]

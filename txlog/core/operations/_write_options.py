@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from txlog.core.util.arguments import invalid, one_of, whole_number
-from txlog.core.util.wording import argument, setting
+from txlog.core.util import invalid, one_of, whole_number
+from txlog.core.wording import argument, setting
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.core.writing.write_intent import ColumnRules, RowMode, SchemaMode
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.unbound import AnyCondition
+    from txlog.core.predicates import AnyCondition
 
 __all__ = [
     "WriteOptions",
@@ -68,7 +68,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
             if (value := getattr(self, field_name)) is not None:
                 force_setattr(self, field_name, whole_number(name, value, at_least=at_least))
         if self.parquet:
-            from txlog.core.writing.parquet_settings import checked_settings
+            from txlog.core.writing import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.features import stores_partition_columns
 from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import means_same, stored, validate
 from txlog.core.format.schema import Struct, fold_name, from_arrow
 from txlog.core.operations._write_options import WriteOptions, check_options
-from txlog.core.util import ambient
-from txlog.core.util.wording import argument, call
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.definition_changes import (
     is_same_definition,
@@ -27,10 +26,9 @@ from txlog.core.versions.decisions.definition_changes import (
     only_adds_harmless_features,
 )
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.conform import completer_for, fitting_stream
-from txlog.core.writing.input import DataStream
+from txlog.core.wording import argument, call
+from txlog.core.writing import DataStream, WriteJob, WritePlan, completer_for, fitting_stream
 from txlog.core.writing.write_intent import IntentKind, WriteIntent
-from txlog.core.writing.write_plan import WriteJob, WritePlan
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -189,12 +187,12 @@ def _job(
     rows_of_version, unseen_versions = _unseen(open_table, state, options)
     keys: tuple[str, ...] = ()
     if options.keys:
-        from txlog.core.writing.keys import key_columns
+        from txlog.core.row_rules import key_columns
 
         keys = tuple(key.name for key in key_columns(options.keys, plan.schema))
     intent = WriteIntent(cast(IntentKind, options.mode), keys=keys)
     if options.where is not None:
-        from txlog.core.predicates.conditions import bind_predicate
+        from txlog.core.predicates import bind_predicate
 
         plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema, zone=plan.time_zone))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txlog.core.reading._scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
     from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader, partition_scalar
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -22,8 +22,8 @@ from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.paths import stored_path
 from txlog.core.format.schema import Field, Struct, to_arrow, type_to_arrow
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates import evaluate
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading._deletion_vectors import DeletionVectorReader
 from txlog.core.reading._footers import path_in_store, read_footer
 from txlog.core.reading._scan_task import ScanTask, Selection, TaskReader

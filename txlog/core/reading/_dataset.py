@@ -24,6 +24,7 @@ from txlog.core.format.arrow.parquet_footer import check_opened
 from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import fold_name
+from txlog.core.parallel import parallel_map
 from txlog.core.reading._arrow_files import file_system
 from txlog.core.reading._guarantees import Guarantees
 from txlog.core.reading._row_count import count_rows
@@ -32,7 +33,6 @@ from txlog.core.reading._scan_plan import ScanPlan
 from txlog.core.reading._scan_shares import in_shares
 from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.core.store import TableFiles
-from txlog.core.util.parallel import parallel_map
 from txlog.errors import InvalidInputError, TxlogError
 
 __all__ = ["SnapshotDataset", "may_hold_nan"]

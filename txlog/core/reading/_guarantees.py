@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import Decimal, Field, Struct, type_to_arrow
 from txlog.core.predicates.skipping import ColumnBounds, ColumnLeaf, bounds_of_text, leaves_of
-from txlog.core.predicates.values import beside
+from txlog.core.predicates.terms.values import beside
 from txlog.core.reading._scan_task import partition_scalar
 
 __all__ = ["Guarantees"]

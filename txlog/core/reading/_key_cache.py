@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from txlog.core import ambient
 from txlog.core.format.actions import FileId, LiveKey
 from txlog.core.format.statistics_read import num_records
+from txlog.core.parallel import new_lock
 from txlog.core.reading._key_values import FileKeys, KeyNumbers, KeyPlaces, KeyValues
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.parallel import new_lock
+from txlog.core.util import cached_property
 
 if TYPE_CHECKING:
     import pyarrow as pa

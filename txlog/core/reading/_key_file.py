@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from txlog.core.reading._key_values import KeyValues
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.statistics_read import num_records
+from txlog.core.parallel import begin, parallel_map
 from txlog.core.reading._footers import path_in_store
 from txlog.core.reading._key_file import DamagedKeyFileError, KeyFile, KeyFileHeader, key_file_bytes
 from txlog.core.store import KEYS, FileStore, TableFiles
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import begin, parallel_map
+from txlog.core.util import logger
 from txlog.errors import NotFoundError, TxlogError
 
 if TYPE_CHECKING:

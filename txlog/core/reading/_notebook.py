@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from txlog.core.format.actions import CommitInfo
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import type_name
-from txlog.core.util.html import html_facts, html_table
+from txlog.core.util import html_facts, html_table
 from txlog.result import counted, human_size
 
 __all__ = ["version_as_html"]

@@ -18,7 +18,7 @@ from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.core.format.schema import Array, DataType, Field, Map, Primitive, Struct, fold_name, type_name, type_to_arrow
 from txlog.core.format.type_support import type_support
-from txlog.core.writing.convert import read_as_required
+from txlog.core.writing import read_as_required
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
 __all__ = ["ParquetColumns"]

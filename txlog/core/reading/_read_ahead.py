@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.core.parallel import Threads
 from txlog.core.reading._scan_task import ScanTask, TaskReader
-from txlog.core.util.parallel import Threads
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from txlog.core.format.arrow.arrays import from_flags, numbers_or
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.stats_struct import recorded_rows
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.parallel import parallel_map
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading._scan_plan import ScanPlan
 from txlog.core.reading._scan_task import Selection, TaskReader
 from txlog.core.store import TableFiles
-from txlog.core.util.parallel import parallel_map
 
 __all__ = ["count_matching_rows", "count_rows"]
 

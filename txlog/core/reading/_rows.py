@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.core.format.arrow.wide_years import python_values
-from txlog.core.util.api_hints import explains_names
-from txlog.core.util.html import html_table
-from txlog.core.util.text_table import shortened, text_table
-from txlog.core.util.whole_import import require_library
+from txlog.core.util import explains_names, html_table, shortened, text_table
+from txlog.core.whole_import import require_library
 from txlog.errors import InvalidInputError
 from txlog.result import counted
 

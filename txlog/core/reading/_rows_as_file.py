@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from txlog.core.parallel import new_lock
 from txlog.core.reading._arrow_files import ReadOnlyHandler
 from txlog.core.reading._scan_task import ScanTask, TaskReader
 from txlog.core.store import TableFiles
-from txlog.core.util.parallel import new_lock
 
 __all__ = ["rows_as_file"]
 

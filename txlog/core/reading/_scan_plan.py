@@ -19,11 +19,11 @@ from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field
 from txlog.core.format.stats_struct import recorded_rows
 from txlog.core.format.wire import ActionError
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading._footers import path_in_store
 from txlog.core.reading._scan_task import ScanTask, Selection, TaskReader
 from txlog.core.store import TableFiles
-from txlog.core.util.arguments import invalid
+from txlog.core.util import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 
 __all__ = ["ScanPlan", "select"]

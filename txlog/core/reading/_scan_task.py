@@ -22,7 +22,7 @@ from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading._deletion_vectors import DeletionVectorReader
 from txlog.core.reading._footers import why_missing
 from txlog.core.reading._parquet_columns import ParquetColumns
@@ -207,7 +207,7 @@ class TaskReader:
                 yield positions, batch if len(wanted) == batch.num_columns else batch.select(wanted)
 
     def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-        from txlog.core.predicates.evaluate import evaluate
+        from txlog.core.predicates import evaluate
 
         with TxlogError.located(self._selection.uri, self._selection.version):
             return evaluate(predicate, batch)

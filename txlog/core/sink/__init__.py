@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from txlog.core.sink._sink_task import SinkTask
     from txlog.core.sink._staging import Staging
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

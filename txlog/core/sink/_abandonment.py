@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.sink._checkpoint_commits import CheckpointCommits, void_of
 from txlog.core.sink._recovery import stale
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.values import repr_without
+from txlog.core.util import logger, repr_without
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError

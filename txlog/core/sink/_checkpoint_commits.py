@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.operations import GlobalCommitter, WriteOptions, plan_write
 from txlog.core.sink._recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.core.sink._staging import Manifest, StagedCheckpoint, Staging
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import WriteJob
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import ConcurrentDeleteReadError, ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.result import WriteResult
 

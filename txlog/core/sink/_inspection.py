@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.sink._checkpoint_commits import VOID
 from txlog.core.sink._staging import StagedCheckpoint, Staging
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
 from txlog.core.versions.decisions.state import PREPARED, TableState

@@ -13,8 +13,7 @@ import msgspec
 
 from txlog.core.format.properties import TableProperties
 from txlog.core.sink._staging import Manifest, StagedCheckpoint
-from txlog.core.util.arguments import invalid, whole_number
-from txlog.core.util.logs import logger
+from txlog.core.util import invalid, logger, whole_number
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 

@@ -27,14 +27,11 @@ from txlog.core.sink._recovery import (
 )
 from txlog.core.sink._sink_task import SinkTask
 from txlog.core.sink._staging import Manifest, StagedCheckpoint
-from txlog.core.util.api_hints import explains_calls, explains_names
-from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
-from txlog.core.util.logs import logger
+from txlog.core.util import check_text, explains_calls, explains_names, invalid, logger, one_of, whole_number
+from txlog.core.writing import WriteJob, changelog_of
 from txlog.core.writing.commit_options import check_app_id, check_identity
 from txlog.core.writing.committable import Committable, require_committables
-from txlog.core.writing.row_changes import changelog_of
 from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy, RowMode
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 

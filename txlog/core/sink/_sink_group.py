@@ -32,9 +32,7 @@ from txlog.core.sink._checkpoint_commits import FRESH_MS, GivenUp
 from txlog.core.sink._recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
 from txlog.core.sink._sink import Sink
 from txlog.core.sink._staging import Manifest, StagedCheckpoint
-from txlog.core.util.api_hints import explains_calls
-from txlog.core.util.arguments import invalid, whole_number
-from txlog.core.util.logs import logger
+from txlog.core.util import explains_calls, invalid, logger, whole_number
 from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult

@@ -10,12 +10,9 @@ from functools import partial
 from types import TracebackType
 
 from txlog.core.store import FileStore
-from txlog.core.util.api_hints import explains_names
+from txlog.core.util import explains_names
+from txlog.core.writing import Changelog, ChangeWriter, KeepKeys, TaskWriter, WriteJob, seal_written
 from txlog.core.writing.committable import Committable
-from txlog.core.writing.row_changes import Changelog, ChangeWriter, KeepKeys
-from txlog.core.writing.task_committer import seal_written
-from txlog.core.writing.task_writer import TaskWriter
-from txlog.core.writing.write_plan import WriteJob
 from txlog.errors import InvalidInputError
 
 __all__ = ["SinkTask"]

@@ -52,9 +52,9 @@ import msgspec
 from txlog.core.format import sealed_json
 from txlog.core.format.sealed_json import checksum
 from txlog.core.format.wire import read_size, read_text
+from txlog.core.parallel import parallel_map
 from txlog.core.store import STAGING, LogStore, ObjectMeta, RetryPolicy, TableStore, write_once
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import parallel_map
+from txlog.core.util import logger
 from txlog.core.writing.committable import Committable
 from txlog.core.writing.write_intent import WriteIntent, read_intent
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from txlog.core.store._versions import Attempt, FolderVersions, Fork, Mended, VersionFile, VersionLog
     from txlog.core.store._write_once import write_once
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

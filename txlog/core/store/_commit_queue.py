@@ -24,8 +24,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from txlog.core import ambient
 from txlog.core.store import _local_disk as disk
-from txlog.core.util import ambient
 
 if TYPE_CHECKING:
     from txlog.core.store._handover_folder import HandOver

@@ -23,8 +23,8 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from txlog.core.util import ambient
-from txlog.core.util.lazy import pattern
+from txlog.core import ambient
+from txlog.core.util import pattern
 
 __all__ = ["HandOver", "Offer", "OfferState"]
 

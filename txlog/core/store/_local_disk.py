@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable
 
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 
 __all__ = [
     "LinkUnsupported",

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.log_names import SIDECARS, parse_log_name
 from txlog.core.format.paths import IN_PROGRESS
+from txlog.core.parallel import new_lock, parallel_map
 from txlog.core.store import _local_disk as disk
 from txlog.core.store._base import (
     ICEBERG,
@@ -38,10 +40,7 @@ from txlog.core.store._base import (
 )
 from txlog.core.store._commit_queue import LocalCommitQueue
 from txlog.core.store._table_store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property, pattern
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock, parallel_map
+from txlog.core.util import cached_property, logger, pattern
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 
 if TYPE_CHECKING:

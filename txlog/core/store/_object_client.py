@@ -18,7 +18,7 @@ import obstore.store
 
 from txlog.core.store._options import Cloud, StorageOptions, environment_secrets, redact
 from txlog.core.store._retry import read_again
-from txlog.core.util.wording import advice
+from txlog.core.wording import advice
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.paths import is_location, is_plain_path
 from txlog.core.store._base import (
     ICEBERG,
@@ -38,8 +39,7 @@ from txlog.core.store._commit_queue import MachineCommitQueue
 from txlog.core.store._object_client import Location, ObjectClient, answer_of, is_panic
 from txlog.core.store._options import Cloud, StorageOptions, parse_options
 from txlog.core.store._table_store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property
 from txlog.errors import NotFoundError, StorageError, TxlogError
 
 if TYPE_CHECKING:

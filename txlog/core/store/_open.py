@@ -13,8 +13,7 @@ from urllib.parse import unquote
 
 from txlog.core.store._local_store import local_table_store
 from txlog.core.store._table_store import TableStore
-from txlog.core.util.arguments import invalid, type_name_of
-from txlog.core.util.lazy import pattern
+from txlog.core.util import invalid, pattern, type_name_of
 from txlog.errors import InvalidInputError
 
 __all__ = ["foreign_scheme", "is_of_store", "open_store"]

@@ -18,9 +18,7 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, url
 
 import msgspec
 
-from txlog.core.util.arguments import invalid
-from txlog.core.util.logs import logger
-from txlog.core.util.values import repr_without
+from txlog.core.util import invalid, logger, repr_without
 from txlog.errors import InvalidInputError
 
 __all__ = [
@@ -121,7 +119,7 @@ def without_secrets(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def redact(text: str, secrets: tuple[str, ...]) -> str:
     """``text`` without any of ``secrets``, without URL credentials and without signatures."""
-    from txlog.core.util.addresses import without_credentials
+    from txlog.core.addresses import without_credentials
 
     for secret in secrets:
         text = text.replace(secret, "***")

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
+from txlog.core import ambient
+from txlog.core.parallel import Threads, can_start_threads
 from txlog.core.store._base import LogStore, PutOutcome, last_answer
 from txlog.core.store._local_store import LocalLogStore
 from txlog.core.store._table_store import TableStore
 from txlog.core.store._versions import Attempt, VersionLog
-from txlog.core.util import ambient
-from txlog.core.util.parallel import Threads, can_start_threads
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 
 __all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]

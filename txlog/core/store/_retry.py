@@ -17,9 +17,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from txlog.core.util import ambient
-from txlog.core.util.arguments import invalid, whole_number
-from txlog.core.util.logs import logger
+from txlog.core import ambient
+from txlog.core.util import invalid, logger, whole_number
 from txlog.errors import InvalidInputError, StorageError
 
 __all__ = ["Pacing", "Patience", "RetryPolicy", "read_again"]

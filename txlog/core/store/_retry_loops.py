@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import tenacity
 
-from txlog.core.util import ambient
+from txlog.core import ambient
 
 __all__ = ["call_again", "pauses"]
 

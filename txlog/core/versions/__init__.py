@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txlog.core.versions.upkeep._post_commit import FollowsCommits, MakesFollower
     from txlog.core.versions.upkeep._version_checksum import write_checkpoint_and_checksum
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

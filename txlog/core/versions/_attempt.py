@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.commit_file import Commit, Limits, require_within
 from txlog.core.store import Attempt, VersionLog
-from txlog.core.util import ambient
 from txlog.core.versions.decisions.proposal import Proposal, commit_bytes, commit_facts
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from txlog.core.util.parallel import begin
+from txlog.core.parallel import begin
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import TxlogError

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from txlog.core import ambient
 from txlog.core.store import Attempt, Patience, RetryPolicy
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property
 from txlog.core.versions.decisions.retention import trusted_s
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import FRESH_MAX_S, DeltaLog, unsynced_versions

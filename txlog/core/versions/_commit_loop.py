@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.commit_file import Commit
 from txlog.core.store import Attempt, Patience, PutOutcome, Turn, last_answer
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.logs import logger
+from txlog.core.util import cached_property, logger
 from txlog.core.versions._attempt import CommitOutcome, EncodedAttempt, encode_attempt
 from txlog.core.versions._commit_context import (
     BrokenBase,
@@ -40,7 +39,7 @@ from txlog.core.versions._commit_context import (
 from txlog.core.versions.decisions.joined_appends import holds, members
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import PREPARED, TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import CommitRetriesExhaustedError, CorruptLogError, NotFoundError, StorageError, TxlogError
 from txlog.hooks import LostRace, call, timed
 from txlog.result import Outcome, counted

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import parallel_map
+from txlog.core import ambient
+from txlog.core.parallel import parallel_map
+from txlog.core.util import logger
 from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._in_doubt import PlanAgain, decision_of, land, nothing_of, remove_part, roll_back, stage_part
 from txlog.core.versions._open_table import OpenTable
@@ -43,7 +43,7 @@ from txlog.core.versions.decisions.prepared import (
 )
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,

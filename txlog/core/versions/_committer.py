@@ -37,9 +37,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock
+from txlog.core import ambient
+from txlog.core.parallel import new_lock
+from txlog.core.util import logger
 from txlog.core.versions._attempt import CommitOutcome
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._commit_loop import CommitRun, RunResult
@@ -47,7 +47,7 @@ from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions.decisions.joined_appends import Joining, fits, may_join
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,

@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
 from txlog.core.store import TableStore, open_store
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.values import repr_without
+from txlog.core.util import cached_property, repr_without
 from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._number_ranges import NumberRange
 from txlog.core.versions._open_table import OpenTable

@@ -19,10 +19,10 @@ from typing import NoReturn, Protocol
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.commit_file import Commit
 from txlog.core.store import RetryPolicy, TableStore, write_once
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions._plan import Plan
 from txlog.core.versions._replay_check import commit_of_last
 from txlog.core.versions.decisions.definition_changes import lacked_columns, only_adds_harmless_features

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.identity import IdentityColumn
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,17 +20,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from txlog.core import ambient
+from txlog.core.parallel import begin, parallel_map
 from txlog.core.store import WAITING, ObjectMeta
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import begin, parallel_map
+from txlog.core.util import logger
 from txlog.core.versions._queue import STALL_S, WaitingLine, txn_id_of
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions.gathering import Standing, joined_with, standing
 from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import NotFoundError, StorageError, TxlogError
 
 __all__ = ["OfferedAppend"]

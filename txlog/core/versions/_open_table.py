@@ -19,11 +19,9 @@ from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_tend, check_can_write, check_owner
 from txlog.core.format.properties import unknown_keys
+from txlog.core.parallel import begin, new_lock
 from txlog.core.store import RetryPolicy, TableStore, foreign_scheme, open_store
-from txlog.core.util.arguments import UTC, invalid, whole_number
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import begin, new_lock
+from txlog.core.util import UTC, cached_property, invalid, logger, whole_number
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._committer import Committer
 from txlog.core.versions.decisions.definition_changes import keeps_write_rules
@@ -31,7 +29,7 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal, validate
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.core.versions.upkeep._post_commit import PostCommit
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call, timed
 from txlog.result import WriteMetrics, WriteResult, counted
@@ -39,13 +37,13 @@ from txlog.result import WriteMetrics, WriteResult, counted
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from txlog.core.changes.tasks.task_table import TaskStore, TaskTable
+    from txlog.core.changes.tasks import TaskStore, TaskTable
     from txlog.core.reading import KeyCache
+    from txlog.core.row_rules import Numbers
     from txlog.core.versions._number_ranges import NumberRanges
     from txlog.core.versions._plan import Plan
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.workers import GivenWorkers, Workers
-    from txlog.core.writing.generated_columns import Numbers
 
 __all__ = ["LastRead", "OpenTable", "open_table_of"]
 
@@ -158,13 +156,13 @@ class OpenTable:
 
         ``numbers`` are for identity columns, if the tasks make new rows.
         """
-        from txlog.core.changes.tasks.task_table import TaskTable
+        from txlog.core.changes.tasks import TaskTable
 
         return TaskTable.of(self.store, state, self.storage_options, self.credential_provider, numbers)
 
     def task_store(self) -> TaskStore:
         """The table's data files as tasks get them."""
-        from txlog.core.changes.tasks.task_table import TaskStore
+        from txlog.core.changes.tasks import TaskStore
 
         return TaskStore.at(self.store, self.storage_options, self.credential_provider)
 
@@ -576,7 +574,7 @@ class LastRead:
 
 
 def _checked(time_zone: str | ZoneInfo) -> str:
-    from txlog.core.util.time_zones import zone_name
+    from txlog.core.format.time_zones import zone_name
 
     return zone_name(time_zone)
 

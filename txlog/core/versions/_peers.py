@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.commit_file import Commit
-from txlog.core.util import ambient
 from txlog.core.versions._attempt import CommitOutcome
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._commit_loop import CommitRun, Peers, RunResult

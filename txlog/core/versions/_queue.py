@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
+from txlog.core import ambient
+from txlog.core.parallel import parallel_map
 from txlog.core.store import LogStore, ObjectMeta
-from txlog.core.util import ambient
-from txlog.core.util.parallel import parallel_map
 from txlog.errors import TxlogError
 
 __all__ = ["STALL_S", "PlaceInQueue", "WaitingLine", "txn_id_of"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from txlog.core.format.commit_file import Commit
-from txlog.core.util.parallel import begin
+from txlog.core.parallel import begin
 from txlog.core.versions._in_doubt import preparation_of
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.prepared import Place, is_effect, number_of, tables_of, transaction_of

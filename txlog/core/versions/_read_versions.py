@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.properties import DAY_MS
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
 from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.gathering import Known
 from txlog.core.versions.decisions.joined_appends import txn_ids

@@ -13,10 +13,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from txlog import __version__
+from txlog.core import ambient
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.store import Attempt
-from txlog.core.util import ambient
-from txlog.core.util.arguments import check_text, whole_number
+from txlog.core.util import check_text, whole_number
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.fences import fence, fenced_off
 from txlog.core.versions.decisions.in_commit_timestamps import next_timestamp_ms

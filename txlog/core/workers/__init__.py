@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from txlog.core.workers._shuffle import Piece, spilled_shuffle
     from txlog.core.workers._threads import ThreadWorkers
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -12,7 +12,7 @@ What holds for all workers, and what tasks must allow for:
    them from then on, whether a commit names them or not. So, if possible, the results of running tasks are received
    before another task's error is raised. Files of a run whose result nobody receives stay as orphans, which a vacuum
    removes.
-6. A task opens what it needs from plain data (``core.changes.tasks.task_table.TaskTable``). Open handles do not cross
+6. A task opens what it needs from plain data (``core.changes.tasks._task_table.TaskTable``). Open handles do not cross
 to another
    process, and a credential provider only if it can be pickled. `given.require_openable` finds out before the first
    task begins.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from txlog.core.util.arguments import invalid
-from txlog.core.util.wording import argument
+from txlog.core.util import invalid
+from txlog.core.wording import argument
 from txlog.core.workers._base import Workers
 from txlog.errors import InvalidInputError, TxlogError
 
@@ -23,7 +23,7 @@ GivenWorkers: TypeAlias = "Executor | Workers"
 
 
 class Opened(Protocol):
-    """Data files, by plain data (``core.changes.tasks.task_table.TaskStore``)."""
+    """Data files, by plain data (``core.changes.tasks._task_table.TaskStore``)."""
 
     @property
     def uri(self) -> str: ...

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from txlog.core.util.wording import argument
+from txlog.core.wording import argument
 from txlog.core.workers._as_completed import as_they_end
 from txlog.errors import InvalidInputError, StorageError
 

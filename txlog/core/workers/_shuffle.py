@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from txlog.core import ambient
 from txlog.core.format.arrow.spill import no_room
-from txlog.core.util import ambient
 from txlog.core.workers._base import Workers
 
 __all__ = ["Piece", "ShufflingWorkers", "spilled_shuffle"]

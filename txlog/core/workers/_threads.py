@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from txlog.core.util import ambient
-from txlog.core.util.parallel import Threads, parallel_map
+from txlog.core import ambient
+from txlog.core.parallel import Threads, parallel_map
 from txlog.core.workers._as_completed import as_they_end
 
 __all__ = ["ThreadWorkers"]

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from txlog.core.util.arguments import check_text, invalid, one_of, whole_number
-from txlog.core.util.wording import argument
+from txlog.core.util import check_text, invalid, one_of, whole_number
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
 __all__ = [

@@ -19,9 +19,9 @@ from txlog.core.format.paths import encode_path, resolve_data_path
 from txlog.core.format.schema import Field
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.wire import read_long, read_size, read_text, read_text_map
+from txlog.core.parallel import parallel_map
 from txlog.core.store import FileStore
-from txlog.core.util.arguments import described
-from txlog.core.util.parallel import parallel_map
+from txlog.core.util import described
 from txlog.core.writing.write_intent import APPEND, WriteIntent
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.result import counted, human_size

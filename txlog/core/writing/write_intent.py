@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from txlog.core.util.arguments import invalid, one_of
-from txlog.core.util.wording import argument
+from txlog.core.util import invalid, one_of
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
 __all__ = [

@@ -15,7 +15,7 @@ import orjson
 
 from txlog.core.format.column_mapping import ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY
 from txlog.core.format.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Primitive, Struct
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 __all__ = ["ForeignTable", "foreign_table"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property
 from txlog.errors import IcebergExportError
 from txlog.iceberg.metadata.avro import (
     NULL,

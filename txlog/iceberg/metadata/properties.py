@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from txlog.core.format.properties import ColumnPath, PropertyRule, choice, path_text
 from txlog.core.format.schema import DataType, type_name
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.errors import InvalidInputError
 from txlog.iceberg.metadata.schema import can_follow_widening
 

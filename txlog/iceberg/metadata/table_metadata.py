@@ -14,8 +14,7 @@ import msgspec
 import orjson
 
 from txlog.core.format.actions import Metadata
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.values import repr_without
+from txlog.core.util import cached_property, repr_without
 from txlog.errors import IcebergExportError
 from txlog.iceberg.metadata.definition import NAME_MAPPING, TABLE_PROPERTIES, IcebergDefinition
 from txlog.iceberg.metadata.dropped_columns import hidden_columns, with_columns

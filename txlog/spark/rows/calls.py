@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.catalogs import place_at
 from txlog.core.changes.plan import (
     Extent,
@@ -29,25 +30,27 @@ from txlog.core.changes.plan import (
     run_in_parts,
     table_of_tasks,
 )
-from txlog.core.changes.tasks.operations.delete import DeleteSpec
-from txlog.core.changes.tasks.operations.merge_clauses import MergeOptions
-from txlog.core.changes.tasks.operations.update import UpdateSpec
-from txlog.core.changes.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
-from txlog.core.changes.tasks.operations.upsert_source import OnDuplicate
-from txlog.core.changes.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
+from txlog.core.changes.tasks import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
+from txlog.core.changes.tasks.operations import (
+    DeleteSpec,
+    MergeOptions,
+    MissingColumns,
+    OnDuplicate,
+    UpdateSpec,
+    UpsertOptions,
+    WhenMatched,
+    WhenNotMatched,
+)
 from txlog.core.definition import Definition
 from txlog.core.format.schema import to_arrow
-from txlog.core.predicates.predicate import Predicate
-from txlog.core.predicates.unbound import AnyCondition, Operand, Parameters, with_parameters
+from txlog.core.predicates import AnyCondition, Operand, Parameters, with_parameters
+from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.progress import OnProgress
 from txlog.core.store import RetryPolicy
-from txlog.core.util import ambient
-from txlog.core.util.api_hints import explains_options
-from txlog.core.util.arguments import described, names_in
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnProgress
-from txlog.core.util.wording import argument, setting
+from txlog.core.util import described, explains_options, logger, names_in
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import argument, setting
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import InvalidInputError, StorageError, TxlogError

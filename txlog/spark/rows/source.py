@@ -17,9 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.plan import Extent
-from txlog.core.changes.tasks.part import PartSource
-from txlog.core.changes.tasks.specs import SourceShape, SourceSpec, UpsertSpec
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.changes.tasks import PartSource, SourceShape, SourceSpec, TaskTable, UpsertSpec
 from txlog.core.format.schema import (
     BINARY,
     LONG,
@@ -32,11 +30,9 @@ from txlog.core.format.schema import (
     type_to_arrow,
     types_in,
 )
-from txlog.core.util.wording import argument, setting
-from txlog.core.writing.conform import completed, completer_for
-from txlog.core.writing.input import require_utf8
-from txlog.core.writing.keys import compared_as
-from txlog.core.writing.unavailable_values import refuse_unavailable
+from txlog.core.row_rules import compared_as
+from txlog.core.wording import argument, setting
+from txlog.core.writing import completed, completer_for, refuse_unavailable, require_utf8
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.options import table_path

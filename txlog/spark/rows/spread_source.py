@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.changes.plan import Extent
-from txlog.core.changes.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
+from txlog.core.changes.tasks import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import unpack
 from txlog.core.format.schema import LONG, Field, Struct
-from txlog.core.predicates.predicate import Predicate
-from txlog.core.util import ambient
-from txlog.core.writing.keys import KeyColumn
-from txlog.core.writing.write_plan import TaskIdentity
+from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.row_rules import KeyColumn
+from txlog.core.writing import TaskIdentity
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
 from txlog.spark.schema import spark_type

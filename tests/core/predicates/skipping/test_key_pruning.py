@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import Struct, from_arrow, to_arrow
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
-from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates import evaluate
 from txlog.core.predicates.skipping._key_pruning import KeyPruner, KeyRanges, key_range
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import txlog
 from txlog.core.format.schema import STRING, Field, Struct, leaf_paths, parse_schema
 from txlog.core.format.stats_struct import statistics_as_struct, statistics_type
+from txlog.core.predicates import parse_predicate
 from txlog.core.predicates.skipping._bounds_columns import bounds_of_text, leaves_of
 from txlog.core.predicates.skipping._many_files import FilePruner, prune_files
 from txlog.core.predicates.skipping._one_file import Pruner
-from txlog.core.predicates.sql import parse_predicate
 
 KINDS = {
     "l": "long",

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.core.format.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.predicate import And, Constant, Not, Or, Predicate, bind
+from txlog.core.predicates import col, evaluate
 from txlog.core.predicates.skipping._one_file import Pruner
 from txlog.core.predicates.skipping._proof import MatchProver, without_nan_doubts
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate, bind
 
 SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))
 PARTITIONS = ("p",)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from txlog.core.format.arrow.parquet_footer import read_footer
 from txlog.core.format.schema import from_arrow
-from txlog.core.predicates.evaluate import evaluate
+from txlog.core.predicates import evaluate, parse_predicate
 from txlog.core.predicates.skipping._row_groups import RowGroupPruner
-from txlog.core.predicates.sql import parse_predicate
 
 
 def matching(rows: pa.Table, where: str, group_rows: int, *, table: pa.Schema | None = None, **partition: str) -> Any:

@@ -26,8 +26,8 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Primitive, Struct
-from txlog.core.predicates.predicate import bind
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates import col
+from txlog.core.predicates.terms.predicate import bind
 from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 

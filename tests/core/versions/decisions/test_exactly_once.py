@@ -6,7 +6,6 @@ import pytest
 
 from txlog.core.format.actions import CommitInfo, SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.util.wording import in_python, spelled
 from txlog.core.versions.decisions.exactly_once import (
     AlreadyCommitted,
     FingerprintMismatch,
@@ -15,6 +14,7 @@ from txlog.core.versions.decisions.exactly_once import (
     Unproven,
     check_replay,
 )
+from txlog.core.wording import in_python, spelled
 
 
 def commit(version: int, checkpoint_id: int, *, app_id: str = "orders", fingerprint: str | None = None) -> Commit:

@@ -7,8 +7,8 @@ import pytest
 from txlog.core.format.actions import Action, AddFile, CommitInfo, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
-from txlog.core.predicates.predicate import bind
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates import col
+from txlog.core.predicates.terms.predicate import bind
 from txlog.core.versions.decisions.lost_updates import Region, Unseen, unseen_changes
 from txlog.core.versions.decisions.proposal import Isolation
 

@@ -27,8 +27,8 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
-from txlog.core.predicates.predicate import bind
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates import col
+from txlog.core.predicates.terms.predicate import bind
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet, commit_bytes, validate_proposal
 from txlog.errors import InvalidInputError
 

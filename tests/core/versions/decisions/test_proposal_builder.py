@@ -18,8 +18,8 @@ from txlog.core.format.actions import (
     SetTransaction,
 )
 from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
-from txlog.core.predicates.predicate import bind
-from txlog.core.predicates.unbound import col
+from txlog.core.predicates import col
+from txlog.core.predicates.terms.predicate import bind
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet, validate_proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.segment import LogSegment

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core import ambient
 from txlog.core.format.actions import action_to_json
 from txlog.core.format.log_names import checkpoint_name, commit_name
 from txlog.core.store import PutOutcome, TableStore
-from txlog.core.util import ambient
 from txlog.core.versions import clean_up_log
 from txlog.core.versions.decisions.checkpoint import columns as checkpoint_columns
 from txlog.core.versions.decisions.checkpoint import v2 as checkpoint_v2

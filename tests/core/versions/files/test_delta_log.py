@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from txlog.core import ambient
 from txlog.core.format.commit_file import parse_commit
 from txlog.core.format.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
-from txlog.core.predicates.conditions import bind_predicate
+from txlog.core.predicates import bind_predicate
 from txlog.core.store import ObjectMeta, PutOutcome, TableStore
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
-from txlog.core.util import ambient
 from txlog.core.versions.decisions.checkpoint.hint import last_checkpoint_bytes
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import _checkpoint_parquet as checkpoint_parquet

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile
 from txlog.core.format.log_names import commit_name
 from txlog.core.store._local_store import local_table_store
-from txlog.core.util import ambient
 from txlog.core.versions.files._commits import unsynced_versions
 from txlog.core.versions.files._delta_log import DeltaLog
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, parse_log_name
 from txlog.core.store import LogCapabilities, TableStore
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.testing.faults import FaultyLogStore

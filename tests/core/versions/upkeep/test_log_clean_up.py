@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
+from txlog.core import ambient
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
 from txlog.core.versions.files import DeltaLog
 from txlog.core.versions.upkeep._log_clean_up import clean_up_log
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError

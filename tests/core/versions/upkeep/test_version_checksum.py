@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
+from txlog.core import ambient
 from txlog.core.format.actions import AddFile, SetTransaction
 from txlog.core.format.log_names import checkpoint_name, checksum_name, commit_name
 from txlog.core.store._local_store import local_table_store
-from txlog.core.util import ambient
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.checksum import checksum_bytes, parse_checksum
 from txlog.core.versions.decisions.state import Totals

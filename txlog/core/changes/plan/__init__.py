@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan._target import Extent
     from txlog.core.changes.plan._upsert import added_columns, bound_upsert, upsert_rows
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -14,15 +14,15 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, Judge, LiveFiles, LookedInto
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.tasks.change_files import ChangesOfFiles
+from txlog.core.changes.tasks import ChangesOfFiles
 from txlog.core.definition import Definition, require_definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
-from txlog.core.predicates.predicate import Predicate
-from txlog.core.util import ambient
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder

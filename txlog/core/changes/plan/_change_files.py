@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.change_files import ChangeFileWriter, ChangesOfFiles
+from txlog.core.changes.tasks import ChangeFileWriter, ChangesOfFiles
 from txlog.core.format.actions import DeletionVectorDescriptor, Metadata
 from txlog.core.format.changed_rows import ChangedRows, rows_between
 from txlog.core.format.paths import canonical_path, encode_path
 from txlog.core.store import TableFiles
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.changes import incompatible_change
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import CorruptLogError, NotFoundError
 
 __all__ = ["ChangeFiles"]

@@ -1,7 +1,7 @@
 """DELETE and UPDATE: row changes of the rows for which a condition is true.
 
-In: the change, and `RowOptions`. Out: a ``WriteResult``. ``core/changes/tasks/operations/delete`` and
-``core/changes/tasks/operations/update`` say which rows are deleted, and make the new versions of rows.
+In: the change, and `RowOptions`. Out: a ``WriteResult``. ``core/changes/tasks/operations/_delete`` and
+``core/changes/tasks/operations/_update`` say which rows are deleted, and make the new versions of rows.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from txlog.core.versions import OpenTable
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.changes.tasks.operations.delete import DeleteSpec
-    from txlog.core.changes.tasks.operations.update import UpdateSpec
+    from txlog.core.changes.tasks.operations import DeleteSpec, UpdateSpec
     from txlog.core.workers import GivenWorkers
 
 __all__ = ["change_where"]

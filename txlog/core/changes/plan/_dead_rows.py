@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from txlog.core import ambient
 from txlog.core.format.actions import FileId
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.result import counted
 

@@ -21,24 +21,26 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
 from txlog.core.changes.plan._run import commit_row_change, replayed, state_to_change
 from txlog.core.changes.plan._target import ChangeTarget, Extent
-from txlog.core.changes.tasks.part import (
+from txlog.core.changes.tasks import (
     ChangePart,
     FileOutcome,
     NewRows,
     PartOutcome,
     PartSource,
     RowJob,
+    RowSpec,
     SourceFile,
+    TaskTable,
+    adapted,
     change_part,
     write_new_rows,
 )
-from txlog.core.changes.tasks.specs import RowSpec, adapted
-from txlog.core.changes.tasks.task_table import TaskTable
 from txlog.core.definition import Definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.core.format.arrow.spill import no_room, temporary_folder
@@ -48,16 +50,12 @@ from txlog.core.format.file_columns import live_rows
 from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.reading import DeletionVectorReader
-from txlog.core.util import ambient
-from txlog.core.util.wording import argument
+from txlog.core.row_rules import NumbersOfPreview
 from txlog.core.versions import OpenTable, numbers_of
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import argument
 from txlog.core.workers import Workers, require_crossing
-from txlog.core.writing.generated_columns import NumbersOfPreview
-from txlog.core.writing.parquet_settings import check_columns
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.vector_file import write_vectors
-from txlog.core.writing.write_plan import TaskIdentity, WritePlan
+from txlog.core.writing import TaskIdentity, UnsentFiles, WritePlan, check_columns, write_vectors
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 

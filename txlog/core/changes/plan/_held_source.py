@@ -12,8 +12,7 @@ import pyarrow as pa
 from txlog.core.changes.plan._distributed_tasks import change_in_parts, defined_as, table_of_tasks
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
 from txlog.core.changes.plan._target import Extent
-from txlog.core.changes.tasks.part import PartSource
-from txlog.core.changes.tasks.specs import SourceSpec
+from txlog.core.changes.tasks import PartSource, SourceSpec
 from txlog.core.definition import Definition
 from txlog.core.format.schema import from_arrow
 from txlog.core.versions import OpenTable

@@ -15,14 +15,13 @@ from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.tasks.operation import RowOperation, Touched
-from txlog.core.changes.tasks.row_work import RowWork
+from txlog.core.changes.tasks import RowOperation, RowWork, Touched
 from txlog.core.definition import Definition
 from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.file_columns import live_keys
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
 

@@ -1,6 +1,6 @@
 """MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
 
-In: a source, clauses and `RowOptions`. Out: a ``WriteResult``. ``core/changes/tasks/operations/merge`` says what the
+In: a source, clauses and `RowOptions`. Out: a ``WriteResult``. ``core/changes/tasks/operations/_merge`` says what the
 clauses do.
 """
 
@@ -11,22 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.core import ambient
 from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
-from txlog.core.changes.tasks.operations.known_keys import known_keys
-from txlog.core.changes.tasks.operations.merge import MergeRows
-from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
-from txlog.core.changes.tasks.operations.merge_source import read_merge_source
+from txlog.core.changes.tasks.operations import MergeClause, MergeOptions, MergeRows, known_keys, read_merge_source
 from txlog.core.definition import Definition
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.format.statistics import ColumnPath
-from txlog.core.util import ambient
+from txlog.core.row_rules import Numbers, NumbersOfPreview
 from txlog.core.versions import OpenTable, numbers_of
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.generated_columns import Numbers, NumbersOfPreview
-from txlog.core.writing.input import DataStream, open_data
+from txlog.core.writing import DataStream, open_data
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
 
@@ -93,7 +90,7 @@ def _merge_on(
 ) -> WriteResult:
     from txlog.core.changes.plan._distributed_tasks import defined_as
     from txlog.core.changes.plan._held_source import change_with_held_source
-    from txlog.core.changes.tasks.specs import MergeSpec
+    from txlog.core.changes.tasks import MergeSpec
 
     now, names = ambient.now(), (merge.source_alias, merge.target_alias)
     with TxlogError.located(open_table.uri, state.version):

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from txlog.core.changes.tasks.operations.merge_clauses import MergeClause, MergeOptions
-from txlog.core.predicates.unbound import AnyCondition, with_parameters
-from txlog.core.util.api_hints import explains_calls, no_attribute
-from txlog.core.util.arguments import invalid
+from txlog.core.changes.tasks.operations import MergeClause, MergeOptions
+from txlog.core.predicates import AnyCondition, with_parameters
+from txlog.core.util import explains_calls, invalid, no_attribute
 from txlog.errors import InvalidInputError
 
 __all__ = ["MergeBuilder"]

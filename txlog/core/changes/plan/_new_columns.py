@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from txlog.core.changes.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.core.changes.tasks.operations import MEMORY_MAX_BYTES
 from txlog.core.definition import Definition, is_wider, with_columns
 from txlog.core.format.schema import Field, fold_name, from_arrow
 from txlog.core.format.schema_merge import adds_members
 from txlog.core.format.statistics import ColumnPath
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.writing import DataStream, open_data
 from txlog.core.writing.commit_options import CommitOptions
-from txlog.core.writing.input import DataStream, open_data
 from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import MetadataChangedError, ProtocolChangedError
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from txlog.core.util.arguments import invalid
-from txlog.core.util.progress import OnDone, OnProgress, progress_of, step_if
-from txlog.core.util.wording import argument, call, setting
+from txlog.core.progress import OnDone, OnProgress, progress_of, step_if
+from txlog.core.util import invalid
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import argument, call, setting
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.core.writing.write_intent import RowMode
 from txlog.errors import InvalidInputError
@@ -45,7 +45,7 @@ class RowOptions(msgspec.Struct, frozen=True):
             check_choice("row_mode", self.mode, RowMode)
         check_isolation(self.commit, "rerun")
         if self.parquet is not None:
-            from txlog.core.writing.parquet_settings import checked_settings
+            from txlog.core.writing import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
         progress_of(self.on_progress)

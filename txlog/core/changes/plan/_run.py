@@ -11,18 +11,18 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.changes.plan._change import RowChange
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._dead_rows import warn_of_dead_rows
 from txlog.core.changes.plan._local_tasks import change_here, would_do
 from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
-from txlog.core.changes.tasks.operation import RowOperation
+from txlog.core.changes.tasks import RowOperation
 from txlog.core.definition import Definition
-from txlog.core.util import ambient
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
 

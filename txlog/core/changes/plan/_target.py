@@ -13,14 +13,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.tasks.part import PartSource
-from txlog.core.changes.tasks.specs import RowSpec, SourceShape, SourceSpec
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core.changes.tasks import PartSource, RowSpec, SourceShape, SourceSpec, TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import to_arrow
-from txlog.core.predicates.predicate import Predicate
 from txlog.core.predicates.skipping import FilePruner, Pruner, key_range
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
-In: rows, what to do with them, and `RowOptions`. Out: a ``WriteResult``. ``core/changes/tasks/operations/upsert`` is
+In: rows, what to do with them, and `RowOptions`. Out: a ``WriteResult``. ``core/changes/tasks/operations/_upsert`` is
 the plain upsert; what merges rows of a key by an engine is found by ``row_changes``.
 """
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
-from txlog.core.changes.tasks.operations.keyed_change import KeyedChange
-from txlog.core.changes.tasks.operations.upsert import (
+from txlog.core.changes.tasks.operations import (
+    KeyedChange,
     UpsertOptions,
     for_source,
     keeping_numbers,
@@ -23,11 +23,11 @@ from txlog.core.changes.tasks.operations.upsert import (
 )
 from txlog.core.definition import Definition, is_merged, row_changes
 from txlog.core.format.schema import fold_name
-from txlog.core.util.wording import argument
+from txlog.core.row_rules import Numbers, NumbersOfPreview
 from txlog.core.versions import OpenTable, numbers_of
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing.generated_columns import Numbers, NumbersOfPreview
-from txlog.core.writing.input import DataStream, open_data
+from txlog.core.wording import argument
+from txlog.core.writing import DataStream, open_data
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
@@ -105,7 +105,7 @@ def _upsert_on(
 ) -> WriteResult:
     from txlog.core.changes.plan._distributed_tasks import defined_as
     from txlog.core.changes.plan._held_source import change_with_held_source
-    from txlog.core.changes.tasks.specs import UpsertSpec, adapted
+    from txlog.core.changes.tasks import UpsertSpec, adapted
 
     to = defined_as(state, definition)
     spec = adapted(UpsertSpec(for_source(upsert, stream.schema.names or state.schema.names, to)), to)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from txlog.core.util.lazy import cached_property, pattern
+from txlog.core.util import cached_property, pattern
 
 __all__ = ["FooterStatistics"]
 

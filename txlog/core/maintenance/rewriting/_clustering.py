@@ -24,16 +24,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core import ambient
+from txlog.core.changes.tasks import FileRows, TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
 from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter, FileOfBin
-from txlog.core.predicates.predicate import resolve
-from txlog.core.util import ambient
-from txlog.core.writing.unsent_files import UnsentFiles
+from txlog.core.predicates.terms.predicate import resolve
+from txlog.core.writing import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from txlog.core.format.clustering import named_columns
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Struct, type_name, type_to_arrow
 from txlog.core.maintenance.rewriting._hilbert import Ranks, bits_for, can_rank, hilbert_distance
-from txlog.core.predicates.predicate import resolve
-from txlog.core.util.wording import argument
+from txlog.core.predicates.terms.predicate import resolve
+from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:

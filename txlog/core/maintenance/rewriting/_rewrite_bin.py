@@ -19,22 +19,17 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks.file_rows import FileRows
-from txlog.core.changes.tasks.task_table import TaskTable
+from txlog.core import ambient
+from txlog.core.changes.tasks import FileRows, TaskTable
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._bin import Bin
+from txlog.core.parallel import parallel_map
 from txlog.core.reading import DeletionVectorReader
 from txlog.core.store import FileStore, TableFiles
-from txlog.core.util import ambient
-from txlog.core.util.parallel import parallel_map
+from txlog.core.writing import MIB, DataStream, TaskCommitter, TaskIdentity, TaskWriter, UnsentFiles, WritePlan
 from txlog.core.writing.committable import PendingFile
-from txlog.core.writing.input import DataStream
-from txlog.core.writing.task_committer import TaskCommitter
-from txlog.core.writing.task_writer import TaskWriter
-from txlog.core.writing.unsent_files import UnsentFiles
-from txlog.core.writing.write_plan import MIB, TaskIdentity, WritePlan
 from txlog.errors import CorruptLogError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txlog.core.predicates.skipping._proof import MatchProver, without_nan_doubts
     from txlog.core.predicates.skipping._row_groups import RowGroupPruner
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

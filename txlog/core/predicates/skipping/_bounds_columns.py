@@ -36,7 +36,7 @@ from txlog.core.format.statistics import LAST_CHARACTER, above_all
 from txlog.core.format.statistics_read import OLD_LAST_CHARACTER, widened_maximum
 from txlog.core.format.stats_struct import read_json_objects, tree_type
 from txlog.core.format.type_widening import was_float
-from txlog.core.predicates.values import INTEGER_ENDS, Ordered, beside, ordered
+from txlog.core.predicates.terms.values import INTEGER_ENDS, Ordered, beside, ordered
 
 __all__ = [
     "BoundsColumns",

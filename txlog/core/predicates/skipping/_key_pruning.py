@@ -21,11 +21,11 @@ from txlog.core.format.arrow.arrays import flags_of, numbers_of
 from txlog.core.format.arrow.wide_years import is_beyond_python
 from txlog.core.format.column_mapping import physical_path
 from txlog.core.format.schema import Struct
-from txlog.core.predicates.predicate import And, Comparison, IsNull, Path, Predicate, bind
 from txlog.core.predicates.skipping._bounds_columns import BoundsColumns, ColumnBounds, Mask
 from txlog.core.predicates.skipping._many_files import FilePruner, Partition
 from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner
-from txlog.core.predicates.values import beside
+from txlog.core.predicates.terms.predicate import And, Comparison, IsNull, Path, Predicate, bind
+from txlog.core.predicates.terms.values import beside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

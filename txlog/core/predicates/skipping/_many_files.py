@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of, partition_texts
 from txlog.core.format.schema import STRING, Struct
-from txlog.core.predicates.predicate import (
+from txlog.core.predicates.skipping._bounds_columns import (
+    BoundsColumns,
+    ColumnBounds,
+    Mask,
+    bounds_of_struct,
+    bounds_of_text,
+    leaves_of,
+)
+from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
+from txlog.core.predicates.terms.predicate import (
     And,
     Anything,
     Comparison,
@@ -31,19 +40,10 @@ from txlog.core.predicates.predicate import (
     Predicate,
     StartsWith,
 )
-from txlog.core.predicates.skipping._bounds_columns import (
-    BoundsColumns,
-    ColumnBounds,
-    Mask,
-    bounds_of_struct,
-    bounds_of_text,
-    leaves_of,
-)
-from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
-from txlog.core.predicates.values import beside
+from txlog.core.predicates.terms.values import beside
 
 if TYPE_CHECKING:
-    from txlog.core.util.apply import Apply
+    from txlog.core.util import Apply
 
 __all__ = ["FilePruner", "Partition", "prune_files"]
 

@@ -22,7 +22,8 @@ from txlog.core.format.column_mapping import physical_names, physical_path, phys
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import DataType, Decimal, Struct
 from txlog.core.format.statistics_read import FileBounds, StatisticsReader
-from txlog.core.predicates.predicate import (
+from txlog.core.predicates.skipping._parts import Parts
+from txlog.core.predicates.terms.predicate import (
     And,
     Anything,
     Comparison,
@@ -39,8 +40,7 @@ from txlog.core.predicates.predicate import (
     type_of,
     with_paths,
 )
-from txlog.core.predicates.skipping._parts import Parts
-from txlog.core.predicates.values import Ordered, beside, compare, ordered
+from txlog.core.predicates.terms.values import Ordered, beside, compare, ordered
 from txlog.errors import TxlogError
 
 __all__ = ["ColumnFacts", "Pruner", "possible"]

@@ -15,8 +15,8 @@ from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.partition_values import decode, partition_key
 from txlog.core.format.schema import Struct, to_arrow
-from txlog.core.predicates.evaluate import evaluate
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates import evaluate
+from txlog.core.predicates.terms.predicate import Predicate
 
 __all__ = ["PartitionPredicate"]
 

@@ -16,9 +16,9 @@ import orjson
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import DataType, Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.type_support import TypeSupport, type_support
-from txlog.core.predicates.package_functions import package_function
-from txlog.core.predicates.predicate import And, Comparison, Holds, In, Not, Or, Path, Predicate
-from txlog.core.predicates.tree import Call, Expression, Value
+from txlog.core.predicates import package_function
+from txlog.core.predicates.terms.predicate import And, Comparison, Holds, In, Not, Or, Path, Predicate
+from txlog.core.predicates.terms.tree import Call, Expression, Value
 
 __all__ = ["Parts"]
 

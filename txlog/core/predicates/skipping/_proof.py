@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from txlog.core.format.schema import DOUBLE, FLOAT, PRIMITIVES, Decimal, Primitive, Struct
-from txlog.core.predicates.predicate import (
+from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
+from txlog.core.predicates.terms.predicate import (
     And,
     Comparison,
     Constant,
@@ -25,7 +26,6 @@ from txlog.core.predicates.predicate import (
     StartsWith,
     type_of,
 )
-from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
 
 __all__ = ["MatchProver", "without_nan_doubts"]
 

@@ -28,7 +28,6 @@ from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.paths import canonical_path
-from txlog.core.util.wording import in_python, spelled
 from txlog.core.versions.decisions.definition_changes import (
     is_same_definition,
     keeps_write_rules,
@@ -39,6 +38,7 @@ from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.joined_appends import holds, txn_ids
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.state import BegunVacuum, begun_vacuum
+from txlog.core.wording import in_python, spelled
 from txlog.errors import ConflictReason
 
 if TYPE_CHECKING:

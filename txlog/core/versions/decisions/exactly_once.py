@@ -15,8 +15,8 @@ import msgspec
 
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.util.wording import advice, argument, batch
 from txlog.core.versions.decisions.joined_appends import fingerprint_of
+from txlog.core.wording import advice, argument, batch
 
 __all__ = [
     "AlreadyCommitted",

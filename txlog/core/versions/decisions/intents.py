@@ -31,7 +31,7 @@ from txlog.core.format import sealed_json
 from txlog.core.format.actions import Action, AddFile, SetTransaction, action_from_json, action_to_json
 from txlog.core.format.paths import canonical_path, resolve_data_path
 from txlog.core.format.wire import read_long, read_plain_map, read_size, read_text
-from txlog.core.util.lazy import pattern
+from txlog.core.util import pattern
 from txlog.core.versions.decisions.joined_appends import MEMBERS_MAX, may_join
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 from txlog.core.versions.decisions.state import TableState

@@ -20,7 +20,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import Struct
-from txlog.core.predicates.predicate import Predicate
+from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.versions.decisions.joined_appends import adds_of
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.errors import ConflictReason

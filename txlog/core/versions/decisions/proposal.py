@@ -33,13 +33,12 @@ from txlog.core.format.column_mapping import physical_names, schema_of
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import Struct
 from txlog.core.format.wire import shown
-from txlog.core.util.arguments import check_text, invalid
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import cached_property, check_text, invalid
 from txlog.core.versions.decisions.definition_changes import with_latest_marks
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.terms.predicate import Predicate
 
 __all__ = [
     "ROW_TRACKING_DOMAIN",

@@ -35,7 +35,7 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.versions.decisions.state import TableState
 
 __all__ = ["ProposalBuilder"]

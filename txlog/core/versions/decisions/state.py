@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.actions import NO_COLUMNS, Action, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.core.format.commit_file import PUT_BACK, Commit
-from txlog.core.util.arguments import UTC
-from txlog.core.util.lazy import cached_property
+from txlog.core.util import UTC, cached_property
 from txlog.core.versions.decisions.segment import LogSegment
 from txlog.errors import CorruptLogError
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from txlog.core.versions.files._listing import drop_hint_below, list_log
     from txlog.core.versions.files._times import CommitSummary, milliseconds
 else:
-    from txlog.core.util.lazy import face
+    from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.util.parallel import parallel_map
+from txlog.core.parallel import parallel_map
 
 __all__ = ["beside", "bounded_batches"]
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
 from txlog.core.format.schema import leaf_paths
-from txlog.core.predicates.predicate import Path
 from txlog.core.predicates.skipping import ColumnFacts, FilePruner
+from txlog.core.predicates.terms.predicate import Path
 from txlog.core.versions.decisions.files import NamedFiles
 
 __all__ = ["CheckpointFilter", "NameFilter"]

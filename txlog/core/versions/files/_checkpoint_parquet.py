@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core.format.commit_file import Limits
-from txlog.core.util.parallel import parallel_map
+from txlog.core.parallel import parallel_map
 from txlog.core.versions.decisions.files import NamedFiles
 from txlog.core.versions.files._bounded_batches import beside, bounded_batches
 from txlog.errors import CorruptLogError

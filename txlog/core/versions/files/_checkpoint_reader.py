@@ -22,8 +22,8 @@ from txlog.core.format.commit_file import Commit, Limits, parse_actions
 from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from txlog.core.format.log_names import SIDECARS, LogFileKind
 from txlog.core.format.wire import shown
+from txlog.core.parallel import parallel_map
 from txlog.core.store import TableStore
-from txlog.core.util.parallel import parallel_map
 from txlog.core.versions.decisions import files
 from txlog.core.versions.decisions.segment import CheckpointFiles
 from txlog.core.versions.decisions.typed_statistics import STATS_PARSED

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.core import ambient
 from txlog.core.format.actions import Sidecar
 from txlog.core.format.commit_file import Limits
 from txlog.core.format.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.core.parallel import parallel_map
 from txlog.core.store import PutOutcome, TableStore
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import parallel_map
+from txlog.core.util import logger
 from txlog.core.versions.decisions import clean_up
 from txlog.core.versions.decisions.checkpoint.classic import Checkpoint, build_checkpoint
 from txlog.core.versions.decisions.checkpoint.columns import COMPRESSIONS, FileColumns

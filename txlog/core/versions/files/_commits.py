@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from txlog.core import ambient
 from txlog.core.format.actions import CommitInfo
 from txlog.core.format.commit_file import Commit, Limits, parse_actions, parse_commit
 from txlog.core.format.log_names import LogFile
 from txlog.core.format.properties import TableProperties
+from txlog.core.parallel import begin, parallel_map
 from txlog.core.store import TableStore
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import begin, parallel_map
+from txlog.core.util import logger
 from txlog.core.versions.decisions.segment import LogSegment, is_stray
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files._listing import list_log

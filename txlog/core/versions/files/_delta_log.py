@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core import ambient
 from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.format.paths import canonical_path
+from txlog.core.parallel import begin, new_lock, parallel_map
 from txlog.core.store import ObjectMeta, TableStore
-from txlog.core.util import ambient
-from txlog.core.util.arguments import UTC
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.parallel import begin, new_lock, parallel_map
+from txlog.core.util import UTC, cached_property
 from txlog.core.versions.decisions.retention import (
     BY_FILE,
     BY_REQUEST,
@@ -48,7 +47,7 @@ from txlog.errors import (
 )
 
 if TYPE_CHECKING:
-    from txlog.core.predicates.predicate import Predicate
+    from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.versions.files._file_loader import FileLoader
     from txlog.core.versions.files._times import CommitSummary, CommitTimes
 

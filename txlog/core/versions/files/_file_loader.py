@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import pyarrow as pa
 
 from txlog.core.format.commit_file import Commit, Limits
+from txlog.core.parallel import begin
 from txlog.core.store import TableStore
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import begin
+from txlog.core.util import logger
 from txlog.core.versions.decisions.files import (
     NamedFiles,
     Newest,

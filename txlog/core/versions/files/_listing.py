@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.log_names import LAST_CHECKPOINT, version_prefix
 from txlog.core.store import LogStore, ObjectMeta, TableStore
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions.decisions.segment import LogListing, read_listing
 from txlog.errors import NotFoundError, StorageError
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
 
 __all__ = ["small_pages"]
 

@@ -18,14 +18,14 @@ from msgspec.structs import replace
 from txlog.core.format.commit_file import PUT_BACK, Commit, Limits
 from txlog.core.format.features import check_can_read, check_owner
 from txlog.core.format.log_names import LogFile, checksum_name
+from txlog.core.parallel import begin
 from txlog.core.store import TableStore
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import begin
-from txlog.core.util.wording import advice
+from txlog.core.util import logger
 from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.core.versions.decisions.state import StateBuilder, TableState, commit_mark
 from txlog.core.versions.files._commits import CommitBodies, CommitReader
 from txlog.core.versions.files._listing import list_log, read_hint
+from txlog.core.wording import advice
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 
 if TYPE_CHECKING:

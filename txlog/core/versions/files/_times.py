@@ -19,7 +19,7 @@ import msgspec
 from txlog.core.format.actions import CommitInfo
 from txlog.core.format.commit_file import Commit
 from txlog.core.store import TableStore
-from txlog.core.util.arguments import UTC, invalid, whole_number
+from txlog.core.util import UTC, invalid, whole_number
 from txlog.core.versions.decisions.segment import LogListing
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files._commits import CommitReader
@@ -206,7 +206,7 @@ def milliseconds(timestamp: Any, zone: str) -> int:
     One with a zone has its own. An integer means ms since the epoch. Raises InvalidInputError for anything else, and
     for an integer that must be in seconds, microseconds or nanoseconds.
     """
-    from txlog.core.util.scalars import plain
+    from txlog.core.format.scalars import plain
 
     try:
         timestamp = plain(timestamp)
@@ -230,7 +230,7 @@ def milliseconds(timestamp: Any, zone: str) -> int:
     if timestamp.tzinfo is not None or zone == UTC:
         moment = timestamp.replace(tzinfo=timestamp.tzinfo or timezone.utc)
         return int((moment - _EPOCH) // timedelta(milliseconds=1))
-    from txlog.core.util.time_zones import instant
+    from txlog.core.format.time_zones import instant
 
     clock_us = (timestamp.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(microseconds=1)
     return instant(clock_us, zone, starts_days=is_day) // 1000

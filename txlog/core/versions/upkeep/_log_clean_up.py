@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from txlog.core import ambient
 from txlog.core.format.actions import Metadata, Protocol, Sidecar
 from txlog.core.format.features import check_can_write
 from txlog.core.format.log_names import SIDECARS, LogFileKind, parse_log_name
+from txlog.core.progress import OnDone
 from txlog.core.store import LogStore, ObjectMeta
-from txlog.core.util import ambient
-from txlog.core.util.logs import logger
-from txlog.core.util.progress import OnDone
+from txlog.core.util import logger
 from txlog.core.versions.decisions import clean_up
 from txlog.core.versions.decisions.segment import CheckpointFiles
 from txlog.core.versions.decisions.state import TableState

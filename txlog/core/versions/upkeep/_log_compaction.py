@@ -10,8 +10,8 @@ from __future__ import annotations
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_write
 from txlog.core.format.log_names import compacted_name
+from txlog.core.progress import OnDone
 from txlog.core.store import PutOutcome
-from txlog.core.util.progress import OnDone
 from txlog.core.versions.decisions.compaction import compacted_bytes
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import CommitReader, DeltaLog

@@ -18,19 +18,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from txlog.core import ambient
 from txlog.core.format.properties import is_of_a_package
-from txlog.core.util import ambient
-from txlog.core.util.lazy import cached_property
-from txlog.core.util.logs import logger
-from txlog.core.util.parallel import new_lock
+from txlog.core.parallel import new_lock
+from txlog.core.util import cached_property, logger
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.hooks import CommitHooks, timed
 from txlog.result import counted
 
 if TYPE_CHECKING:
-    from txlog.core.util.background import Background
-    from txlog.core.util.points import Point
+    from txlog.core.background import Background
+    from txlog.core.points import Point
     from txlog.core.versions.upkeep._symlink_manifests import SymlinkManifests
 
 __all__ = ["FollowsCommits", "MakesFollower", "PostCommit"]
@@ -66,7 +65,7 @@ class MakesFollower(Protocol):
 
 
 def _offered() -> Point[MakesFollower]:
-    from txlog.core.util.points import Point  # most tables ask no package
+    from txlog.core.points import Point  # most tables ask no package
 
     return Point("txlog.after_commit", "what follows the commits of tables with")
 
@@ -89,7 +88,7 @@ class PostCommit:
 
     @cached_property
     def _background(self) -> Background:
-        from txlog.core.util.background import Background
+        from txlog.core.background import Background
 
         return Background("txlog-post-commit")
 
@@ -183,7 +182,7 @@ class PostCommit:
         begun = [self._background] if "_background" in vars(self) else []
         begun += [each.background for each in self._followers.values()]
         if begun:
-            from txlog.core.util.background import wait_for
+            from txlog.core.background import wait_for
 
             wait_for(begun)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile
-from txlog.core.util.parallel import new_lock, parallel_map
+from txlog.core.parallel import new_lock, parallel_map
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE, Partition, manifests_of, partition_of
 from txlog.core.versions.files import DeltaLog

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from txlog.core.format.log_names import checksum_name
-from txlog.core.util.logs import logger
+from txlog.core.util import logger
 from txlog.core.versions.decisions.checksum import checksum_bytes
 from txlog.core.versions.decisions.segment import CheckpointFiles
 from txlog.core.versions.decisions.state import TableState, Totals

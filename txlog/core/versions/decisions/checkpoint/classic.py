@@ -32,7 +32,7 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from txlog.core.util.apply import Apply
+    from txlog.core.util import Apply
 
 __all__ = ["Checkpoint", "build_checkpoint", "retained_small_actions"]
 

@@ -29,7 +29,7 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.typed_statistics import STATS_PARSED
 
 if TYPE_CHECKING:
-    from txlog.core.util.apply import Apply
+    from txlog.core.util import Apply
 
 __all__ = ["COMPRESSIONS", "ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
 

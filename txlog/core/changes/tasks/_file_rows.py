@@ -1,0 +1,197 @@
+"""The rows of single data files, with their positions: for row changes to look up and to copy.
+
+In: an ``add`` of the log, and the wanted columns or condition. Out: batches of the table's columns, with the position
+of each row in its file. A position counts dead rows too, so it is the same whatever the deletion vector marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.core.changes.tasks._row_ids import RowIds
+from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.arrays import PART_BYTES, cut_by_text, from_flags
+from txlog.core.format.arrow.parquet_rows import row_count
+from txlog.core.format.bitmaps import are_among
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.schema import Field, to_arrow
+from txlog.core.format.statistics_read import num_records
+from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.reading import BATCH_ROWS, ScanTask, Selection, TaskReader, path_in_store, read_footer
+from txlog.core.store import TableFiles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FileReader", "FileRows", "RowsAt", "plain_parts"]
+
+RowsAt: TypeAlias = "tuple[NDArray[np.uint64], pa.RecordBatch]"
+"""Rows of a file, and the position of each."""
+
+_Integer = TypeVar("_Integer", bound="np.integer[Any]")
+
+_WHOLE_ROWS = 1 << 16  # batch size for many columns: fewer cost time for each batch, more leave the CPU caches
+
+
+class FileReader:
+    """Reads the same columns of many files. Thread-safe.
+
+    ``are_whole_rows``: most columns are read. Strings may then be dictionary-encoded; `plain_parts` decodes them.
+    """
+
+    def __init__(
+        self, store: TableFiles, selection: Selection, *, are_whole_rows: bool = False, filters_rows: bool = True
+    ) -> None:
+        self._reader = TaskReader(
+            store,
+            selection,
+            batch_rows=_WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
+            keeps_dictionaries=are_whole_rows,
+            filters_rows=filters_rows,
+        )
+        self._selection = selection
+
+    def batches(
+        self,
+        add: AddFile,
+        *,
+        with_dead_rows: bool,
+        row_groups: tuple[int, ...] | None = None,
+        at: NDArray[np.int64] | None = None,
+    ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
+        """The positions of rows, ascending, and the rows; only the rows ``at`` these positions, unless None.
+
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
+        """
+        vector = None if with_dead_rows else add.deletion_vector
+        path = path_in_store(self._selection.uri, add.path)
+        values, rows = add.partition_values, num_records(add.stats)
+        task = ScanTask(path, add.path, add.size, self._selection, values, vector, row_groups, num_records=rows)
+        return self._reader.numbered_batches(task, at)
+
+
+class FileRows:
+    """The data files of one table, as one version defines it. Thread-safe."""
+
+    def __init__(self, store: TableFiles, table: DefinedTable) -> None:
+        self._store = store
+        self._table = table
+        self._readers: dict[tuple[tuple[str, ...], int, bool, bool], FileReader] = {}
+        self.ids = RowIds.of(table)
+        """The columns in which files keep row ids; None if the table does not promise stable row ids."""
+
+    def reader(
+        self,
+        fields: tuple[Field, ...],
+        predicate: Predicate | None = None,
+        *,
+        are_whole_rows: bool = False,
+        filters_rows: bool = True,
+    ) -> FileReader:
+        """Reads these columns of the rows for which ``predicate`` is true; without ``filters_rows``, of row groups that
+        may have such a row. Equal arguments return the same reader.
+        """
+        names = tuple(field.name for field in fields)
+        key = names, id(predicate), are_whole_rows, filters_rows  # the reader keeps the predicate alive
+        found = self._readers.get(key)
+        if found is None:
+            selection = self._selection(fields, predicate)
+            found = FileReader(self._store, selection, are_whole_rows=are_whole_rows, filters_rows=filters_rows)
+            self._readers[key] = found
+        return found
+
+    def _selection(self, fields: tuple[Field, ...], predicate: Predicate | None) -> Selection:
+        table = self._table
+        position = "position"
+        while table.schema.find(position) is not None:
+            position = f"_{position}"
+        return Selection(
+            self._store.uri,
+            table.version,
+            fields,
+            predicate,
+            table.schema,
+            table.partition_columns,
+            table.properties.column_mapping_mode,
+            position_column=position,
+        )
+
+    def live(
+        self, add: AddFile, without: NDArray[np.uint64] | None = None, removed: list[RowsAt] | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
+        """All columns of the rows that are neither dead nor at the positions ``without``, which ascend. If the table
+        tracks rows, also their ids and commit versions, as a new file stores them. ``removed`` gets the live rows at
+        these positions, with the same columns, as `at` returns them.
+        """
+        ids = self.ids.fields if self.ids is not None else ()
+        everything = self.reader((*self._table.schema.fields, *ids), are_whole_rows=True)
+        for positions, batch in everything.batches(add, with_dead_rows=False):
+            if without is not None:
+                goes = are_among(positions.view(np.uint64), without)
+                if goes.any():
+                    if removed is not None:
+                        removed += plain_parts(positions[goes].view(np.uint64), batch.filter(from_flags(goes)))
+                    positions, batch = positions[~goes], batch.filter(from_flags(~goes))
+            for here, rows in plain_parts(positions, batch):
+                yield here, rows if self.ids is None else self.ids.taken_over(add, here, rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of `live`."""
+        schema = to_arrow(self._table.schema)
+        return schema if self.ids is None else self.ids.schema(schema)
+
+    def ids_at(self, add: AddFile, positions: NDArray[np.uint64]) -> pa.Array:
+        """The ids of the rows at ``positions``, which ascend, of a table that tracks rows."""
+        assert self.ids is not None
+        found = [
+            self.ids.ids(add, here.astype("int64"), batch.column(0))
+            for here, batch in self.at(add, positions, self.ids.fields[:1])
+        ]
+        return pa.concat_arrays(found) if found else pa.array([], pa.int64())
+
+    def at(self, add: AddFile, positions: NDArray[np.uint64], fields: tuple[Field, ...]) -> Iterator[RowsAt]:
+        """These columns of the rows at ``positions``, which ascend; row groups without one of them are not read."""
+        sizes = self.row_group_sizes(add)
+        ends = np.cumsum(sizes)
+        row_groups = tuple(np.unique(np.searchsorted(ends, positions, side="right")).tolist())
+        reader = self.reader(fields, are_whole_rows=True)
+        wanted = positions.astype(np.int64)
+        for numbers, batch in reader.batches(add, with_dead_rows=True, row_groups=row_groups, at=wanted):
+            yield from plain_parts(numbers.view(np.uint64), batch)
+
+    def row_group_sizes(self, add: AddFile) -> list[int]:
+        """How many rows each row group has, by the file's footer. Raises what `FileReader.batches` raises."""
+        metadata = self._footer(add)
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+    def arrow_schema(self, add: AddFile) -> pa.Schema:
+        """The columns of a file, from its footer. Raises what `FileReader.batches` raises."""
+        return self._footer(add).schema.to_arrow_schema()
+
+    def count(self, add: AddFile) -> int:
+        """The number of all rows of a file, dead ones included."""
+        return row_count(self._footer(add))
+
+    def _footer(self, add: AddFile) -> Any:
+        path = path_in_store(self._store.uri, add.path)
+        return read_footer(self._store, path, add.path, version=self._table.version)
+
+
+def plain_parts(
+    positions: NDArray[_Integer], batch: pa.RecordBatch, part_bytes: int = PART_BYTES
+) -> Iterator[tuple[NDArray[_Integer], pa.RecordBatch]]:
+    """The same rows with dictionary-encoded columns decoded. A dictionary holds a long string only once for many rows,
+    so the decoded rows come in parts: each has at most ``part_bytes`` of text in a column, or a single row.
+    """
+    start = 0
+    for part in cut_by_text(batch, part_bytes):
+        columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in part.columns]
+        if part.num_rows:
+            here = positions[start : start + part.num_rows]
+            yield here, pa.RecordBatch.from_arrays(columns, names=part.schema.names)
+        start += part.num_rows

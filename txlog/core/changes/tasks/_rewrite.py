@@ -1,0 +1,481 @@
+"""Writes what replaces files with removed rows: vectors or copies, and files with images and source rows.
+
+In: the touched files of one version. Out: the ``add`` actions that replace them; everything they name is durable. Files
+of an earlier execution are reused only if they hold exactly what this one needs. The others stay, since a commit of
+ours may be on its way; vacuum removes them. Before the first put, all of them belong to `UnsentFiles`, which deletes
+them if nothing is sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from txlog.core import ambient
+from txlog.core.changes.tasks._file_rows import FileRows, RowsAt
+from txlog.core.changes.tasks._operation import Images, RowOperation, Touched
+from txlog.core.changes.tasks._spliced_copies import SplicedCopies
+from txlog.core.changes.tasks._tombstone_files import tombstone_adds
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
+from txlog.core.format.bitmaps import bitmap_of
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.wide_statistics import wide_statistics
+from txlog.core.parallel import Threads, begin, parallel_map
+from txlog.core.store import TableFiles
+from txlog.core.util import Apply
+from txlog.core.writing import (
+    DataStream,
+    TaskCommitter,
+    TaskIdentity,
+    TaskWriter,
+    UnsentFiles,
+    WritePlan,
+    write_vectors,
+)
+from txlog.core.writing.committable import PendingFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+    from pyroaring import BitMap64
+
+__all__ = ["Changed", "FileRewriter"]
+
+_ONE_FILE_BYTES = 1 << 62
+_NO_ID = (1 << 63) - 1
+_ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
+_HELD_BYTES = 16 << 20
+_SMALL_AT_ONCE = 16
+_JOINED_BYTES = 1 << 20
+_FEW_ROWS = 1 << 14
+_COPIES_AT_ONCE = 3  # two encode while one waits for the disk
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """The replacements for the touched files that lose rows. Sizes in bytes."""
+
+    marked: list[tuple[AddFile, DeletionVectorDescriptor, str]]
+    """Files with their new vectors and matching statistics."""
+    removed: list[AddFile]
+    new_files: list[PendingFile]
+    vector_bytes: int = 0
+    rows_copied: int = 0
+    dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
+    """The fraction of dead rows in each marked file, by path."""
+
+
+class _Images(msgspec.Struct, frozen=True):
+    """New versions of rows, by the replaced rows' positions in each file."""
+
+    basis: dict[FileId, NDArray[np.uint64]]
+    files: tuple[PendingFile, ...]
+
+
+class _SourceFiles(msgspec.Struct, frozen=True):
+    """Which source rows were written, with which ids, after how many decisions of the operation."""
+
+    is_written: NDArray[np.bool_]
+    ids: NDArray[np.int64] | None
+    num_decisions: int
+    files: tuple[PendingFile, ...]
+
+    def is_for(self, other: _SourceFiles) -> bool:
+        """Whether the files of ``other`` hold the same rows."""
+        is_same = self.num_decisions == other.num_decisions and _are_equal(self.ids, other.ids)
+        return is_same and np.array_equal(self.is_written, other.is_written)
+
+
+class _Joined(msgspec.Struct, frozen=True):
+    """Files with the copies of small files and with source rows, and what they were written for."""
+
+    replaced: dict[LiveKey, NDArray[np.uint64]]
+    source: _SourceFiles
+
+
+class _Written(msgspec.Struct):
+    """What earlier executions wrote, and what for."""
+
+    vectors: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = msgspec.field(default_factory=dict)
+    copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = msgspec.field(default_factory=dict)
+    images: list[_Images] = msgspec.field(default_factory=list)
+    source: _SourceFiles | None = None
+    joined: _Joined | None = None
+    tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
+    seconds: float = 0.0
+
+
+class FileRewriter:
+    """Replaces files of one table for one operation. One thread."""
+
+    def __init__(
+        self,
+        store: TableFiles,
+        table: DefinedTable,
+        operation: RowOperation,
+        rows: FileRows,
+        unsent: UnsentFiles,
+        *,
+        with_vectors: bool,
+        parquet: Mapping[str, str] | None = None,
+    ) -> None:
+        self._store, self._files = store, store.files
+        self._are_requests = not store.has_cheap_calls
+        self._unsent = unsent
+        self._operation = operation
+        self._rows = rows
+        self._with_vectors = with_vectors
+        self._parquet = parquet
+        self._schema = rows.schema
+        self._uri = store.uri
+        self.bind(table)
+        self._job_id = ambient.uuid4()
+        self._task_ids = itertools.count()
+        self._written = _Written()
+        self._dictionary: tuple[str, ...] | None = None
+        self._source_on_its_way: Future[tuple[PendingFile, ...]] | None = None
+
+    @property
+    def source_files(self) -> tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None:
+        """The source rows that were written last, and their files, in order; None before the first write."""
+        found = self._written.source
+        return None if found is None else (found.is_written, found.files)
+
+    @property
+    def vectors(self) -> dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]]:
+        """The vectors that were written last, by file and replaced vector."""
+        return self._written.vectors
+
+    def bind(self, table: DefinedTable) -> None:
+        """From now on, write with this version's properties. Its schema must be the same."""
+        plan = WritePlan.of(
+            table.metadata,
+            table.protocol,
+            table=self._uri,
+            read_version=table.version,
+            schema=table.schema,
+            parquet=self._parquet,
+            rows="completed",
+            time_zone=table.time_zone,
+        )
+        self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
+        # Who says how the new files are encoded wants all of them so.
+        splices = not self._parquet
+        self._spliced = SplicedCopies(self._store, table, self._operation, self._rows, self._plan) if splices else None
+
+    @property
+    def repeated_work_s(self) -> float:
+        """The estimated time to rewrite images and copies, which a lost race may require."""
+        return self._written.seconds
+
+    def begin_source(self, num_rows: int) -> None:
+        """Start writing all source rows during the lookup, unless they are already written.
+
+        Does nothing for a table that tracks rows: there, rows that replace others keep their ids. Few rows wait, since
+        they may go into the files of copies. `join_source` or `change` must follow, even after an exception.
+        """
+        is_begun = self._written.source is not None or self._source_on_its_way is not None
+        if is_begun or self._rows.ids is not None or (self._may_join and num_rows <= _FEW_ROWS):
+            return
+        worker = Threads(1, "txlog-source", idle_s=0.0)
+        self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
+
+    def join_source(self) -> None:
+        """Wait until the source rows are written. Raises that write's error, if there is one."""
+        on_its_way, self._source_on_its_way = self._source_on_its_way, None
+        if on_its_way is not None:
+            on_its_way.result()
+
+    def change(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Changed:
+        """The files that replace ``touched``, and the files with the source rows."""
+        touched = [each for each in touched if len(each.replaced)]
+        started_s = ambient.monotonic_s()
+        if self._with_vectors:
+            marked = partial(self._marked, touched)
+            on_its_way = begin(marked) if self._are_requests else marked
+            images = self._images(touched) if self._operation.makes_images else []
+            changed = on_its_way()
+            new = [file for each in images for file in each.files]
+        else:
+            small = self._joins_source(touched, is_written)
+            changed = self._copied(touched, {each.add.live_key for each in small})
+            new = []
+            if small and is_written is not None:
+                new += self._copied_with_source(small, is_written, self._source_ids(touched, len(is_written)))
+                is_written = None
+        self._written.seconds = ambient.monotonic_s() - started_s
+        self.join_source()
+        if self._operation.source_files is not None:
+            new += self._operation.source_files
+        elif is_written is not None:
+            new += self._source(is_written, self._source_ids(touched, len(is_written)))
+        return replace(changed, new_files=[*changed.new_files, *new])
+
+    # --- vectors --------------------------------------------------------------------------------------------
+
+    def _marked(self, touched: Sequence[Touched]) -> Changed:
+        """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
+        left: list[tuple[LiveKey, Touched, BitMap64]] = []
+        removed: list[AddFile] = []
+        known: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
+        new: list[tuple[LiveKey, BitMap64]] = []
+        for each in touched:
+            key, dead = each.add.live_key, each.dead | bitmap_of(each.replaced)
+            if len(dead) >= each.num_rows:
+                removed.append(each.add)
+                continue
+            left.append((key, each, dead))
+            found = self._written.vectors.get(key)
+            if found is not None and found[0] == dead:
+                known[key] = found
+            else:
+                new.append((key, dead))
+        descriptors, vector_bytes = write_vectors(
+            self._files, [dead for _, dead in new], random_prefix_length=self._plan.random_prefix_length
+        )
+        self._unsent.own(vector_files(descriptors))
+        known |= {key: (dead, descriptor) for (key, dead), descriptor in zip(new, descriptors, strict=True)}
+        self._written.vectors = known
+        marked = [
+            (
+                each.add,
+                known[key][1],
+                wide_statistics(each.add.stats, num_records=each.num_rows, dead_before=len(each.dead)),
+            )
+            for key, each, _ in left
+        ]
+        fractions = {each.add.file_id: len(dead) / each.num_rows for _, each, dead in left}
+        return Changed(marked, removed, [], vector_bytes, dead_fractions=fractions)
+
+    # --- tombstones -----------------------------------------------------------------------------------------
+
+    def tombstones(self, rows: pa.RecordBatch) -> list[AddFile]:
+        """Files of these rows, all of which are dead from the start."""
+        found = self._written.tombstones
+        if found is None or not found[0].equals(rows):
+            ids = self._rows.ids
+            batch = rows if ids is None else ids.changed(rows, pa.nulls(rows.num_rows, pa.int64()))
+            adds = tombstone_adds(self._files, self._write([batch], self._plan.without_rules()), self._unsent)
+            found = self._written.tombstones = rows, adds
+        return found[1]
+
+    # --- images ---------------------------------------------------------------------------------------------
+
+    def _images(self, touched: Sequence[Touched]) -> list[_Images]:
+        """New versions of the removed rows. Reuses earlier images if all their rows are still removed."""
+        going = {each.add.file_id: each.replaced for each in touched}
+        kept = [
+            images
+            for images in self._written.images
+            if all(
+                file in going and np.isin(positions, going[file], assume_unique=True).all()
+                for file, positions in images.basis.items()
+            )
+        ]
+        for images in kept:
+            for file, positions in images.basis.items():
+                going[file] = np.setdiff1d(going[file], positions, assume_unique=True)
+        missing = [(each, going[each.add.file_id]) for each in touched if len(going[each.add.file_id])]
+        if missing:
+            batches = itertools.chain.from_iterable(self._apply_to(touched)(self._images_or_stream, missing))
+            basis = {each.add.file_id: positions for each, positions in missing}
+            kept.append(_Images(basis, self._write(batches)))
+        self._written.images = kept
+        return kept
+
+    def _images_or_stream(self, item: tuple[Touched, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
+        """The new versions of some rows of one file: computed immediately if they are few, otherwise while they are
+        consumed."""
+        each, positions = item
+        images = self._images_of(each, positions)
+        return list(images) if each.add.size * len(positions) <= _HELD_BYTES * each.num_rows else images
+
+    def _images_of(
+        self, each: Touched, positions: NDArray[np.uint64], found: Iterable[RowsAt] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The new versions of the rows at ``positions``, which are among the hits of the file. ``found`` are these
+        rows, if they were read."""
+        hits = each.hits.at(np.searchsorted(each.hits.positions, positions))
+        ids = None if self._rows.ids is None else self._rows.ids_at(each.add, positions)
+        fields = self._operation.image_fields
+        kept = () if hits.values is None else hits.values.schema.names
+        unread = tuple(field for field in fields if field.name not in kept)
+        if not unread:
+            yield from self._with_ids(self._operation.images(hits.values, hits), ids)
+            return
+        for here, rows in self._rows.at(each.add, positions, unread) if found is None else found:
+            at = np.searchsorted(positions, here)
+            some = hits.at(at)
+            if some.values is not None:
+                names = [field.name for field in fields]
+                columns = [(some.values if name in kept else rows).column(name) for name in names]
+                rows = pa.RecordBatch.from_arrays(columns, names=names)
+            images = self._operation.images(rows, some)
+            yield from self._with_ids(images, None if ids is None else ids.take(pa.array(at)))
+
+    def _with_ids(self, images: Iterable[Images], ids: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        """``ids`` are those of all candidate rows."""
+        columns = self._rows.ids
+        for batch, places in images:
+            yield batch if columns is None or ids is None else columns.changed(batch, ids.take(pa.array(places)))
+
+    # --- copies ---------------------------------------------------------------------------------------------
+
+    def _copied(self, touched: Sequence[Touched], joined: Collection[LiveKey]) -> Changed:
+        """A copy of each file: without dead and removed rows, with the new versions of the latter. The ``joined`` ones
+        are copied with the source rows."""
+        written = self._written.copies
+        known = {
+            each.add.live_key: found
+            for each in touched
+            if (found := written.get(each.add.live_key)) is not None and np.array_equal(found[0], each.replaced)
+        }
+        alone = [each for each in touched if each.add.live_key not in joined]
+        missing = [each for each in alone if each.add.live_key not in known]
+        # Small files mostly wait for the disk or the store, so they wait together.
+        threads = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
+        copies = list(parallel_map(self._copy, missing, threads=threads))
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        TaskCommitter(self._files, self._plan).seal(task, [file for files in copies for file in files])
+        for each, files in zip(missing, copies, strict=True):
+            known[each.add.live_key] = (each.replaced, files)
+        self._written.copies = known
+        new = [file for each in alone for file in known[each.add.live_key][1]]
+        copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
+        return Changed([], [each.add for each in touched], new, rows_copied=copied)
+
+    def _copy(self, each: Touched) -> tuple[PendingFile, ...]:
+        """The pending copy of one file, whose name is not durable yet; () if no row is left."""
+        if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
+            return ()
+        if self._spliced is not None:
+            spliced = self._spliced.copy(each, lambda: TaskIdentity(self._job_id, next(self._task_ids)))
+            if spliced is not None:
+                self._unsent.own([spliced.path])
+                return (spliced,)
+
+        return self._pending(self._left(each), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
+
+    def _left(self, each: Touched) -> Iterator[pa.RecordBatch]:
+        """The rows of a copy. A small file is read once."""
+        removed: list[RowsAt] | None = [] if each.add.size <= _JOINED_BYTES else None
+        for _, batch in self._rows.live(each.add, each.replaced, removed):
+            yield batch
+        if self._operation.makes_images:
+            yield from self._images_of(each, each.replaced, removed)
+
+    def _joins_source(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Sequence[Touched]:
+        """The small files whose copies share new files with few source rows, so that changes of a row each do not leave
+        more and more files. None if an earlier execution wrote the source rows alone."""
+        is_new = self._written.source is None and self._operation.source_files is None
+        if is_written is None or not is_new or not self._may_join or not 0 < np.count_nonzero(is_written) <= _FEW_ROWS:
+            return ()
+        small = [each for each in touched if each.add.size <= _JOINED_BYTES]
+        return small if _are_small(small) else ()
+
+    @property
+    def _may_join(self) -> bool:
+        """Not where a file costs a request: a file of source rows alone need not be opened when they are replaced."""
+        return not self._with_vectors and not self._are_requests
+
+    def _copied_with_source(
+        self, small: Sequence[Touched], is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None
+    ) -> tuple[PendingFile, ...]:
+        """Files with the rows of these copies and with the source rows: one for each partition."""
+        replaced = {each.add.live_key: each.replaced for each in small}
+        wanted = _SourceFiles(is_written, ids, self._operation.num_decisions, ())
+        found = self._written.joined
+        if found is None or not found.source.is_for(wanted) or not _have_equal_values(found.replaced, replaced):
+            rows = itertools.chain.from_iterable(self._apply_to(small)(lambda each: list(self._left(each)), small))
+            files = self._write(itertools.chain(rows, self._source_rows(is_written, ids)))
+            found = self._written.joined = _Joined(replaced, replace(wanted, files=files))
+        return found.source.files
+
+    # --- rows of the source ---------------------------------------------------------------------------------
+
+    def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
+        """Files of these source rows; the last execution's files if rows and ids are the same."""
+        found = self._written.source
+        wanted = _SourceFiles(is_written, ids, self._operation.num_decisions, ())
+        if found is None or not found.is_for(wanted):
+            files = self._write(self._source_rows(is_written, ids)) if is_written.any() else ()
+            found = self._written.source = replace(wanted, files=files)
+        return found.files
+
+    def _source_rows(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
+        batches = self._operation.source_batches(is_written)
+        if self._rows.ids is None:
+            yield from batches
+            return
+        taken = None if ids is None else ids[is_written]
+        first = 0
+        for batch in batches:
+            here = pa.nulls(batch.num_rows, pa.int64())
+            if taken is not None:
+                part = taken[first : first + batch.num_rows]
+                here = pa.array(part, pa.int64(), mask=part == _NO_ID)
+                first += batch.num_rows
+            yield self._rows.ids.changed(batch, here)
+
+    def _source_ids(self, touched: Sequence[Touched], num_rows: int) -> NDArray[np.int64] | None:
+        """For each source row, the id of the row it replaces (the lowest of several); None if it replaces none."""
+        if self._rows.ids is None or self._operation.makes_images or not self._operation.replaces_rows:
+            return None
+        found = np.full(num_rows, _NO_ID, dtype=np.int64)
+        for each in touched:
+            assert each.hits.source_rows is not None
+            at = np.searchsorted(each.hits.positions, each.replaced)
+            ids = self._rows.ids_at(each.add, each.replaced).fill_null(_NO_ID).to_numpy(zero_copy_only=False)
+            np.minimum.at(found, each.hits.source_rows[at], ids)
+        return found
+
+    def _write(self, batches: Iterable[pa.RecordBatch], plan: WritePlan | None = None) -> tuple[PendingFile, ...]:
+        """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
+        plan = plan or self._plan
+        task, files = self._pending(batches, plan)
+        return TaskCommitter(self._files, plan).seal(task, files).files
+
+    def _pending(
+        self, batches: Iterable[pa.RecordBatch], plan: WritePlan
+    ) -> tuple[TaskIdentity, tuple[PendingFile, ...]]:
+        """Files of these rows that `TaskCommitter` has not sealed yet, and the task that wrote them.
+
+        The rows get their names here and their types from the writer, which takes a null struct with required fields;
+        Arrow's casts refuse it.
+        """
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        named = (pa.RecordBatch.from_arrays(batch.columns, names=self._schema.names) for batch in batches)
+        # Decided once: a look at every file's rows takes a tenth of the time to write them.
+        with TaskWriter(self._files, plan, task, dictionary=self._dictionary) as writer:
+            writer.write(DataStream(self._schema, named))
+            files = writer.close()
+            self._dictionary = writer.dictionary
+        self._unsent.own(file.path for file in files)
+        return task, files
+
+    def _apply_to(self, touched: Sequence[Touched]) -> Apply:
+        """How to read these files: on two threads, unless they are small. Small files that take requests are worked on
+        in turns, so that none waits for the answers of the others."""
+        if not _are_small(touched):
+            return parallel_map
+        return partial(parallel_map, threads=_SMALL_AT_ONCE) if self._are_requests else map
+
+
+def _are_small(touched: Sequence[Touched]) -> bool:
+    return sum(each.add.size for each in touched) <= _ALONE_BYTES
+
+
+def _have_equal_values(left: Mapping[LiveKey, NDArray[Any]], right: Mapping[LiveKey, NDArray[Any]]) -> bool:
+    return left.keys() == right.keys() and all(np.array_equal(left[key], right[key]) for key in left)
+
+
+def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:
+    return left is right if left is None or right is None else np.array_equal(left, right)

@@ -1,0 +1,545 @@
+"""Copies of data files for row changes, in which only what changes is decoded: all else is passed on as encoded bytes.
+
+In: a file with rows to remove, or with new versions of rows. Out: its pending copy; None if the file, the table or the
+change is one that `SplicedCopies` leaves to the usual copy, which decodes every row. A row group without such rows is
+passed on; of one whose rows only change, so are the columns that do not. Statistics come from the new footer, as far as
+the old file's writer is trusted; floats, whose bounds are in no footer, are read, or have not changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+
+from txlog.core.changes.tasks._file_rows import FileRows
+from txlog.core.changes.tasks._operation import RowOperation, Touched
+from txlog.core.format.arrow.arrays import from_flags, from_numbers
+from txlog.core.format.arrow.footer_statistics import FooterStatistics
+from txlog.core.format.arrow.old_calendar import old_calendar
+from txlog.core.format.arrow.parquet_footer import check_footer, indexed_leaves, read_footer
+from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
+from txlog.core.format.arrow.parquet_splice import MAGIC, Piece, Splice, footer_of, state_of
+from txlog.core.format.bitmaps import numbers_of
+from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.partition_values import encode_array
+from txlog.core.format.paths import partition_directory
+from txlog.core.format.schema import Field, Struct, type_to_arrow
+from txlog.core.format.statistics import FileStatistics, leaf_count, with_bounds
+from txlog.core.format.statistics_read import num_records
+from txlog.core.reading import partition_scalar, path_in_store
+from txlog.core.store import TableFiles
+from txlog.core.util import cached_property
+from txlog.core.writing import (
+    ENCODERS,
+    FileFormat,
+    ParquetSettings,
+    TaskIdentity,
+    WritePlan,
+    conformer_for,
+    encoded,
+    layout_of,
+    settled_dictionary,
+)
+from txlog.core.writing.committable import FileTail, PendingFile
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SplicedCopies"]
+
+SMALL_BYTES = 1 << 20
+"""Up to this size, decoding a whole file takes no longer."""
+
+_READ_BYTES = 8 << 20
+_WHOLE_NUMBERS = {
+    (f"INT{bits}", f"Int(bitWidth={bits}, isSigned=true)"): "None" for bits in (32, 64)
+}  # LogicalTypes.md, "Signed Integers": the annotation is optional
+
+
+class SplicedCopies:
+    """Copies files of one table for one operation. Thread-safe.
+
+    It takes files that hold just the table's columns, as this release would write them. It leaves to others: rules for
+    rows, row ids, column mapping, generated columns and partition columns that change; files of the old calendar,
+    encrypted ones, and those with a footer or a row count in doubt; row groups that are too large to encode in memory.
+    """
+
+    def __init__(
+        self, store: TableFiles, table: DefinedTable, operation: RowOperation, rows: FileRows, plan: WritePlan
+    ) -> None:
+        self.store = store
+        self.operation = operation
+        self.rows = rows
+        self.plan = plan
+        self.working = threading.Semaphore(ENCODERS)
+        """Who holds it has the decoded rows of a row group. Another copy waits for the disk meanwhile."""
+        self.fields = table.schema.fields
+        """All columns of the table."""
+
+    def copy(self, each: Touched, new_task: Callable[[], TaskIdentity]) -> PendingFile | None:
+        """The pending copy of one file, whose name is not durable yet; None if the file has to be decoded.
+
+        Raises StorageError, CorruptLogError, InvalidInputError.
+        """
+        if each.add.size <= SMALL_BYTES or not self._takes_changes or not self._takes_partition(each):
+            return None
+        try:
+            source = self.store.files.open(path_in_store(self.store.uri, each.add.path))
+        except (NotFoundError, StorageError, CorruptLogError):  # who decodes the file says what is wrong
+            return None
+        with source:
+            old = self._opened(source, each)
+            if old is None:
+                return None
+            change = _Change.of(each, self.operation)
+            groups = _Groups.of(old, change)
+            copy = _Copy(self, each, old, change, groups)
+            if not self._has_room(old, groups) or not copy.can_encode or not copy.has_statistics:
+                return None
+            try:
+                return copy.write(new_task())
+            except _Unfit:
+                return None
+
+    @cached_property
+    def file_format(self) -> FileFormat:
+        """How the table's files are written."""
+        return layout_of(self.store.files, self.plan, TaskIdentity(self.plan.table_id, 0)).file_format
+
+    @cached_property
+    def _takes_changes(self) -> bool:
+        if self.rows.ids is not None or self.plan.has_rules or self.file_format.is_mapped:
+            return False
+        changed = {field.name for field in self.operation.changed_fields}
+        takes = {*self.file_format.columns}.difference(self.plan.partition_columns)
+        return not self.operation.makes_images or (bool(changed) and changed <= takes)
+
+    def _takes_partition(self, each: Touched) -> bool:
+        """Whether the partition values are written as those of a new file would be."""
+        fields, values = self.plan.physical_partition_fields, each.add.partition_values
+        if values.keys() != fields.keys():
+            return False
+        try:
+            return all(_text_of(field, values) == values[name] for name, field in fields.items())
+        except CorruptLogError:  # who decodes the file names it
+            return False
+
+    def _opened(self, source: Any, each: Touched) -> _Old | None:
+        try:
+            tail = read_footer(source)
+            metadata = pq.ParquetFile(pa.BufferReader(tail)).metadata
+            believed = FooterStatistics(metadata, check_footer(tail, metadata))
+            check_chunks(metadata)
+        except (pa.ArrowException, OSError):
+            return None
+        rows, counted = row_count(metadata), num_records(each.add.stats)
+        if rows != each.num_rows or counted not in (None, rows) or old_calendar(metadata.metadata) is not None:
+            return None
+        leaves = _leaves(metadata.schema)
+        if list(map(_Leaf.bare, leaves)) != list(map(_Leaf.bare, self._leaves)) or not self._has_the_codec(metadata):
+            return None
+        splice = Splice.of(tail, source.size())
+        if splice is None:
+            return None
+        other = {at for at, (theirs, ours) in enumerate(zip(leaves, self._leaves, strict=True)) if theirs != ours}
+        return _Old(source, metadata, believed, splice, frozenset(other))
+
+    @cached_property
+    def _leaves(self) -> list[_Leaf]:
+        body = encoded(self.file_format.schema.empty_table(), self.file_format, ())
+        return _leaves(pq.ParquetFile(pa.BufferReader(body)).schema)
+
+    def _has_the_codec(self, metadata: Any) -> bool:
+        """Whether the file is compressed as the table's settings say, if they say anything."""
+        if self.plan.parquet == ParquetSettings():
+            return True
+        codec = self.plan.parquet.codec
+        wanted = "UNCOMPRESSED" if codec == "none" else codec.upper()
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        return all(group.column(leaf).compression == wanted for group in groups for leaf in range(group.num_columns))
+
+    def _has_room(self, old: _Old, groups: _Groups) -> bool:
+        """Whether a row is left, and each new row group fits into memory and into what the table's settings allow."""
+        if len(groups.gone) == len(old.ends):
+            return False
+        settings = self.plan.parquet
+        most_bytes = min(self.plan.memory_budget_bytes // 3, settings.row_group_bytes or self.plan.memory_budget_bytes)
+        new = [old.metadata.row_group(group) for group in (*groups.whole, *groups.columns)]
+        return all(
+            each.total_byte_size <= most_bytes and each.num_rows <= (settings.row_group_rows or each.num_rows)
+            for each in new
+        )
+
+
+class _Unfit(Exception):
+    """A page or a footer turns out to be one that the new file cannot take over."""
+
+
+class _Old:
+    """An open file to copy: its footer, what is true of it, and the first row and the end of each row group.
+
+    ``nested_otherwise`` are the leaves that are REQUIRED in the file, or inside something that is, and not in the
+    table: they can be passed on, and not encoded anew.
+    """
+
+    def __init__(
+        self, source: Any, metadata: Any, believed: FooterStatistics, splice: Splice, nested_otherwise: frozenset[int]
+    ) -> None:
+        self.nested_otherwise = nested_otherwise
+        self.source = source
+        self.metadata = metadata
+        self.believed = believed
+        self.splice = splice
+        sizes = np.array([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)], np.int64)
+        self.ends = np.cumsum(sizes)
+        self.starts = self.ends - sizes
+
+    def counts(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many of these positions, which ascend, each row group has."""
+        found: NDArray[np.int64] = np.searchsorted(positions, self.ends) - np.searchsorted(positions, self.starts)
+        return found
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """The positions of the rows that a copy leaves out, and of those that get new values; both ascend."""
+
+    removed: NDArray[np.int64]
+    updated: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, each: Touched, operation: RowOperation) -> _Change:
+        replaced = each.replaced.astype(np.int64)
+        comes_back = np.zeros(len(replaced), dtype=bool)
+        if operation.makes_images:
+            comes_back = operation.updated([each])[0][0]
+        return cls(np.union1d(numbers_of(each.dead).astype(np.int64), replaced[~comes_back]), replaced[comes_back])
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    """What becomes of the row groups: left out, all columns encoded anew, only those that change, or passed on."""
+
+    gone: tuple[int, ...]
+    whole: tuple[int, ...]
+    columns: tuple[int, ...]
+    passed_on: tuple[int, ...]
+
+    @classmethod
+    def of(cls, old: _Old, change: _Change) -> _Groups:
+        removed, updated = old.counts(change.removed), old.counts(change.updated)
+        is_gone = removed == old.ends - old.starts
+        kinds = (is_gone, ~is_gone & (removed > 0), ~is_gone & (removed == 0) & (updated > 0))
+        found = (*kinds, ~np.logical_or.reduce(kinds))
+        return cls(*(tuple(np.flatnonzero(kind).tolist()) for kind in found))
+
+
+class _Copy:
+    """One copy that is being made."""
+
+    def __init__(self, copies: SplicedCopies, each: Touched, old: _Old, change: _Change, groups: _Groups) -> None:
+        self._copies = copies
+        self._format = copies.file_format
+        self._each = each
+        self._old = old
+        self._change = change
+        self._groups = groups
+        self._changed = copies.operation.changed_fields if len(change.updated) else ()
+        self._hits = replace(each.hits, values=None)  # rows are read with what `changes` needs
+        policy = self._format.statistics
+        changed = {field.name for field in self._changed}
+        of_old = policy.floats + policy.nested if not len(change.removed) else ()
+        kept = {path for path in of_old if path[0] not in changed}
+        """The columns whose values are just those of the old file, and whose statistics no footer has."""
+        self._leaves = tuple(leaf for leaf in self._format.leaves if leaf.path not in kept)
+        others = replace(policy, leaves=tuple(leaf for leaf in policy.leaves if leaf[0] not in kept))
+        self._statistics = FileStatistics(others, self._leaves)
+        self._statistics.keep(kept, each.add.stats)
+
+    @property
+    def can_encode(self) -> bool:
+        """Whether the old file holds what is encoded anew in just the table's form."""
+        columns = self._stored if self._groups.whole else self._changed if self._groups.columns else ()
+        return self._old.nested_otherwise.isdisjoint(self._leaves_of(columns))
+
+    @property
+    def _stored(self) -> list[Field]:
+        by_name = {field.name: field for field in self._copies.fields}
+        return [by_name[name] for name in self._format.columns]
+
+    # --- statistics -----------------------------------------------------------------------------------------
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the footer says the bounds of all passed-on values that have bounds in the log."""
+        bounded = with_bounds(self._each.add.stats)
+        floats = self._format.statistics.floats
+        return all(
+            (found := self._old.believed.of(row_group, leaf.index)) is not None
+            and (found.has_min_max or (found.has_null_count and found.null_count == row_group.num_rows))
+            for leaf in self._leaves
+            if leaf.path in bounded and leaf.path not in floats
+            for row_group in map(self._old.metadata.row_group, self._groups_without(leaf.path[0]))
+        )
+
+    def _groups_without(self, column: str) -> tuple[int, ...]:
+        """The row groups of which this column is passed on."""
+        if any(field.name == column for field in self._changed):
+            return self._groups.passed_on
+        return tuple(sorted((*self._groups.passed_on, *self._groups.columns)))
+
+    def _look_at_floats(self) -> None:
+        """Read the floats that are passed on and whose bounds may differ from the old file's."""
+        columns = {path[0] for path in self._statistics.floats}
+        by_groups: dict[tuple[int, ...], list[Field]] = {}
+        for field in self._copies.fields:
+            if field.name in columns and (groups := self._groups_without(field.name)):
+                by_groups.setdefault(groups, []).append(field)
+        for groups, fields in by_groups.items():
+            for _, batch in self._rows(groups, fields):
+                self._statistics.observe(batch)
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def _rows(
+        self, groups: tuple[int, ...], fields: Iterable[Field]
+    ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
+        reader = self._copies.rows.reader(tuple(fields))
+        return reader.batches(self._each.add, with_dead_rows=True, row_groups=groups)
+
+    def _encoded(self, groups: tuple[int, ...], written: Sequence[Field]) -> Iterator[pa.Buffer]:
+        """These columns of each of the row groups, as a Parquet file of their own, with their new values."""
+        if not groups:
+            return
+        names = {field.name for field in written}
+        if self._changed:
+            names |= {field.name for field in self._copies.operation.fields_for_changes}
+        read = [field for field in self._copies.fields if field.name in names]
+        schema = pa.schema([self._format.schema.field(field.name) for field in written])
+        pieces = _by_group(self._rows(groups, read), [(each, int(self._old.ends[each])) for each in groups])
+        for group, batches in itertools.groupby(pieces, key=lambda piece: piece[0]):
+            # One after the other, so that an old batch is gone when the next one is read.
+            rows = pa.Table.from_batches(
+                (self._new(positions, batch, written) for _, positions, batch in batches), schema
+            )
+            self._statistics.observe(rows)
+            sampled = indexed_leaves(self._old.metadata.row_group(group))
+            new = encoded(rows, self._format, settled_dictionary(sampled, self._format.options))
+            del rows
+            yield new
+
+    def _new(self, positions: NDArray[np.int64], rows: pa.RecordBatch, written: Sequence[Field]) -> pa.RecordBatch:
+        """What becomes of some consecutive rows."""
+        first, end = int(positions[0]), int(positions[-1]) + 1
+        new = self._new_values(_within(self._change.updated, first, end), first, rows)
+        columns = [new.get(field.name, rows.column(field.name)) for field in written]
+        rows = pa.RecordBatch.from_arrays(columns, names=[field.name for field in written])
+        rows = conformer_for(Struct(tuple(written)), rows.schema, self._copies.plan.table).conform(rows, first)
+        removed = _within(self._change.removed, first, end)
+        if len(removed):
+            stays = np.ones(rows.num_rows, dtype=bool)
+            stays[removed - first] = False
+            rows = rows.filter(from_flags(stays))
+        return rows
+
+    def _new_values(self, updated: NDArray[np.int64], first: int, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The columns that change, with new values at the ``updated`` positions."""
+        if not len(updated):
+            return {}
+        operation = self._copies.operation
+        old = rows.select([field.name for field in operation.fields_for_changes]).take(from_numbers(updated - first))
+        hits = self._hits.at(np.searchsorted(self._hits.positions, updated.astype(np.uint64)))
+        images = list(operation.changes(old, hits))
+        places = updated[np.concatenate([at for _, at in images])] - first
+        assert len(places) == len(updated), "each row that comes back has one new version"
+        taken = np.arange(rows.num_rows)
+        taken[places] = rows.num_rows + np.arange(len(places))
+        return {
+            field.name: pa.concat_arrays(
+                [rows.column(field.name), *(_as(batch.column(field.name), field) for batch, _ in images)]
+            ).take(from_numbers(taken))
+            for field in self._changed
+        }
+
+    # --- the file -------------------------------------------------------------------------------------------
+
+    def write(self, task: TaskIdentity) -> PendingFile:
+        """Raises `_Unfit`, and what `SplicedCopies.copy` raises; then nothing is left of the file."""
+        copies, values = self._copies, self._each.add.partition_values
+        path = layout_of(copies.store.files, copies.plan, task).names.path(partition_directory(values), 0, 0)
+        output = copies.store.files.create(path)
+        try:
+            with copies.working:
+                tail = self._write_into(output.sink)
+                self._look_at_floats()
+            meta = output.publish()
+        except BaseException as error:
+            output.abort()
+            if isinstance(error, OSError):
+                raise StorageError(
+                    f"could not write {path}: {error}. No commit names it; fix the cause and run it again", path=path
+                ) from error
+            raise
+        metadata = pq.ParquetFile(pa.BufferReader(MAGIC + tail)).metadata
+        stats = self._statistics.finish(metadata, FooterStatistics(metadata, check_footer(tail, metadata)))
+        return PendingFile(
+            path=path,
+            size_bytes=meta.size,
+            num_rows=self._old.splice.num_rows,
+            modified_ms=meta.modified_ms,
+            partition_values=dict(values),
+            stats=stats,
+            _tail=FileTail(meta.size - len(tail), zlib.crc32(tail)),
+        )
+
+    def _write_into(self, sink: Any) -> bytes:
+        """Write the whole file. Returns its end, from the footer on."""
+        splice, groups, stored = self._old.splice, self._groups, self._stored
+        encoded_of = {
+            **dict.fromkeys(groups.whole, self._encoded(groups.whole, stored)),
+            **dict.fromkeys(groups.columns, self._encoded(groups.columns, self._changed)),
+        }
+        sink.write(MAGIC)
+        for group in sorted((*groups.whole, *groups.columns, *groups.passed_on)):
+            if group not in encoded_of:
+                self._move(splice.pass_on(group), None, sink)
+                continue
+            new = next(encoded_of[group])
+            footer = footer_of(_tail_of(new))
+            if footer is None:
+                raise _Unfit
+            leaves = self._leaves_of(stored if group in groups.whole else self._changed)
+            self._move(splice.replace(group, footer, leaves), new, sink)
+        tail = splice.finish()
+        sink.write(tail)
+        return tail
+
+    def _leaves_of(self, fields: Sequence[Field]) -> list[int]:
+        """The places of these columns' leaves among all of the file."""
+        names = {field.name for field in fields}
+        are_of = [
+            name
+            for name, kind in zip(self._format.columns, self._format.schema.types, strict=True)
+            for _ in range(leaf_count(kind))
+        ]
+        return [leaf for leaf, name in enumerate(are_of) if name in names]
+
+    def _move(self, pieces: Iterable[Piece], new: pa.Buffer | None, sink: Any) -> None:
+        for is_old, run in itertools.groupby(pieces, key=lambda piece: piece.is_old):
+            if is_old:
+                self._pass_on(run, sink)
+                continue
+            for piece in run:
+                assert new is not None
+                sink.write(new.slice(piece.start, piece.length))
+
+    def _pass_on(self, pieces: Iterable[Piece], sink: Any) -> None:
+        """Copy bytes of the old file. What lies together is read together."""
+        waiting: list[Piece] = []
+        for piece in pieces:
+            end = waiting[-1].start + waiting[-1].length if waiting else piece.start
+            if waiting and (piece.start != end or end - waiting[0].start >= _READ_BYTES):
+                sink.write(self._read(waiting))
+                waiting = []
+            waiting.append(piece)
+        sink.write(self._read(waiting))
+
+    def _read(self, pieces: Sequence[Piece]) -> bytes:
+        """Consecutive bytes of the old file, with a look at the pages in them."""
+        source, first = self._old.source, pieces[0].start
+        source.seek(first)
+        body: bytes = source.read(pieces[-1].start + pieces[-1].length - first)
+        for piece in pieces:
+            pages = memoryview(body)[piece.start - first : piece.start - first + piece.length]
+            state = "whole" if piece.num_values is None else state_of(pages, piece.num_values)
+            if state == "damaged":
+                raise CorruptLogError(
+                    f"a data file is damaged: the checksum of a page does not fit, between byte {piece.start} and byte"
+                    f" {piece.start + piece.length}. Restore the file from a copy, or take it out of the table with"
+                    " txn.remove(path) in a table.transaction(), and write its rows again",
+                    table=self._copies.store.uri,
+                    version=self._copies.plan.read_version,
+                    path=self._each.add.path,
+                )
+            if state == "unclear" or len(pages) != piece.length:
+                raise _Unfit
+        return body
+
+
+class _Leaf(NamedTuple):
+    """What the values of a leaf column are and how they are stored."""
+
+    path: str
+    physical_type: str
+    logical_type: str
+    length: int
+    repetition_levels: int
+    definition_levels: int
+
+    def bare(self) -> _Leaf:
+        """The same for passing it on: readers take the levels from the file."""
+        return self._replace(definition_levels=0)
+
+
+def _leaves(schema: Any) -> list[_Leaf]:
+    return [
+        _Leaf(
+            each.path.replace(".list.item", ".list.element"),  # both are in use
+            each.physical_type,
+            _WHOLE_NUMBERS.get((each.physical_type, text := str(each.logical_type)), text),
+            each.length,
+            each.max_repetition_level,
+            each.max_definition_level,
+        )
+        for each in map(schema.column, range(len(schema)))
+    ]
+
+
+def _text_of(field: Field, partition_values: Mapping[str, str | None]) -> str | None:
+    """A partition value as txlog writes it."""
+    value = pa.array([partition_scalar(field, partition_values)], type_to_arrow(field.type))
+    found: str | None = encode_array(value, field.type)[0].as_py()
+    return found
+
+
+def _by_group(
+    rows: Iterable[tuple[NDArray[np.int64], pa.RecordBatch]], groups: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, NDArray[np.int64], pa.RecordBatch]]:
+    """The batches with the row group that each is of. ``rows`` are all rows of the ``groups``, which are given with
+    their ends.
+    """
+    left = iter(groups)
+    group, end = next(left)
+    for positions, batch in rows:
+        start = 0
+        while start < len(positions):
+            stop = int(np.searchsorted(positions, end))
+            yield group, positions[start:stop], batch.slice(start, stop - start)
+            start = stop
+            if positions[stop - 1] + 1 == end:
+                group, end = next(left, (-1, -1))
+
+
+def _within(positions: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
+    """Those of the positions, which ascend, that are in this range."""
+    return positions[slice(*np.searchsorted(positions, (first, end)))]
+
+
+def _as(values: pa.Array, field: Field) -> pa.Array:
+    """New values in the column's type: an expression may leave out what its type says of NULL inside it."""
+    one = Struct((field,))
+    given = pa.RecordBatch.from_arrays([values], names=[field.name])
+    return conformer_for(one, given.schema).conform(given).column(0)
+
+
+def _tail_of(body: pa.Buffer) -> bytes:
+    end = memoryview(body)
+    return bytes(end[-8 - int.from_bytes(end[-8:-4], "little") :])

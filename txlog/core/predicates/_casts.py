@@ -1,0 +1,317 @@
+"""CAST and store assignment with Arrow's kernels. Results equal Spark's in ANSI mode.
+
+In: an array or an Arrow expression of one Delta type. Out: the same in another type. A value that the type cannot hold
+raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A cast to an integer truncates a fraction; a cast to a decimal
+with fewer digits rounds half away from zero. `types.can_cast` decides which casts exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
+from txlog.core.format.arrow.decimals import rounded, truncated
+from txlog.core.format.arrow.wide_years import date_text
+from txlog.core.format.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMPS,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    places_by_name,
+    type_name,
+    type_to_arrow,
+)
+from txlog.core.predicates._float_texts import float_text
+from txlog.core.predicates.terms.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
+from txlog.core.predicates.terms.zones import UTC, as_clock, as_instant
+
+__all__ = ["cast", "cast_can_fail", "to_decimal", "try_cast"]
+
+_WIDE_PRECISION = 76
+_FIRST_DAY, _LAST_DAY = -719_528, 2_932_896  # in the years 0 and 9999
+_FIRST_US, _LAST_US = -719_162 * 86_400_000_000, 2_932_897 * 86_400_000_000 - 1  # in the years 1 and 9999
+_TRUE_WORDS = ["t", "true", "y", "yes", "1"]
+_FALSE_WORDS = ["f", "false", "n", "no", "0"]
+_NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+_FORMS = {
+    "integer": r"^[+-]?\d+$",
+    "decimal": rf"^{_NUMBER}$",
+    "floating": rf"^({_NUMBER}|[+-]?(?i:inf|infinity)|(?i:nan))$",
+    "date": r"^\d{4}-\d\d-\d\d$",
+    "timestamp": r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
+}
+_SPARKS_FORMS = {
+    "integer": r"[^\x20-\x7e]",
+    "decimal": r"[^\x20-\x7e]",
+    "floating": r"[^\x20-\x7e]|^[+-]?[\d.]+([eE][+-]?\d+)?[dDfF]$",
+    "date": r"^[+-]?\d{4,7}(-|$)",
+    "timestamp": r"^[+-]?\d{4,7}(-|$)|^T?\d{1,2}:",
+}
+"""Texts of other forms that Spark may take for values."""
+
+
+def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
+    """``values`` of type ``source`` as ``target``; ``zone`` is that of times without one."""
+    arrow_type = type_to_arrow(target)
+    if source == target:
+        return values
+    if isinstance(source, Struct | Array | Map):
+        return _nested(values, source, target, zone)
+    if zone != UTC and cast_depends_on_zone(source, target):
+        return _in_zone(values, source, target, zone)
+    if source == VOID:
+        return _plain(values, arrow_type)
+    if source == STRING:
+        return _from_string(values, target)
+    if source == DATE and target == STRING:
+        return _date_text(values)
+    if source in TIMESTAMPS and target == STRING:
+        return _time_text(values)
+    if is_floating(source) and target == STRING:
+        return _float_text(values)
+    if target == STRING or BOOLEAN in (source, target):
+        return _plain(values, arrow_type)
+    if is_numeric(source):
+        return _number(values, source, target)
+    return _plain(values, arrow_type)
+
+
+def _in_zone(values: Any, source: DataType, target: DataType, zone: str) -> Any:
+    if source == TIMESTAMP:
+        return cast(as_clock(values, zone), TIMESTAMP_NTZ, target)
+    return as_instant(cast(values, source, TIMESTAMP_NTZ), zone, starts_days=source == DATE)
+
+
+def try_cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
+    """`cast`, with null for a value that the type cannot hold."""
+    if isinstance(values, pa.Scalar):
+        return try_cast(pa.repeat(values, 1), source, target, zone)[0]
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if source == STRING:
+        values = _of_form(values, target)
+    if target == STRING:  # which holds every value: what raises is another one in another version of Java
+        return cast(values, source, target, zone)
+    try:
+        return cast(values, source, target, zone)
+    except (pa.ArrowInvalid, OverflowError):
+        if len(values) == 1:
+            return pa.nulls(1, type_to_arrow(target))
+    middle = len(values) // 2
+    halves = (try_cast(part, source, target, zone) for part in (values[:middle], values[middle:]))
+    return pa.concat_arrays([half.combine_chunks() if isinstance(half, pa.ChunkedArray) else half for half in halves])
+
+
+def _of_form(texts: Any, target: DataType) -> Any:
+    """The texts, with null for those that are no value of the type whatever its limits are.
+
+    Raises ``ArrowInvalid`` for one of a form that Spark reads as a value, and `cast` does not.
+    """
+    trimmed = pc.ascii_trim_whitespace(texts)
+    if target == BOOLEAN:
+        return pc.if_else(pc.is_in(pc.ascii_lower(trimmed), pa.array(_TRUE_WORDS + _FALSE_WORDS)), texts, _NO_TEXT)
+    form = _form(target)
+    fits = pc.match_substring_regex(trimmed, _FORMS[form])
+    others = pc.if_else(fits, _NO_TEXT, trimmed)
+    _or_fail(pc.invert(pc.match_substring_regex(others, _SPARKS_FORMS[form])), others, target)
+    return pc.if_else(fits, texts, _NO_TEXT)
+
+
+_NO_TEXT = pa.nulls(1, pa.string())[0]  # pa.scalar would import pandas
+
+
+def cast_can_fail(source: DataType, target: DataType) -> bool:
+    """Whether some value of type ``source`` does not fit type ``target``."""
+    if is_floating(source) and target == STRING:
+        return True
+    if source in (target, VOID) or target == STRING or (is_floating(target) and source != STRING):
+        return False
+    match source, target:
+        case Struct(given), Struct(wanted):
+            places_of = places_by_name(field.name for field in given)
+            return any(cast_can_fail(given[places_of(each.name)[0]].type, each.type) for each in wanted)
+        case Array(given), Array(wanted):
+            return cast_can_fail(given, wanted)
+        case Map(given_key, given_value), Map(key, value):
+            return cast_can_fail(given_key, key) or cast_can_fail(given_value, value)
+    if is_integer(source) and is_integer(target):
+        return _digits(target) < _digits(source)
+    if is_integer(source) and isinstance(target, Decimal):
+        return target.precision - target.scale < _digits(source)
+    if isinstance(source, Decimal) and isinstance(target, Decimal):
+        return target.precision - target.scale < source.precision - source.scale + (target.scale < source.scale)
+    return not (source == BOOLEAN or target in (BOOLEAN, DATE)) or source == STRING
+
+
+def to_decimal(values: Any, source: DataType, precision: int, scale: int) -> Any:
+    """Integers or decimals as a decimal of any precision up to 76, rounded half away from zero.
+
+    Raises ``pyarrow.ArrowInvalid`` if a value has more digits before the point.
+    """
+    if is_integer(source):
+        values, source = _plain(values, pa.decimal128(_digits(source), 0)), Decimal(_digits(source), 0)
+    assert isinstance(source, Decimal)
+    wanted = pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+    if scale < source.scale:
+        values = rounded(values, scale)
+    elif precision - scale < source.precision - source.scale:
+        values = _plain(values, pa.decimal256(_WIDE_PRECISION, source.scale))
+    return _plain(values, wanted)
+
+
+def _digits(data_type: DataType) -> int:
+    assert isinstance(data_type, Primitive)
+    return INTEGER_DIGITS[data_type.name]
+
+
+def _plain(values: Any, arrow_type: pa.DataType, *, safe: bool = True) -> Any:
+    if isinstance(values, pa.Scalar):
+        return pc.cast(values, arrow_type, safe=safe)
+    return values.cast(arrow_type, safe=safe)
+
+
+def _number(values: Any, source: DataType, target: DataType) -> Any:
+    arrow_type = type_to_arrow(target)
+    if isinstance(target, Decimal):
+        return to_decimal(values, source, target.precision, target.scale)
+    if is_floating(target):
+        if isinstance(source, Decimal):  # through its text, so it is rounded only once
+            return _plain(_plain(_plain(values, pa.string()), pa.float64()), arrow_type)
+        return _plain(values, arrow_type, safe=False)
+    if is_floating(source):
+        values = pc.trunc(values)
+    elif isinstance(source, Decimal):
+        values = truncated(values, 0)
+    return _plain(values, arrow_type)
+
+
+def _date_text(values: Any) -> Any:
+    """As Spark writes dates: a year after 9999 has a plus sign. Arrow writes none, and no text for a distant year."""
+    days = _plain(values, pa.int32())
+    ends = pc.min_max(days)
+    if not ends["min"].is_valid or _FIRST_DAY <= ends["min"].as_py() <= ends["max"].as_py() <= _LAST_DAY:
+        return _plain(values, pa.string())
+    if isinstance(days, pa.Scalar):
+        return pa.scalar(date_text(days.as_py()), pa.string())
+    return pa.array([None if day is None else date_text(day) for day in days.to_pylist()], pa.string())
+
+
+def _time_text(values: Any) -> Any:
+    """As Spark writes times: the fraction of the second without zeros at its end. Raises ``ArrowInvalid`` for a year
+    that engines write differently."""
+    ends = pc.min_max(_plain(values, pa.int64()))
+    if ends["min"].is_valid and not _FIRST_US <= ends["min"].as_py() <= ends["max"].as_py() <= _LAST_US:
+        raise pa.ArrowInvalid("a timestamp as a string has a year from 1 to 9999")
+    clock = _plain(values, pa.timestamp("us"))  # always with six digits of the fraction
+    return pc.replace_substring_regex(_plain(clock, pa.string()), r"\.?0*$", "")
+
+
+def _float_text(values: Any) -> Any:
+    if isinstance(values, pa.Scalar):
+        return float_text(pa.repeat(values, 1))[0]
+    return float_text(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+
+
+# --- arrays, maps and structs ---------------------------------------------------------------------------------
+
+
+def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
+    """The same with each part cast; fields of structs go by name. Nulls stay, also where ``target`` has none."""
+    if isinstance(values, pa.Scalar):
+        return _nested(pa.repeat(values, 1), source, target, zone)[0]
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    arrow_type = type_to_arrow(target)
+    match source, target:
+        case Struct(given), Struct(wanted):
+            # Values below a null struct are undefined, so they count as nulls.
+            parts = values.flatten() if values.null_count else [values.field(at) for at in range(len(given))]
+            places_of = places_by_name(field.name for field in given)
+            places = [places_of(field.name)[0] for field in wanted]
+            pairs = zip(places, wanted, strict=True)
+            found = [cast(parts[at], given[at].type, field.type, zone) for at, field in pairs]
+            mask = values.is_null() if values.null_count else None
+            return pa.StructArray.from_arrays(found, fields=list(arrow_type), mask=mask)
+        case Array(given_element), Array(element):
+            offsets, mask = offsets_and_mask(values)
+            return pa.ListArray.from_arrays(
+                offsets, cast(values.flatten(), given_element, element, zone), arrow_type, mask=mask
+            )
+        case Map(given_key, given_value), Map(key, value):
+            lists = as_list_of_entries(values)
+            offsets, mask = offsets_and_mask(lists)
+            entries = lists.flatten()
+            keys = cast(entries.field(0), given_key, key, zone)
+            items = cast(entries.field(1), given_value, value, zone)
+            return pa.MapArray.from_arrays(offsets, keys, items, arrow_type, mask=mask)
+    raise TypeError(f"no cast of {type_name(source)} to {type_name(target)}")
+
+
+# --- strings --------------------------------------------------------------------------------------------------
+
+
+def _from_string(values: Any, target: DataType) -> Any:
+    if target == BINARY:
+        return _plain(values, pa.binary())
+    values = pc.ascii_trim_whitespace(values)
+    if target == BOOLEAN:
+        return _words(values)
+    if isinstance(target, Decimal):
+        values = _checked(values, "decimal", target)
+        wide = _plain(values, pa.decimal256(_WIDE_PRECISION, 38))
+        return to_decimal(wide, Decimal(_WIDE_PRECISION, 38), target.precision, target.scale)
+    kind = _form(target)
+    values = _checked(values, kind, target)
+    values = pc.replace_substring_regex(values, r"^\+", "") if is_numeric(target) else values
+    arrow_type = type_to_arrow(target)
+    if kind == "timestamp" and target != DATE:
+        return _plain(_plain(values, pa.timestamp("us")), arrow_type)
+    return _plain(_plain(values, pa.float64()), arrow_type) if target == DOUBLE else _plain(values, arrow_type)
+
+
+def _form(target: DataType) -> str:
+    if isinstance(target, Decimal):
+        return "decimal"
+    if target == DATE:
+        return "date"
+    return "integer" if is_integer(target) else "floating" if is_floating(target) else "timestamp"
+
+
+def _checked(values: Any, kind: str, target: DataType) -> Any:
+    """The strings, if SQL accepts all of them. Arrow accepts more forms, such as 0x1F for a number."""
+    fits = pc.match_substring_regex(values, _FORMS[kind])
+    return _or_fail(fits, values, target)
+
+
+def _words(values: Any) -> Any:
+    lower = pc.ascii_lower(values)
+    is_true = pc.is_in(lower, value_set=pa.array(_TRUE_WORDS))
+    is_false = pc.is_in(lower, value_set=pa.array(_FALSE_WORDS))
+    known = pc.or_kleene(pc.or_kleene(is_true, is_false), pc.is_null(values))
+    _or_fail(known, values, BOOLEAN)
+    return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), is_true)
+
+
+def _or_fail(fits: Any, values: Any, target: DataType) -> Any:
+    if isinstance(fits, pa.Scalar):
+        misfit = values if fits.as_py() is False else None
+    else:
+        first = pc.index(fits, False).as_py()
+        misfit = values[first] if first >= 0 else None
+    if misfit is not None:
+        raise pa.ArrowInvalid(f"{misfit.as_py()!r} is not a value of type {type_name(target)}")
+    return values

@@ -1,0 +1,108 @@
+"""The Arrow kernels of functions with a lambda: its body is computed for all elements of all rows at once.
+
+In: a call with the body in its options, the arrays, and the columns that the body names. Out: an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.core.format.arrow.arrays import offsets_and_mask
+from txlog.core.format.schema import type_to_arrow
+from txlog.core.predicates.terms.tree import Call, captured_name, variable_name
+
+__all__ = ["LAMBDA_KERNELS"]
+
+Evaluate = Callable[..., pa.Array]
+"""`evaluate.evaluate`, which calls these."""
+
+
+def _whole(values: Any, length: int) -> pa.Array:
+    if isinstance(values, pa.Scalar):
+        return pa.repeat(values, length)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _kernel(compute: Callable[[Evaluate, Call, pa.Array, list[pa.Array]], pa.Array]) -> Callable[..., Any]:
+    def kernel(evaluate: Evaluate, call: Call, *given: Any) -> Any:
+        length = next((len(each) for each in given if not isinstance(each, pa.Scalar)), 1)
+        values, *captured = [_whole(each, length) for each in given]
+        found = compute(evaluate, call, values, captured)
+        return found[0] if all(isinstance(each, pa.Scalar) for each in given) else found
+
+    return kernel
+
+
+def _computed(
+    evaluate: Evaluate, body: Any, variables: Sequence[pa.Array], captured: Sequence[pa.Array], rows: Any
+) -> pa.Array:
+    """The body for each element; ``rows`` are the numbers of the rows that these are of."""
+    columns = {variable_name(at): values for at, values in enumerate(variables)}
+    columns |= {captured_name(at): values.take(rows) for at, values in enumerate(captured)}
+    return evaluate(body, pa.RecordBatch.from_pydict(columns))
+
+
+def _each(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[pa.Array]) -> tuple[pa.Array, Any, Any]:
+    """The body for each element, with the numbers of rows, and the places of the arrays in the elements."""
+    rows, offsets = pc.list_parent_indices(values), offsets_and_mask(values)[0].to_numpy()
+    places = np.arange(len(rows)) - offsets[:-1][rows.to_numpy()]
+    variables = [values.flatten(), pa.array(places, pa.int32())]
+    return _computed(evaluate, call.options[0], variables, captured, rows), rows.to_numpy(), offsets
+
+
+def _transform(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[pa.Array]) -> pa.Array:
+    found, _, offsets = _each(evaluate, call, values, captured)
+    mask = values.is_null() if values.null_count else None
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), found, type_to_arrow(call.type), mask=mask)
+
+
+def _filter(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[pa.Array]) -> pa.Array:
+    found, rows, _ = _each(evaluate, call, values, captured)
+    keeps = found.fill_null(False)
+    counts = np.bincount(rows[keeps.to_numpy(zero_copy_only=False)], minlength=len(values))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    mask = values.is_null() if values.null_count else None
+    kind = type_to_arrow(call.type)
+    return pa.ListArray.from_arrays(offsets, values.flatten().filter(keeps), kind, mask=mask)
+
+
+def _quantified(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[pa.Array]) -> pa.Array:
+    """True if one element decides so, null if one is null and none decides, as OR and AND do."""
+    found, rows, _ = _each(evaluate, call, values, captured)
+    decides = call.name == "exists"
+    decided = np.zeros(len(values), bool)
+    decided[rows[pc.equal(found, decides).fill_null(False).to_numpy(zero_copy_only=False)]] = True
+    unknown = np.zeros(len(values), bool)
+    unknown[rows[found.is_null().to_numpy(zero_copy_only=False)]] = True
+    is_null = (unknown & ~decided) | values.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(decided == decides, pa.bool_(), mask=is_null)
+
+
+def _aggregate(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[pa.Array]) -> pa.Array:
+    """One element of all rows after another."""
+    total, captured = captured[0], captured[1:]
+    lengths = pc.list_value_length(values).fill_null(0).to_numpy()
+    offsets, elements = offsets_and_mask(values)[0].to_numpy(), values.flatten()
+    for place in range(lengths.max(initial=0)):
+        rows = np.flatnonzero(lengths > place)
+        numbers = pa.array(rows)
+        variables = [total.take(numbers), elements.take(pa.array(offsets[rows] + place))]
+        found = _computed(evaluate, call.options[0], variables, captured, numbers)
+        order = np.arange(len(total))
+        order[rows] = len(total) + np.arange(len(rows))
+        total = pa.concat_arrays([total, found]).take(pa.array(order))
+    return pc.if_else(values.is_valid(), total, pa.scalar(None, total.type)) if values.null_count else total
+
+
+LAMBDA_KERNELS = {
+    "transform": _kernel(_transform),
+    "filter": _kernel(_filter),
+    "exists": _kernel(_quantified),
+    "forall": _kernel(_quantified),
+    "aggregate": _kernel(_aggregate),
+}

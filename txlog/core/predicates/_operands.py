@@ -1,0 +1,47 @@
+"""What a function requires of its operands: a type, or a literal.
+
+In: a bound operand and the name of the function, for the error. Out: the operand, or its value; or ``ValueError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from txlog.core.format.schema import DATE, STRING, TIMESTAMPS, DataType, type_name
+from txlog.core.predicates._build import call, cast_to, convert
+from txlog.core.predicates.terms.tree import Expression, Value
+
+__all__ = ["Make", "constant", "day", "of_types", "typed"]
+
+Make = Callable[..., Expression]
+
+
+def typed(operand: Expression, data_type: DataType, name: str) -> Expression:
+    """The operand; its type must be this one, or NULL."""
+    if operand.type == data_type or (isinstance(operand, Value) and operand.value is None):
+        return convert(operand, data_type)
+    raise ValueError(f"{name}() takes {type_name(data_type)}, not {type_name(operand.type)}: CAST it")
+
+
+def constant(operand: Expression, kind: type, name: str) -> Any:
+    """The value of a literal of this Python type."""
+    if isinstance(operand, Value) and type(operand.value) is kind:
+        return operand.value
+    raise ValueError(f"{name}() takes a literal {'string' if kind is str else 'whole number'} here, not {operand}")
+
+
+def day(value: Expression, name: str) -> Expression:
+    """The day of a date or of a timestamp."""
+    if value.type in TIMESTAMPS:
+        return cast_to(value, DATE)
+    return typed(value, DATE, name)
+
+
+def of_types(name: str, types: Sequence[DataType], result: DataType = STRING) -> Make:
+    """Builds the function with this name in ``kernels``, whose operands have exactly these types."""
+
+    def make(*operands: Expression) -> Expression:
+        return call(name, [typed(each, kind, name) for each, kind in zip(operands, types, strict=True)], result)
+
+    return make

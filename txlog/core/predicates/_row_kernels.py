@@ -1,0 +1,409 @@
+"""Functions that no Arrow kernel computes as Spark does: value by value in Python.
+
+In: a call and its arguments as arrays or scalars. Out: an array, or a scalar if all arguments are scalars. A null
+argument makes the result null without calling the function.
+"""
+
+from __future__ import annotations
+
+import base64
+import calendar
+import datetime
+import decimal
+import hashlib
+import itertools
+import math
+import re
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.core.format.schema import FLOAT, LONG, type_to_arrow
+from txlog.core.predicates._time_patterns import pattern_parts
+from txlog.core.predicates.terms.tree import Call
+
+__all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
+
+_INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
+_TEXT_MAX = 1 << 30
+_LINE_BYTES = 57
+"""What a line of MIME holds."""
+
+
+def by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callable[..., Any]:
+    """A kernel that calls ``function(call, *values)`` for each row without a null, or for every row."""
+
+    def kernel(call: Call, *given: Any) -> Any:
+        kind = type_to_arrow(call.type)
+        lengths = [len(values) for values in given if not isinstance(values, pa.Scalar)]
+        columns = [
+            itertools.repeat(values.as_py()) if isinstance(values, pa.Scalar) else values.to_pylist()
+            for values in given
+        ]
+        rows = zip(*columns) if lengths else [tuple(values.as_py() for values in given)]  # noqa: B905  repeat() has no end
+        found = [
+            None if not takes_null and any(value is None for value in row) else function(call, *row) for row in rows
+        ]
+        return pa.array(found, kind) if lengths else pa.scalar(found[0], kind)
+
+    return kernel
+
+
+# --- strings --------------------------------------------------------------------------------------------------
+
+
+def _locate(call: Call, search: str | None, text: str | None, start: int | None) -> int | None:
+    """As in Spark, a place that is null or before the text is found nowhere, whatever else is null."""
+    if start is None:
+        return 0
+    if search is None or text is None:
+        return None
+    if start < 1:
+        return 0
+    return text.find(search, start - 1) + 1 if search else 1
+
+
+def _joined(call: Call, separator: str | None, *texts: str | None) -> str | None:
+    """Without the nulls. (Arrow's kernel repeats the value of an earlier row where the last text is null.)"""
+    return None if separator is None else separator.join(text for text in texts if text is not None)
+
+
+def _padded(call: Call, text: str, length: int, pad: str) -> str:
+    if length <= 0:
+        return ""
+    missing = length - len(text)
+    if missing <= 0 or not pad:
+        return text[:length]
+    if length > _TEXT_MAX:
+        raise pa.ArrowInvalid(f"{call.name}() of more than {_TEXT_MAX} letters")
+    filling = (pad * (missing // len(pad) + 1))[:missing]
+    return filling + text if call.name == "lpad" else text + filling
+
+
+def _repeated(call: Call, text: str, count: int) -> str:
+    if len(text) * max(count, 0) > _TEXT_MAX:
+        raise pa.ArrowInvalid(f"repeat() makes more than {_TEXT_MAX} letters")
+    return text * max(count, 0)
+
+
+def _translated(call: Call, text: str, old: str, new: str) -> str:
+    letters: dict[int, str | None] = {}
+    for at, letter in enumerate(old):
+        letters.setdefault(ord(letter), new[at] if at < len(new) else None)
+    return text.translate(letters)
+
+
+def _substring_index(call: Call, text: str, separator: str, count: int) -> str:
+    """As in Spark, separators may overlap: each is searched for one letter after, or before, the start of the last."""
+    if not separator or not count:
+        return ""
+    at = -1 if count > 0 else len(text) - len(separator) + 1
+    for _ in range(abs(count)):
+        if count < 0 and at < 1:
+            return text
+        at = text.find(separator, at + 1) if count > 0 else text.rfind(separator, 0, at - 1 + len(separator))
+        if at < 0:
+            return text
+    return text[:at] if count > 0 else text[at + len(separator) :]
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _digest(call: Call, value: str | bytes) -> str:
+    return hashlib.new(call.options[0], _bytes(value), usedforsecurity=False).hexdigest()
+
+
+def _unhex(call: Call, text: str) -> bytes | None:
+    if re.fullmatch("[0-9a-fA-F]*", text) is None:
+        raise pa.ArrowInvalid(f"unhex() of {text!r}, which is not a hexadecimal number")
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+
+
+def _base64(call: Call, value: str | bytes) -> str:
+    if len(_bytes(value)) > _LINE_BYTES:
+        raise pa.ArrowInvalid(f"base64() of more than {_LINE_BYTES} bytes, which engines break into lines differently")
+    return base64.b64encode(_bytes(value)).decode()
+
+
+def _hex_of(call: Call, value: int | str | bytes) -> str:
+    return f"{value & (2**64 - 1):X}" if isinstance(value, int) else _bytes(value).hex().upper()
+
+
+# --- numbers --------------------------------------------------------------------------------------------------
+
+_ROUNDINGS = {"round": decimal.ROUND_HALF_UP, "bround": decimal.ROUND_HALF_EVEN}
+_CONTEXT = decimal.Context(prec=400, Emax=9999, Emin=-9999)
+
+
+def _rounded(call: Call, value: Any) -> Any:
+    """Doubles are rounded as they are written: 2.675 to 2.68, whatever the nearest binary value is."""
+    (digits,) = call.options
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return value
+        written = decimal.Decimal(str(np.float32(value)) if call.type == FLOAT else repr(value))
+    else:
+        written = decimal.Decimal(value)
+    exponent = decimal.Decimal(1).scaleb(-digits)
+    found = written.quantize(exponent, _ROUNDINGS[call.name], _CONTEXT)
+    if isinstance(value, float):
+        return float(found) if found else 0.0
+    return int(found) if isinstance(value, int) else found
+
+
+# --- dates and times ------------------------------------------------------------------------------------------
+
+_DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
+_NAMES = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
+
+
+def _parsed(call: Call, text: str) -> Any:
+    parts = pattern_parts(call.options[0], call.name)
+    fields = "".join(
+        rf"(?P<{_NAMES[part]}>[0-9]{{{_DIGITS[part]}}})" if part in _NAMES else re.escape(part.strip("'"))
+        for part in parts
+    )
+    found = re.fullmatch(fields, text)
+    try:
+        if found is None:
+            raise ValueError("it has another form")
+        numbers = {name: int(value) for name, value in found.groupdict().items()}
+        moment = datetime.datetime(**{"year": 1970, "month": 1, "day": 1} | numbers)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"{call.name}() cannot read {text!r} as {call.options[0]!r}: {error}") from None
+    return moment.date() if call.name == "to_date" else moment
+
+
+def _months_later(call: Call, value: Any, count: int) -> Any:
+    months = value.year * 12 + value.month - 1 + count
+    year, month = divmod(months, 12)
+    if not 1 <= year <= 9999:
+        raise pa.ArrowInvalid(f"{value} and {count} months are in the year {year}")
+    day = min(value.day, calendar.monthrange(year, month + 1)[1])
+    return value.replace(year=year, month=month + 1, day=day)
+
+
+def _interval_later(call: Call, value: Any) -> Any:
+    return _months_later(call, value, call.options[0])
+
+
+def _last_day(call: Call, value: datetime.date) -> datetime.date:
+    return value.replace(day=calendar.monthrange(value.year, value.month)[1])
+
+
+def _made_date(call: Call, year: int, month: int, day: int) -> datetime.date:
+    try:
+        return datetime.date(year, month, day)
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"make_date({year}, {month}, {day}): {error}") from None
+
+
+# --- arrays and maps ------------------------------------------------------------------------------------------
+
+
+def _element(call: Call, values: list[Any], index: int) -> Any:
+    if index == 0 or abs(index) > len(values):
+        raise pa.ArrowInvalid(f"element_at() of the place {index} in an array of {len(values)}; places begin at 1")
+    return values[index - 1 if index > 0 else index]
+
+
+def _item(call: Call, values: list[Any], index: int) -> Any:
+    if not 0 <= index < len(values):
+        raise pa.ArrowInvalid(f"the place {index} in an array of {len(values)}; places begin at 0")
+    return values[index]
+
+
+def _value_of(call: Call, pairs: list[tuple[Any, Any]], key: Any) -> Any:
+    return next((value for name, value in pairs if name == key), None)
+
+
+def _contains(call: Call, values: list[Any], wanted: Any) -> bool | None:
+    is_nan = isinstance(wanted, float) and math.isnan(wanted)
+    if wanted in values or (is_nan and any(value is not None and math.isnan(value) for value in values)):
+        return True
+    return None if None in values else False
+
+
+def _distinct(call: Call, values: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _position(call: Call, values: list[Any], wanted: Any) -> int:
+    return values.index(wanted) + 1 if wanted in values else 0
+
+
+def _sorted(call: Call, values: list[Any]) -> list[Any]:
+    nulls = [None] * values.count(None)
+    present = sorted((value for value in values if value is not None), reverse=call.options[0] == "descending")
+    return [*nulls, *present] if call.options[0] == "nulls first" else [*present, *nulls]
+
+
+def _most(call: Call, values: list[Any]) -> Any:
+    present = [value for value in values if value is not None]
+    return (max if call.name == "array_max" else min)(present, default=None)
+
+
+def _sliced(call: Call, values: list[Any], start: int, length: int) -> list[Any]:
+    if start == 0 or length < 0:
+        raise pa.ArrowInvalid(f"slice() from the place {start}, of {length} values: places begin at 1")
+    first = start - 1 if start > 0 else len(values) + start
+    return values[first : first + length] if first >= 0 else []
+
+
+def _with_last(call: Call, values: list[Any] | None, value: Any) -> list[Any] | None:
+    return None if values is None else [*values, value]
+
+
+def _with_first(call: Call, values: list[Any] | None, value: Any) -> list[Any] | None:
+    return None if values is None else [value, *values]
+
+
+def _united(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
+    return list(dict.fromkeys([*one, *other]))
+
+
+def _common(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(value for value in one if value in other))
+
+
+def _without(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(value for value in one if value not in other))
+
+
+def _times(call: Call, value: Any, count: int | None) -> list[Any] | None:
+    _require_room(call, count or 0)
+    return None if count is None else [value] * count
+
+
+def _flat(call: Call, values: list[list[Any] | None]) -> list[Any] | None:
+    return None if None in values else [value for each in values for value in each or ()]
+
+
+def _numbers(call: Call, start: int, stop: int, step: int | None = None) -> list[int]:
+    """Up or down to ``stop``, which is in it."""
+    by = step if step is not None else 1 if stop >= start else -1
+    if (by == 0 and start != stop) or (stop - start) * by < 0:
+        raise pa.ArrowInvalid(f"sequence() from {start} to {stop} by {by} has no end")
+    _require_room(call, (stop - start) // by if by else 0)
+    return [start] if start == stop else list(range(start, stop + (1 if by > 0 else -1), by))
+
+
+def _require_room(call: Call, count: int) -> None:
+    if count > _TEXT_MAX:
+        raise pa.ArrowInvalid(f"{call.name}() makes more than {_TEXT_MAX} values")
+
+
+def _got(call: Call, values: list[Any], index: int) -> Any:
+    return values[index] if 0 <= index < len(values) else None
+
+
+def _joined_array(call: Call, values: list[Any], separator: str) -> str:
+    return separator.join(value for value in values if value is not None)
+
+
+def _split_part(call: Call, text: str, separator: str, place: int) -> str:
+    if place == 0:
+        raise pa.ArrowInvalid("split_part() of the part 0: parts begin at 1")
+    parts = text.split(separator) if separator else [text]
+    at = place - 1 if place > 0 else len(parts) + place
+    return parts[at] if 0 <= at < len(parts) else ""
+
+
+def _capitalized(call: Call, text: str) -> str:
+    """The first letter of each word, which ends with a space, and the others small."""
+    words = text.lower().split(" ")
+    return " ".join(word[:1].title() + word[1:] for word in words)
+
+
+def _place_in_set(call: Call, text: str, words: str) -> int:
+    found = words.split(",")
+    return found.index(text) + 1 if text in found else 0
+
+
+def _shifted(call: Call, number: int, count: int) -> int:
+    """In as many bits as the type has, whose first is the sign."""
+    bits = 64 if call.type == LONG else 32
+    found: int = (number << (count % bits)) & (2**bits - 1)
+    return found - 2**bits if found >> (bits - 1) else found
+
+
+def _distance(call: Call, one: str, other: str) -> int:
+    """How many letters to insert, remove or replace."""
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        before, row[0] = row[0], at
+        for place, wanted in enumerate(other, 1):
+            cost = before + (letter != wanted)
+            before, row[place] = row[place], min(cost, row[place] + 1, row[place - 1] + 1)
+    return row[-1]
+
+
+ROW_KERNELS: dict[str, Callable[..., Any]] = {
+    "locate": by_row(_locate, takes_null=True),
+    "concat_ws": by_row(_joined, takes_null=True),
+    "lpad": by_row(_padded),
+    "rpad": by_row(_padded),
+    "repeat": by_row(_repeated),
+    "translate": by_row(_translated),
+    "substring_index": by_row(_substring_index),
+    "digest": by_row(_digest),
+    "crc32": by_row(lambda call, value: zlib.crc32(_bytes(value))),
+    "hex": by_row(_hex_of),
+    "unhex": by_row(_unhex),
+    "base64": by_row(_base64),
+    "round": by_row(_rounded),
+    "bround": by_row(_rounded),
+    "to_date": by_row(_parsed),
+    "to_timestamp": by_row(_parsed),
+    "add_months": by_row(_months_later),
+    "interval_months": by_row(_interval_later),
+    "last_day": by_row(_last_day),
+    "make_date": by_row(_made_date),
+    "element_at": by_row(_element),
+    "item": by_row(_item),
+    "map_value": by_row(_value_of),
+    "array_contains": by_row(_contains),
+    "array_distinct": by_row(_distinct),
+    "array_position": by_row(_position),
+    "sort_array": by_row(_sorted),
+    "array_max": by_row(_most),
+    "array_min": by_row(_most),
+    "slice": by_row(_sliced),
+    "array_join": by_row(_joined_array),
+    "split_part": by_row(_split_part),
+    "startswith": by_row(lambda call, text, other: text.startswith(other)),
+    "endswith": by_row(lambda call, text, other: text.endswith(other)),
+    "contains": by_row(lambda call, text, other: other in text),
+    "left": by_row(lambda call, text, count: text[: max(count, 0)]),
+    "right": by_row(lambda call, text, count: text[-count:] if count > 0 else ""),
+    "replace": by_row(lambda call, text, old, new: text.replace(old, new) if old else text),
+    "initcap": by_row(_capitalized),
+    "ascii": by_row(lambda call, text: ord(text[0]) if text else 0),
+    "find_in_set": by_row(_place_in_set),
+    "bit_count": by_row(lambda call, number: (number & (2**64 - 1)).bit_count()),
+    "shiftleft": by_row(_shifted),
+    "array_append": by_row(_with_last, takes_null=True),
+    "array_prepend": by_row(_with_first, takes_null=True),
+    "array_union": by_row(_united),
+    "array_intersect": by_row(_common),
+    "array_except": by_row(_without),
+    "array_repeat": by_row(_times, takes_null=True),
+    "flatten": by_row(_flat),
+    "sequence": by_row(_numbers),
+    "get": by_row(_got),
+    "levenshtein": by_row(_distance),
+}
+
+ROW_FALLIBLE = frozenset(
+    {
+        *("lpad", "rpad", "repeat", "unhex", "base64", "round", "bround"),
+        *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
+        *("slice", "split_part", "array_repeat", "sequence"),
+    }
+)
+"""Those that can raise for some row."""

@@ -1,0 +1,536 @@
+"""Converts sqlglot's tree. Each method accepts the nodes whose every part it knows, and refuses all others.
+
+In: a parsed text and the columns that it may name. Out: bound expressions from ``build`` and ``functions``. An
+overlooked flag could change which rows are deleted, so it checks the flags of every node.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from txlog.core.format.schema import (
+    BOOLEAN,
+    DATE,
+    PARSED_TYPES,
+    TIMESTAMP,
+    TIMESTAMPS,
+    DataType,
+    Decimal,
+    type_name,
+)
+from txlog.core.predicates._build import (
+    arithmetic,
+    as_condition,
+    balanced,
+    call,
+    cast_to,
+    check_sign,
+    chosen,
+    compare,
+    is_null,
+    like,
+    like_any_case,
+    literal,
+    member,
+    try_cast_to,
+)
+from txlog.core.predicates._functions import function
+from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
+from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS, LambdaScope
+from txlog.core.predicates._nested_functions import item
+from txlog.core.predicates._scope import Scope
+from txlog.core.predicates._string_functions import concat
+from txlog.core.predicates._time_functions import extracted_second, shifted_by
+from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate
+from txlog.core.predicates.terms.tree import Call, Expression, Path, Value, Written
+from txlog.core.predicates.terms.types import is_integer, is_numeric
+from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
+from txlog.errors import InvalidInputError
+
+__all__ = ["SqlReader", "line_and_column"]
+
+
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    NullSafeEQ: "<=>",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+}
+_NOT_COMPARED: tuple[type[exp.Expression], ...] = (
+    exp.Not,
+    exp.Between,
+    exp.In,
+    exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
+    exp.Is,
+    exp.NullSafeNEQ,
+)
+"""What is no operand of a comparison without parentheses, as no comparison is on the right: in Spark all comparisons
+bind alike, from the left, and more tightly than these; sqlglot reads ``a = b IN (c)`` as ``a = (b IN (c))``."""
+_CONDITIONS: tuple[type[exp.Expression], ...] = (exp.And, exp.Or, *_NOT_COMPARED, *_COMPARISONS)
+_NAMES = {"RegexpLike": "RLIKE", "CurrentDate": "current_date", "Anonymous": "a function"}
+
+_INSTEAD = {
+    "SimilarTo": "Write LIKE or RLIKE",
+    "Any": "Write one comparison for each value, with OR between them",
+    "Window": "Compute it first: it is a value of several rows",
+    "Select": "Compute it first, and write its values",
+    "Subquery": "Compute it first, and write its values",
+    "Exists": "Compute it first, and write its values",
+    "BitwiseRightShift": "Write a division: n div 2",
+}
+"""The nearest to write for constructs that cannot be evaluated."""
+
+_FOLDS = ("aggregate", "reduce")
+
+
+class SqlReader:
+    """Reads one text."""
+
+    def __init__(self, sql_text: str, scope: Scope) -> None:
+        self.sql_text = sql_text
+        self.scope = scope
+        self._shown = repr(sql_text if len(sql_text) <= 200 else sql_text[:200] + "...")
+
+    # --- conditions -------------------------------------------------------------------------------------------
+
+    def condition(self, node: exp.Expression) -> Predicate:
+        """Read a node as a condition."""
+        operator = _COMPARISONS.get(type(node))
+        if operator is not None:
+            self._takes(node, "this", "expression")
+            if isinstance(node.this, _NOT_COMPARED) or isinstance(node.expression, (*_NOT_COMPARED, *_COMPARISONS)):
+                raise self._wrong(node, ValueError("two conditions in a row: put parentheses around one of them"))
+            left, right = self.value(node.this), self.value(node.expression)
+            return self._built(node, lambda: compare(operator, left, right))
+        match node:
+            case exp.And() | exp.Or():
+                return self._chain(node)
+            case exp.Not():
+                self._takes(node, "this")
+                return Not(self.condition(node.this))
+            case exp.Paren():
+                self._takes(node, "this")
+                return self.condition(node.this)
+            case exp.Between():
+                self._takes(node, "this", "low", "high")
+                operand = self.value(node.this)
+                low, high = self.value(node.args["low"]), self.value(node.args["high"])
+                above = self._built(node, lambda: compare(">=", operand, low))
+                return And(above, self._built(node, lambda: compare("<=", operand, high)))
+            case exp.In():
+                if not node.expressions:
+                    raise self._refused(node, "IN without a list of values, such as IN (1, 2),")
+                self._takes(node, "this", "expressions")
+                operand, items = self.value(node.this), self._items(node.expressions)
+                return self._built(node, lambda: member(operand, items))
+            case exp.Like() | exp.ILike():
+                return self._like(node)
+            case exp.RegexpLike():
+                self._takes(node, "this", "expression", "negate")
+                operand, pattern = self.value(node.this), self.value(node.expression)
+                found = self._built(node, lambda: function("rlike", [operand, pattern]))
+                return Not(found) if node.args.get("negate") else found
+            case exp.Is():
+                return self._is(node)
+            case exp.NullSafeNEQ():
+                self._takes(node, "this", "expression")
+                left, right = self.value(node.this), self.value(node.expression)
+                return Not(self._built(node, lambda: compare("<=>", left, right)))
+        value = self.value(node)
+        return self._built(node, lambda: value)
+
+    def _items(self, nodes: Sequence[exp.Expression]) -> list[Expression]:
+        """The values of a list, to which a parameter that is a list adds each of its own."""
+        found: list[Expression] = []
+        for node in nodes:
+            given = self._given(node) if isinstance(node, exp.Placeholder) else None
+            found += map(literal, given) if isinstance(given, list) else [self.value(node)]
+        return found
+
+    def _built(self, node: exp.Expression, make: Callable[[], Expression]) -> Predicate:
+        try:
+            return as_condition(make())
+        except ValueError as error:
+            raise self._wrong(node, error) from None
+
+    def _chain(self, node: exp.Expression) -> Predicate:
+        """Read a chain of ANDs, or of ORs, as a balanced tree."""
+        kind = type(node)
+        terms: list[exp.Expression] = []
+        waiting = [node]
+        while waiting:
+            term = waiting.pop()
+            if type(term) is kind:
+                self._takes(term, "this", "expression")
+                waiting += [term.expression, term.this]
+            else:
+                terms.append(term)
+        return balanced([self.condition(term) for term in terms], And if kind is exp.And else Or)
+
+    def _like(self, node: exp.Expression) -> Predicate:
+        """Newer sqlglot releases represent NOT LIKE by a flag on the node, older ones by a NOT around it."""
+        self._takes(node, "this", "expression", "negate")
+        operand, pattern = self.value(node.this), self.value(node.expression)
+        if not isinstance(pattern, Value) or not (isinstance(pattern.value, str) or pattern.value is None):
+            raise self._refused(node, "a LIKE pattern that is not a literal string")
+        text = pattern.value
+        make = like_any_case if isinstance(node, exp.ILike) else like
+        found = Constant(None) if text is None else self._built(node, lambda: make(operand, str(text)))
+        return Not(found) if node.args.get("negate") else found
+
+    def _is(self, node: exp.Expression) -> Predicate:
+        self._takes(node, "this", "expression")
+        operand, what = self.value(node.this), node.expression
+        if isinstance(what, exp.Null):
+            return self._built(node, lambda: is_null(operand))
+        if isinstance(what, exp.Boolean):
+            truth = Value(bool(what.this), BOOLEAN, bool(what.this))
+            return self._built(node, lambda: compare("<=>", operand, truth))
+        raise self._refused(node)
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def value(self, node: exp.Expression) -> Expression:
+        """Read a node as a value. A condition is a boolean value."""
+        if isinstance(node, _CONDITIONS):
+            return self.condition(node)
+        try:
+            return self._value(node)
+        except ValueError as error:
+            raise self._wrong(node, error) from None
+
+    def _value(self, node: exp.Expression) -> Expression:
+        operator = _ARITHMETIC.get(type(node))
+        if operator is not None:
+            self._takes(node, "this", "expression", "typed", "safe")
+            if isinstance(node.expression, exp.Interval) and operator in ("+", "-"):
+                return self._shifted(self.value(node.this), node.expression, 1 if operator == "+" else -1)
+            if isinstance(node.this, exp.Interval) and operator == "+":
+                return self._shifted(self.value(node.expression), node.this, 1)
+            return arithmetic(operator, self.value(node.this), self.value(node.expression))
+        match node:
+            case exp.Paren():
+                self._takes(node, "this")
+                return self.value(node.this)
+            case exp.Column() | exp.Dot() | exp.Identifier():
+                return self._column(node)
+            case exp.Placeholder():
+                return self._parameter(node)
+            case exp.Null() | exp.Boolean() | exp.Literal() | exp.HexString() | exp.RawString():
+                return literal(self._literal(node))
+            case exp.Neg():
+                return self._negated(node)
+            case exp.BitwiseNot() | exp.BitwiseLeftShift():
+                return self._bits(node)
+            case exp.Cast() if type(node) is exp.Cast:
+                return self._cast(node)
+            case exp.TryCast():
+                self._takes(node, "this", "to", "safe")
+                return try_cast_to(self.value(node.this), self._type(node))
+            case exp.DPipe():
+                self._takes(node, "this", "expression", "safe")
+                return concat(self.value(node.this), self.value(node.expression))
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                self._takes(node, "this", "true", "false")
+                false = node.args.get("false")
+                otherwise = literal(None) if false is None else self.value(false)
+                return chosen([self.condition(node.this)], [self.value(node.args["true"]), otherwise])
+            case exp.Extract():
+                self._takes(node, "this", "expression")
+                unit, value = str(node.this.this), self.value(node.expression)
+                return extracted_second(value) if unit.lower() == "second" else function(unit, [value])
+            case exp.CurrentDate() | exp.CurrentTimestamp():
+                self._takes(node)
+                return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")
+            case exp.Bracket():
+                self._takes(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
+                if len(node.expressions) != 1:
+                    raise self._refused(node)
+                return item(self.value(node.this), self.value(node.expressions[0]))
+            case exp.JSONExtract():
+                return self._inside(node)
+            case exp.Anonymous():
+                return self._function(node)
+            case exp.Transform():
+                self._takes(node, "this", "expression")
+                return self._with_lambda(node, "transform", [node.this, node.expression])
+        raise self._refused(node)
+
+    def _function(self, node: exp.Expression) -> Expression:
+        self._takes(node, "this", "expressions")
+        name = str(node.this).lower()
+        if name in ("current_date", "current_timestamp", "now") and not node.expressions:
+            return self._moment(name)
+        arguments = node.expressions
+        if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
+            self._takes(arguments[0], "this", "field")
+            arguments = [arguments[0].this, arguments[0].args["field"]]
+        if arguments and isinstance(arguments[-1], exp.Lambda):
+            return self._with_lambda(node, name, arguments)
+        if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
+            return self._struct(arguments)
+        return function(name, [self.value(argument) for argument in arguments])
+
+    def _bits(self, node: exp.Expression) -> Expression:
+        """``~n``, ``n << 2``."""
+        self._takes(node, "this", "expression")
+        operand = self.value(node.this)
+        if isinstance(node, exp.BitwiseLeftShift):
+            return function("shiftleft", [operand, self.value(node.expression)])
+        if not is_integer(operand.type):
+            raise ValueError(f"~ takes a whole number, not {type_name(operand.type)}")
+        return call("~", (operand,), operand.type, (Written("~{}"),))
+
+    def _with_lambda(self, node: exp.Expression, name: str, arguments: Sequence[Any]) -> Expression:
+        """``name(values, ..., x -> body)``."""
+        *operands, last = arguments
+        counts, make = LAMBDA_FUNCTIONS.get(name, ((), None))
+        if make is None or not isinstance(last, exp.Lambda) or len(operands) != (2 if name in _FOLDS else 1):
+            raise self._refused(node, f"a lambda in {name}()")
+        self._takes(last, "this", "expressions")
+        names = [str(each.name) for each in last.expressions]
+        if len(names) not in counts or len({name.lower() for name in names}) < len(names):
+            raise ValueError(f"the lambda of {name}() has {' or '.join(map(str, counts))} variables of different names")
+
+        def body(types: Sequence[DataType]) -> tuple[Expression, LambdaScope]:
+            scope = LambdaScope(self.scope, names, types)
+            return type(self)(self.sql_text, scope).value(last.this), scope  # type: ignore[arg-type]
+
+        return make(*map(self.value, operands), body)
+
+    def _struct(self, nodes: Sequence[exp.Expression]) -> Expression:
+        """``struct(a AS x, b)``."""
+        pairs: list[Expression] = []
+        for at, node in enumerate(nodes, 1):
+            if isinstance(node, exp.Alias):
+                self._takes(node, "this", "alias")
+                name, node = str(node.alias), node.this
+            else:
+                name = str(node.name) if isinstance(node, (exp.Column, exp.Dot)) else f"col{at}"
+            pairs += [literal(name), self.value(node)]
+        return function("named_struct", pairs)
+
+    def _shifted(self, moment: Expression, interval: exp.Interval, sign: int) -> Expression:
+        self._takes(interval, "this", "unit")
+        count, unit = interval.this, interval.args.get("unit")
+        if isinstance(count, exp.Neg):
+            count, sign = count.this, -sign
+        written = str(count.this) if isinstance(count, exp.Literal) else ""
+        if not re.fullmatch(r"[+-]?\d{1,9}", written) or not isinstance(unit, exp.Var):
+            raise self._refused(interval, "an interval other than a whole number and a unit, such as INTERVAL 3 DAYS,")
+        return shifted_by(moment, sign * int(written), str(unit.this))
+
+    def _moment(self, name: str) -> Expression:
+        if self.scope.now is None:
+            raise ValueError(f"{name} changes over time: write the date or time itself")
+        moment = fit(self.scope.now, TIMESTAMP).value
+        now = Value(moment, TIMESTAMP)
+        return cast_to(now, DATE) if name == "current_date" else now
+
+    def _case(self, node: exp.Expression) -> Expression:
+        self._takes(node, "this", "ifs", "default")
+        operand = None if node.this is None else self.value(node.this)
+        conditions: list[Expression] = []
+        values: list[Expression] = []
+        for branch in node.args["ifs"]:
+            if operand is None:
+                conditions.append(self.condition(branch.this))
+            else:
+                conditions.append(as_condition(compare("=", operand, self.value(branch.this))))
+            values.append(self.value(branch.args["true"]))
+        default = node.args.get("default")
+        return chosen(conditions, [*values, literal(None) if default is None else self.value(default)])
+
+    def _column(self, node: exp.Expression) -> Expression:
+        path = self._path(node)
+        try:
+            return self.scope.find(path)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{error}{self._place(node)}") from None
+
+    def _inside(self, node: exp.JSONExtract) -> Expression:
+        """``v:a.b[0]``: a part of a variant."""
+        self._takes(node, "this", "expression", "variant_extract", "requires_json")
+        steps = node.expression.expressions if isinstance(node.expression, exp.JSONPath) else ()
+        path = "$"
+        for step in steps:
+            match step:
+                case exp.JSONPathRoot():
+                    continue
+                case exp.JSONPathKey():
+                    path += f"['{step.this}']"
+                case exp.JSONPathSubscript() if isinstance(step.this, int):
+                    path += f"[{step.this}]"
+                case _:
+                    raise self._refused(node, "this path")
+        return function("variant_get", [self.value(node.this), literal(path)])
+
+    def _path(self, node: exp.Expression) -> Path:
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            return (*self._path(node.this), str(node.expression.this))
+        if isinstance(node, exp.Identifier):  # a variable of a lambda
+            return (str(node.this),)
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            return tuple(str(part.this) for part in node.parts)
+        raise self._refused(node, "a field of something that is not a column")
+
+    # --- literals and casts -----------------------------------------------------------------------------------
+
+    def _literal(self, node: exp.Expression) -> Any:
+        match node:
+            case exp.Boolean():
+                return bool(node.this)
+            case exp.Literal():
+                return str(node.this) if node.is_string else _number(str(node.this))
+            case exp.RawString():
+                return str(node.this)
+            case exp.HexString():
+                return bytes.fromhex(str(node.this).rjust(len(str(node.this)) + len(str(node.this)) % 2, "0"))
+        return None
+
+    def _parameter(self, node: exp.Expression) -> Expression:
+        """``:name``."""
+        value = self._given(node)
+        if isinstance(value, list):
+            raise ValueError(f"the parameter :{node.this} is a list, which only IN takes: a IN (:{node.this})")
+        return value if isinstance(value, Expression) else literal(value)
+
+    def _given(self, node: exp.Expression) -> Any:
+        self._takes(node, "this")
+        if not isinstance(node.this, str):
+            raise self._refused(node, "a parameter without a name")
+        try:
+            return self.scope.parameter(node.this)
+        except ValueError as error:
+            raise self._wrong(node, error) from None
+
+    def _negated(self, node: exp.Expression) -> Expression:
+        self._takes(node, "this")
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            value = self._literal(node.this)
+            # The sign comes before the type: -2147483648 is an int, 2147483648 is not. A minus would round a decimal to
+            # 28 digits.
+            return literal(value.copy_negate() if isinstance(value, decimal.Decimal) else -value)
+        operand = self.value(node.this)
+        if not is_numeric(operand.type):
+            raise ValueError(f"cannot negate {type_name(operand.type)}")
+        check_sign(operand)
+        return call("negate", (operand,), operand.type)
+
+    def _cast(self, node: exp.Expression) -> Expression:
+        """``CAST(x AS type)``, ``x::type``, and the typed literals ``DATE '2026-11-20'``, ``1.5D``."""
+        self._takes(node, "this", "to")
+        wanted = self._type(node)
+        operand = self.value(node.this)
+        if isinstance(operand, Value) and isinstance(operand.value, str):
+            moment = _moment_of(operand.value, wanted)
+            if moment is not None:
+                return Value(fit(moment, wanted, self.scope.zone).value, wanted, moment)
+        made = cast_to(operand, wanted)
+        if isinstance(made, Call) and isinstance(operand, Value):
+            raise ValueError(f"{operand.value!r} is not a value of type {type_name(wanted)}")
+        return made
+
+    def _type(self, node: exp.Expression) -> DataType:
+        wanted = node.args["to"]
+        # Those of a nested type are types themselves.
+        parameters = [parameter.sql() for parameter in wanted.expressions]
+        if wanted.this.name == "DECIMAL" and len(parameters) <= 2 and all(text.isdigit() for text in parameters):
+            precision, scale = [*map(int, parameters), *((10, 0)[len(parameters) :])]
+            if 1 <= precision <= 38 and scale <= precision:
+                return Decimal(precision, scale)
+        known = PARSED_TYPES.get(wanted.this.name)
+        if known is None or parameters:
+            raise ValueError(f"a CAST to {wanted.sql(dialect='databricks')} is not supported")
+        return known
+
+    # --- refusals ---------------------------------------------------------------------------------------------
+
+    def _takes(self, node: exp.Expression, *names: str) -> None:
+        for name, value in node.args.items():
+            if name not in names and value not in (None, False, [], ""):
+                raise self._refused(node)
+
+    def _refused(self, node: exp.Expression, what: str | None = None) -> InvalidInputError:
+        construct = what or _NAMES.get(type(node).__name__, type(node).__name__.upper())
+        instead = _INSTEAD.get(type(node).__name__) or (
+            "Use comparison, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic, CASE, CAST, or a function listed in"
+            " docs/expressions.md"
+        )
+        return InvalidInputError(
+            f"{construct} is not supported in an expression: {_text(node)}{self._place(node)}. {instead}"
+        )
+
+    def _wrong(self, node: exp.Expression, error: ValueError) -> InvalidInputError:
+        if any(re.fullmatch(r"\d{4} - \d\d? - \d\d?", _text(part)) for part in node.find_all(exp.Sub)):
+            return InvalidInputError(f"a date without quotes{self._place(node)}: write DATE '2026-11-20'")
+        if isinstance(error, InvalidInputError):
+            is_placed = f" (in {self._shown}" in str(error)
+            return error if is_placed else InvalidInputError(f"{error}{self._place(node)}")
+        return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}")
+
+    def _place(self, node: exp.Expression) -> str:
+        """Where a node is, for an error message: the whole text, and the position if the parser knows it."""
+        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        if not starts:
+            return f" (in {self._shown})"
+        return f" (in {self._shown}, at {line_and_column(self.sql_text, min(starts))})"
+
+
+def line_and_column(text: str, at: int) -> str:
+    """The place of a character, given its index, in the words of an error: ``line 1, column 9``."""
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return f"line {line}, column {column}"
+
+
+def _text(node: exp.Expression) -> str:
+    return str(node.transform(plain_equal).sql(dialect="spark"))  # which writes RLIKE as users do
+
+
+def _number(text: str) -> int | float | decimal.Decimal:
+    """The number with the type that Spark gives it: 1 is an integer, 1.5 a decimal, 1e3 a double."""
+    if text.isdigit():
+        return int(text)
+    if "e" not in text.lower():
+        return decimal.Decimal(text)
+    number = float(text)
+    if number == float("inf"):
+        raise ValueError("the number is too large for a double")
+    return number
+
+
+def _moment_of(text: str, data_type: DataType) -> datetime.date | datetime.datetime | None:
+    """The date or time that a literal means; None for other types. Raises ``ValueError``."""
+    if data_type == DATE:
+        return parse_date(text)
+    if data_type not in TIMESTAMPS:
+        return None
+    moment = parse_timestamp(text)
+    if moment.tzinfo is not None and data_type != TIMESTAMP:
+        raise ValueError(f"a {type_name(data_type)} has no time zone")
+    return moment

@@ -1,0 +1,257 @@
+"""The SQL functions of strings and bytes: `STRING_FUNCTIONS`.
+
+In: bound operands. Out: bound expressions. `patterns` decides which regular expressions are understood.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from txlog.core.format.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, Array, DataType, type_name
+from txlog.core.predicates._build import call, cast_to, convert, like, literal
+from txlog.core.predicates._operands import Make, constant, of_types, typed
+from txlog.core.predicates._patterns import java_pattern, java_replacement, matches_empty
+from txlog.core.predicates.terms.tree import Call, Expression, Value, Written
+from txlog.core.predicates.terms.types import can_cast, is_integer
+
+__all__ = ["STRING_FUNCTIONS", "concat"]
+
+
+def _of_string(name: str, result: DataType = STRING) -> Make:
+    return of_types(name, (STRING,), result)
+
+
+def _with_pattern(name: str) -> Make:
+    def make(text: Expression, pattern: Expression) -> Expression:
+        if not isinstance(pattern, Value):
+            return of_types(name, (STRING, STRING), BOOLEAN)(text, pattern)
+        return call(name, (typed(text, STRING, name),), BOOLEAN, (constant(pattern, str, name),))
+
+    return make
+
+
+def _starts_with(text: Expression, prefix: Expression) -> Expression:
+    """As LIKE, which skips files, if that has the same prefix."""
+    if not isinstance(prefix, Value):
+        return of_types("startswith", (STRING, STRING), BOOLEAN)(text, prefix)
+    found = constant(prefix, str, "startswith")
+    if any(special in found for special in "%_\\"):
+        return call("startswith", (typed(text, STRING, "startswith"),), BOOLEAN, (found,))
+    return like(typed(text, STRING, "startswith"), found + "%")
+
+
+def concat(*values: Expression) -> Expression:
+    return call("concat", [_as_text(value, "concat") for value in values], STRING)
+
+
+def _concat_ws(*values: Expression) -> Expression:
+    return call("concat_ws", [_as_text(value, "concat_ws") for value in values], STRING)
+
+
+def _as_text(value: Expression, name: str) -> Expression:
+    """A number, a day, a time or a boolean as text, as Spark casts it where it needs one."""
+    casts = value.type != BINARY and can_cast(value.type, STRING)
+    return typed(cast_to(value, STRING) if casts else value, STRING, name)
+
+
+def _substring(text: Expression, position: Expression, length: Expression | None = None) -> Expression:
+    """The text from a position on. Positions count from 1, negative ones from the end; Spark reads 0 as 1."""
+    start = constant(position, int, "substring")
+    if start == -(2**31):
+        raise ValueError("substring() from -2147483648 loses a letter in Spark: write right(s, n)")
+    count = None if length is None else max(0, constant(length, int, "substring"))
+    if start < 0 and length is not None:
+        raise ValueError(
+            "substring() from the end cannot have a length, since engines disagree about it: write right(s, n)"
+        )
+    first = start if start < 0 else max(start - 1, 0)
+    stop = None if count is None else first + count
+    return call("substring", (typed(text, STRING, "substring"),), STRING, (first, stop))
+
+
+def _left(text: Expression, count: Expression) -> Expression:
+    if not isinstance(count, Value):
+        return of_types("left", (STRING, INTEGER))(text, count)
+    length = max(0, constant(count, int, "left"))
+    return call("substring", (typed(text, STRING, "left"),), STRING, (0, length))
+
+
+def _right(text: Expression, count: Expression) -> Expression:
+    if not isinstance(count, Value):
+        return of_types("right", (STRING, INTEGER))(text, count)
+    length = max(0, constant(count, int, "right"))
+    span = (-length, None) if length else (0, 0)
+    return call("substring", (typed(text, STRING, "right"),), STRING, span)
+
+
+def _replace(text: Expression, search: Expression, replacement: Expression | None = None) -> Expression:
+    if not isinstance(search, Value) or not isinstance(replacement, Value | None):
+        return of_types("replace", (STRING, STRING, STRING))(text, search, replacement or literal(""))
+    words = (constant(search, str, "replace"), "" if replacement is None else constant(replacement, str, "replace"))
+    return call("replace", (typed(text, STRING, "replace"),), STRING, words)
+
+
+def _locate(search: Expression, text: Expression, start: Expression | None = None) -> Expression:
+    begin = literal(1) if start is None else typed(start, INTEGER, "locate")
+    return call("locate", (typed(search, STRING, "locate"), typed(text, STRING, "locate"), begin), INTEGER)
+
+
+def _padded(name: str) -> Make:
+    def make(text: Expression, length: Expression, pad: Expression | None = None) -> Expression:
+        filling = literal(" ") if pad is None else pad
+        return of_types(name, (STRING, INTEGER, STRING))(text, length, filling)
+
+    return make
+
+
+# --- regular expressions --------------------------------------------------------------------------------------
+
+
+def _rlike(text: Expression, pattern: Expression) -> Expression:
+    written = constant(pattern, str, "rlike")
+    options = java_pattern(written), Written.of("({} RLIKE ", written, after=")")
+    return call("rlike", (typed(text, STRING, "rlike"),), BOOLEAN, options)
+
+
+def _regexp_replace(text: Expression, pattern: Expression, replacement: Expression) -> Expression:
+    name = "regexp_replace"
+    written = constant(pattern, str, name)
+    read = java_pattern(written, is_test=False)
+    if matches_empty(read):
+        raise ValueError(f"{name}() takes a pattern that does not match an empty string, unlike {written!r}")
+    replaced = constant(replacement, str, name)
+    new = java_replacement(replaced, len(_groups(read)))
+    sql = Written.of("regexp_replace({}, ", written, replaced, after=")")
+    return call(name, (typed(text, STRING, name),), STRING, (read, new, sql))
+
+
+def _regexp_extract(text: Expression, pattern: Expression, group: Expression | None = None) -> Expression:
+    """The only group of the first match, or with the group 0 the whole match."""
+    name = "regexp_extract"
+    number = 1 if group is None else constant(group, int, name)
+    written = constant(pattern, str, name)
+    read = java_pattern(written, is_test=False, captures=number != 0)
+    groups = _groups(read)
+    if number == 0:
+        read = f"(?P<found>{read})"
+    elif number == 1 and len(groups) == 1:
+        read = f"{read[: groups[0]]}(?P<found>{read[groups[0] + 1 :]}"
+    else:
+        raise ValueError(f"{name}() takes a pattern with one group, or the group 0: write (?:...) for other groups")
+    sql = Written.of("regexp_extract({}, ", written, number, after=")")
+    return call(name, (typed(text, STRING, name),), STRING, (read, sql))
+
+
+def _groups(pattern: str) -> list[int]:
+    """Where the capturing groups of a pattern begin; `java_pattern` writes no other parenthesis as itself."""
+    return [found.start() for found in re.finditer(r"\((?!\?)", pattern)]
+
+
+def _split(text: Expression, pattern: Expression) -> Expression:
+    written = str(constant(pattern, str, "split"))
+    separator = re.sub(r"\\([^0-9A-Za-z])", r"\1", written)
+    if not separator or java_pattern(written) != java_pattern(re.sub(r"([^0-9A-Za-z])", r"\\\1", separator)):
+        raise ValueError(f"split() takes a text that separates, its special signs escaped, and not {written!r}")
+    sql = Written.of("split({}, ", written, after=")")
+    return Call("split", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), (separator, sql))
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------
+
+_PATH_PART = re.compile(r"\.(?P<name>[^.\[\]*'\s]+)|\['(?P<quoted>[^'?]+)'\]|\[(?P<place>\d{1,9})\]")
+
+
+def _get_json_object(text: Expression, path: Expression) -> Expression:
+    name = "get_json_object"
+    written = str(constant(path, str, name))
+    parts: list[str | int] = []
+    end = 1 if written.startswith("$") else 0
+    while end and end < len(written):
+        found = _PATH_PART.match(written, end)
+        if found is None:
+            break
+        parts.append(int(found["place"]) if found["place"] else found["name"] or found["quoted"])
+        end = found.end()
+    if end != len(written) or not end:
+        raise ValueError(
+            f"{name}() takes a path such as '$.a.b', '$[0]' or '$[''a.b'']', without *, and not {written!r}"
+        )
+    sql = Written.of("get_json_object({}, ", written, after=")")
+    return call(name, (typed(text, STRING, name),), STRING, (tuple(parts), sql))
+
+
+# --- bytes ----------------------------------------------------------------------------------------------------
+
+
+def _of_bytes(name: str, result: DataType, kernel: str | None = None, *options: Any) -> Make:
+    """A function of a string's UTF-8 bytes, or of bytes."""
+
+    def make(value: Expression) -> Expression:
+        if value.type not in (STRING, BINARY, VOID):
+            raise ValueError(f"{name}() takes a string or binary, not {type_name(value.type)}")
+        operand = convert(value, STRING) if value.type == VOID else value
+        return call(kernel or name, (operand,), result, options)
+
+    return make
+
+
+def _sha2(value: Expression, bits: Expression) -> Expression:
+    length = constant(bits, int, "sha2") or 256
+    if length not in (224, 256, 384, 512):
+        raise ValueError(f"sha2() takes 224, 256, 384 or 512 bits, not {length}")
+    return _of_bytes("sha2", STRING, "digest", f"sha{length}", Written.of("sha2({}, ", length, after=")"))(value)
+
+
+def _hex(value: Expression) -> Expression:
+    if is_integer(value.type):
+        return call("hex", (convert(value, LONG),), STRING)
+    return _of_bytes("hex", STRING)(value)
+
+
+STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
+    "upper": (1, 1, _of_string("upper")),
+    "lower": (1, 1, _of_string("lower")),
+    "length": (1, 1, _of_string("length", INTEGER)),
+    "octet_length": (1, 1, _of_bytes("octet_length", INTEGER)),
+    "trim": (1, 1, _of_string("trim")),
+    "ltrim": (1, 1, _of_string("ltrim")),
+    "rtrim": (1, 1, _of_string("rtrim")),
+    "reverse": (1, 1, _of_string("reverse")),
+    "concat": (1, None, concat),
+    "concat_ws": (1, None, _concat_ws),
+    "substring": (2, 3, _substring),
+    "substring_index": (3, 3, of_types("substring_index", (STRING, STRING, INTEGER))),
+    "left": (2, 2, _left),
+    "right": (2, 2, _right),
+    "lpad": (2, 3, _padded("lpad")),
+    "rpad": (2, 3, _padded("rpad")),
+    "repeat": (2, 2, of_types("repeat", (STRING, INTEGER))),
+    "replace": (2, 3, _replace),
+    "translate": (3, 3, of_types("translate", (STRING, STRING, STRING))),
+    "startswith": (2, 2, _starts_with),
+    "endswith": (2, 2, _with_pattern("endswith")),
+    "contains": (2, 2, _with_pattern("contains")),
+    "locate": (2, 3, _locate),
+    "instr": (2, 2, lambda text, search: _locate(search, text)),
+    "rlike": (2, 2, _rlike),
+    "regexp_replace": (3, 3, _regexp_replace),
+    "regexp_extract": (2, 3, _regexp_extract),
+    "split": (2, 2, _split),
+    "initcap": (1, 1, _of_string("initcap")),
+    "ascii": (1, 1, _of_string("ascii", INTEGER)),
+    "space": (1, 1, lambda count: of_types("repeat", (STRING, INTEGER))(literal(" "), count)),
+    "find_in_set": (2, 2, of_types("find_in_set", (STRING, STRING), INTEGER)),
+    "split_part": (3, 3, of_types("split_part", (STRING, STRING, INTEGER))),
+    "levenshtein": (2, 2, of_types("levenshtein", (STRING, STRING), INTEGER)),
+    "btrim": (1, 1, _of_string("trim")),
+    "get_json_object": (2, 2, _get_json_object),
+    "md5": (1, 1, _of_bytes("md5", STRING, "digest", "md5", Written("md5({})"))),
+    "sha1": (1, 1, _of_bytes("sha1", STRING, "digest", "sha1", Written("sha1({})"))),
+    "sha2": (2, 2, _sha2),
+    "crc32": (1, 1, _of_bytes("crc32", LONG)),
+    "base64": (1, 1, _of_bytes("base64", STRING)),
+    "hex": (1, 1, _hex),
+    "unhex": (1, 1, of_types("unhex", (STRING,), BINARY)),
+}
+"""Name -> the minimum and maximum number of operands (None: any), and what builds the expression."""

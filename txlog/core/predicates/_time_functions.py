@@ -1,0 +1,228 @@
+"""The SQL functions of dates and times, and intervals: `TIME_FUNCTIONS`, in the zone of the text (`zones`).
+
+In: bound operands. Out: bound expressions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txlog.core.format.schema import (
+    DATE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMES,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMPS,
+    DataType,
+    Decimal,
+    type_name,
+)
+from txlog.core.format.time_zones import zone_name
+from txlog.core.predicates._build import call, cast_to, clock_of, convert, instant_of, literal
+from txlog.core.predicates._operands import Make, constant, day, of_types, typed
+from txlog.core.predicates._time_patterns import TIME_PATTERNS, pattern_parts
+from txlog.core.predicates.terms.tree import Expression, Value, Written
+from txlog.core.predicates.terms.types import is_integer
+from txlog.core.predicates.terms.values import fit, parse_timestamp
+from txlog.core.predicates.terms.zones import current_zone
+
+__all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
+
+
+def _date_part(name: str) -> Make:
+    return lambda value: call(name, (day(value, name),), INTEGER)
+
+
+def _time_part(name: str) -> Make:
+    def make(value: Expression) -> Expression:
+        if value.type not in TIMESTAMPS:
+            raise ValueError(f"{name}() takes a timestamp, not {type_name(value.type)}")
+        return call(name, (clock_of(value),), INTEGER)
+
+    return make
+
+
+def extracted_second(value: Expression) -> Expression:
+    """``EXTRACT(SECOND FROM value)``, which has the fraction of the second, unlike ``second(value)``."""
+    if value.type not in TIMESTAMPS:
+        raise ValueError(f"EXTRACT(SECOND FROM ...) takes a timestamp, not {type_name(value.type)}")
+    return call("extract_second", (clock_of(value),), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
+
+
+def _shifted(name: str, what: str) -> Make:
+    def make(value: Expression, count: Expression) -> Expression:
+        if not is_integer(count.type) or count.type == LONG:
+            raise ValueError(f"{name}() takes a number of {what} of type int, not {type_name(count.type)}")
+        return call(name, (day(value, name), convert(count, INTEGER)), DATE)
+
+    return make
+
+
+def _datediff(end: Expression, start: Expression) -> Expression:
+    return call("datediff", (day(end, "datediff"), day(start, "datediff")), INTEGER)
+
+
+# --- texts ----------------------------------------------------------------------------------------------------
+
+
+def _to_date(value: Expression, pattern: Expression | None = None) -> Expression:
+    return cast_to(value, DATE) if pattern is None else _parsed("to_date", value, pattern, DATE)
+
+
+def _to_timestamp(value: Expression, pattern: Expression | None = None) -> Expression:
+    if pattern is None:
+        return cast_to(value, TIMESTAMP)
+    return cast_to(_parsed("to_timestamp", value, pattern, TIMESTAMP_NTZ), TIMESTAMP)
+
+
+def _parsed(name: str, text: Expression, pattern: Expression, result: DataType) -> Expression:
+    written = str(constant(pattern, str, name))
+    parts = [part for part in pattern_parts(written, name) if part in TIME_PATTERNS]
+    if sorted(parts) != sorted(TIME_PATTERNS[: len(parts)]) or len(parts) < 3:
+        raise ValueError(
+            f"{name}() takes a pattern with yyyy, MM and dd, then HH, mm and ss, each once, not {written!r}"
+        )
+    return call(name, (typed(text, STRING, name),), result, (written,))
+
+
+def _date_format(moment: Expression, pattern: Expression) -> Expression:
+    if moment.type in (DATE, TIMESTAMP_NTZ):
+        moment = cast_to(moment, TIMESTAMP)
+    if moment.type != TIMESTAMP:
+        raise ValueError(f"date_format() takes a date or a timestamp, not {type_name(moment.type)}")
+    written = str(constant(pattern, str, "date_format"))
+    pattern_parts(written, "date_format")
+    return call("date_format", (clock_of(moment),), STRING, (written,))
+
+
+# --- units ----------------------------------------------------------------------------------------------------
+
+_UNITS = {
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
+    "quarter": "quarter",
+    **dict.fromkeys(("month", "mon", "mm"), "month"),
+    "week": "week",
+}
+_CLOCK_UNITS = {"day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second"}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+
+
+def _unit(operand: Expression, units: dict[str, str], name: str) -> str:
+    written = str(constant(operand, str, name)).lower()
+    if written not in units:
+        raise ValueError(f"{name}() supports the units {', '.join(sorted(set(units.values())))}, not {written!r}")
+    return units[written]
+
+
+def _date_trunc(unit: Expression, moment: Expression) -> Expression:
+    if moment.type in (DATE, TIMESTAMP_NTZ):
+        moment = cast_to(moment, TIMESTAMP)
+    if moment.type != TIMESTAMP:
+        raise ValueError(f"date_trunc() takes a timestamp, not {type_name(moment.type)}")
+    name = _unit(unit, _UNITS | _CLOCK_UNITS, "date_trunc")
+    if name in _UNITS.values():
+        return cast_to(call("trunc", (day(moment, "date_trunc"),), DATE, (name,)), TIMESTAMP)
+    clock = clock_of(moment)
+    return instant_of(call("date_trunc", (clock,), clock.type, (name,)), moment)
+
+
+def _trunc(value: Expression, unit: Expression) -> Expression:
+    return call("trunc", (day(value, "trunc"),), DATE, (_unit(unit, _UNITS, "trunc"),))
+
+
+def _from_epoch(name: str, microseconds: int) -> Make:
+    def make(number: Expression) -> Expression:
+        if not is_integer(number.type):
+            raise ValueError(f"{name}() takes a whole number, not {type_name(number.type)}: CAST it")
+        return call("from_epoch", (convert(number, LONG),), TIMESTAMP, (microseconds, Written(f"{name}({{}})")))
+
+    return make
+
+
+def _to_epoch(name: str, microseconds: int) -> Make:
+    options = microseconds, Written(f"{name}({{}})")
+    return lambda moment: call("to_epoch", (typed(moment, TIMESTAMP, name),), LONG, options)
+
+
+def _in_another_zone(name: str) -> Make:
+    def make(moment: Expression, zone: Expression) -> Expression:
+        if isinstance(moment, Value) and isinstance(moment.value, str):
+            moment = Value(fit(parse_timestamp(moment.value), TIMESTAMP, current_zone()).value, TIMESTAMP)
+        if moment.type in (DATE, TIMESTAMP_NTZ, STRING):
+            moment = cast_to(moment, TIMESTAMP)
+        written = zone_name(str(constant(zone, str, name)), what=name)
+        return call(name, (typed(moment, TIMESTAMP, name),), TIMESTAMP, (written,))
+
+    return make
+
+
+def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
+    """``moment + INTERVAL count unit``. Raises ``ValueError`` for an unknown unit, and for hours after a date."""
+    unit = unit.lower().removesuffix("s")
+    if moment.type not in TIMES:
+        raise ValueError(f"an interval is added to a date or a timestamp, not to {type_name(moment.type)}")
+    sql = Written(f"({{}} + INTERVAL '{count}' {unit.upper()})")
+    clock = clock_of(moment)
+    if unit in _MONTHS:
+        return instant_of(call("interval_months", (clock,), clock.type, (count * _MONTHS[unit], sql)), moment)
+    if unit not in _MICROSECONDS:
+        raise ValueError(f"there is no interval of a {unit}; there are {', '.join([*_MICROSECONDS, *_MONTHS])}")
+    microseconds = count * _MICROSECONDS[unit]
+    if moment.type != DATE:
+        return _later(moment, clock, microseconds, sql)
+    if microseconds % _MICROSECONDS["day"] or unit not in ("day", "week"):
+        raise ValueError(f"a date has no {unit}: CAST it to a timestamp")
+    return call("date_add", (moment, literal(microseconds // _MICROSECONDS["day"])), DATE)
+
+
+def _later(moment: Expression, clock: Expression, microseconds: int, sql: Written) -> Expression:
+    """As in Spark, the clock shows the same time some whole days later; what is left of the interval has its length."""
+    if clock.type == moment.type:
+        return call("interval_microseconds", (moment,), moment.type, (microseconds, sql))
+    whole = abs(microseconds) // _MICROSECONDS["day"] * _MICROSECONDS["day"]
+    days = whole if microseconds > 0 else -whole
+    if not days:
+        return call("interval_microseconds", (moment,), moment.type, (microseconds, sql))
+    days_later = instant_of(call("interval_microseconds", (clock,), clock.type, (days, sql)), moment)
+    if days == microseconds:
+        return days_later
+    return call("interval_microseconds", (days_later,), moment.type, (microseconds - days, Written("{}")))
+
+
+_UNITS_OF_EPOCH: dict[str, Any] = {"seconds": 1_000_000, "millis": 1000, "micros": 1}
+
+TIME_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
+    "date_add": (2, 2, _shifted("date_add", "days")),
+    "date_sub": (2, 2, _shifted("date_sub", "days")),
+    "add_months": (2, 2, _shifted("add_months", "months")),
+    "datediff": (2, 2, _datediff),
+    "last_day": (1, 1, lambda value: call("last_day", (day(value, "last_day"),), DATE)),
+    "make_date": (3, 3, of_types("make_date", (INTEGER, INTEGER, INTEGER), DATE)),
+    "to_date": (1, 2, _to_date),
+    "to_timestamp": (1, 2, _to_timestamp),
+    "date_trunc": (2, 2, _date_trunc),
+    "trunc": (2, 2, _trunc),
+    "date_format": (2, 2, _date_format),
+    "from_utc_timestamp": (2, 2, _in_another_zone("from_utc_timestamp")),
+    "to_utc_timestamp": (2, 2, _in_another_zone("to_utc_timestamp")),
+    **{f"timestamp_{unit}": (1, 1, _from_epoch(f"timestamp_{unit}", size)) for unit, size in _UNITS_OF_EPOCH.items()},
+    **{f"unix_{unit}": (1, 1, _to_epoch(f"unix_{unit}", size)) for unit, size in _UNITS_OF_EPOCH.items()},
+    **{
+        name: (1, 1, _date_part(name))
+        for name in ("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear")
+    },
+    **{name: (1, 1, _time_part(name)) for name in ("hour", "minute", "second")},
+}
+"""Name -> the minimum and maximum number of operands (None: any), and what builds the expression."""
