@@ -115,4 +115,4 @@ class BranchCheck(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         found = "passed" if self.passed else "; ".join(map(str, self.failures))
-        return f"BranchCheck(version {self.version}, {counted(self.num_rows, 'new row')}, {found})"
+        return f"BranchCheck(version {self.version}, {counted(self.num_rows, 'row')} in new files, {found})"
