@@ -40,7 +40,10 @@ VALUES = [
     datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
     *(decimal.Decimal("1.50"), b"abc", 1.5, math.nan, math.inf, -0.0, 1e10, 1e-5, 123456789.0, 2**31, -(2**63)),
 ]
-SAME = [f'{{"a":{at},"b":"x{at}","c":[{at},2],"d":{{"e":1.5,"f":true}}}}' for at in range(100)]
+SAME = [
+    f'{{"a":{at},"b":"x{at}","c":[{at},2],"d":{{"e":1.5,"f":true}},"g":[{{"h":{at}}},{{"i":[null,"y"]}},3]}}'
+    for at in range(100)
+]
 ODD = ["null", '{"a":"odd","q":[1]}', "5", '{"b":null}', None, '{"c":{"x":1}}', '{"d":{"e":1.25},"a":1.5}', "[1]"]
 TYPES = ["string", "boolean", "tinyint", "int", "bigint", "double", "float", "decimal(10,2)", "date", "timestamp"]
 
@@ -246,25 +249,45 @@ def test_spark_reads_filters_and_changes_what_we_shredded(delta: SparkSession, t
     for key, value in (("factoryMode", "FALLBACK"), ("wholeStage", "true")):  # Spark filters shredded parts only so
         delta.conf.set(f"spark.sql.codegen.{key}", value)
     table = txlog.Table.create(
-        tmp_path / "t", "id bigint, v variant", properties={"delta.enableVariantShredding": "true"}
+        tmp_path / "t",
+        "id bigint, v variant, s struct<w: variant>",
+        properties={"delta.enableVariantShredding": "true"},
     )
     for first in (0, 1000, 2000):
         numbers = range(first, first + 20)
         values = [
-            {"a": n, "b": {"c": f"n{n}", "d": decimal.Decimal(n) / 4}, "odd": n if n % 2 else "x"} for n in numbers
+            {
+                "a": n,
+                "b": {"c": f"n{n}", "d": decimal.Decimal(n) / 4},
+                "odd": n if n % 2 else "x",
+                "l": [{"k": n, "m": [f"m{n}", None]}, {"k": "x", "z": 1}][: n % 3],
+                "n": [n, n + 1],
+            }
+            for n in numbers
         ]
-        table.append(pa.table({"id": list(numbers), "v": variant.from_python(values)}))
+        made = variant.from_python(values)
+        structs = pa.StructArray.from_arrays([made], fields=list(table.to_arrow().schema.field("s").type))
+        table.append(pa.table({"id": list(numbers), "v": made, "s": structs}))
     name = f"delta.`{tmp_path}/t`"
     for condition in (
         "variant_get(v, '$.a', 'long') > 2015",
         "v:b.c::string = 'n1003'",
         "v:b.d::decimal(10, 2) = 0.75",
         "try_variant_get(v, '$.odd', 'int') = 1001",
+        "v:n[1]::int = 2004",
+        "v:l[0].m[0]::string = 'm1003'",
+        "try_variant_get(v, '$.l[1].k', 'int') is null and v:l[0].k::int > 2010",
+        "s.w:b.c::string = 'n1003'",
+        "s.w:n[0]::int = 7",
     ):
         found = sorted(row.id for row in delta.sql(f"select id from {name} where {condition}").collect())
         assert found == sorted(table.to_arrow(["id"], where=condition)["id"].to_pylist()), condition
         assert found
     delta.sql(f"update {name} set id = -1 where variant_get(v, '$.a', 'long') = 1005")
-    delta.sql(f"insert into {name} select 9999, parse_json('{{\"a\":9999}}')")
+    delta.sql(f"insert into {name} select 9999, parse_json('{{\"a\":9999}}'), null")
     assert table.to_arrow(["id"], where="v:a::int IN (1005, 9999)")["id"].to_pylist() in ([-1, 9999], [9999, -1])
-    assert by_spark(delta.read.format("delta").load(str(tmp_path / "t"))) == by_id(table)
+    frame = delta.read.format("delta").load(str(tmp_path / "t"))
+    assert by_spark(frame) == by_id(table)
+    assert by_spark(frame.selectExpr("id", "s.w as v").where("id < 1000 and id >= 0")) == {
+        each: text for each, text in by_id(table).items() if 0 <= each < 1000
+    }

@@ -10,6 +10,7 @@ import decimal
 import json
 import math
 import random
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,10 @@ def bounds_of(file: Mapping[str, Any], tree: str) -> dict[str, Any]:
         "struct<a: bigint, b: struct<c: string>>",
         "struct<a: string, b: struct<c: bigint, d: string>, f: boolean>",
         "struct<a: struct<deep: decimal(18, 2)>, `é`: decimal(18, 4), ``: struct<``: bigint>>",
+        "struct<a: bigint, b: struct<d: array<bigint>>>",
+        "struct<b: array<bigint>, z: array<array<struct<a: bigint>>>>",
+        "array<struct<a: bigint, b: array<string>>>",
+        "array<bigint>",
         "bigint",
         "string",
         "double",
@@ -122,6 +127,34 @@ def test_bytes_that_are_no_variant_are_stored_as_they_are_and_bound_nothing() ->
     assert shredder.bounds() == (None, None)
 
 
+def test_a_damaged_element_takes_back_what_its_row_has_stored_already() -> None:
+    metadata, value = encode([{"a": 1}, {"a": 2}])
+    bad = value[:-2] + b"\x5c\x02"
+    damaged = pa.StructArray.from_arrays(
+        [pa.array([value, bad, value]), pa.array([metadata] * 3)],
+        fields=list(variant.from_python([1]).type),
+    )
+    stored = Shredder(shape("array<struct<a: bigint>>")).stored(damaged)
+    assert stored.field("value").to_pylist() == [None, bad, None]
+    typed = stored.field("typed_value")
+    assert [each and len(each) for each in typed.to_pylist()] == [2, None, 2]
+    assert SUPPORT.from_file(stored).field("value").to_pylist() == [value, bad, value]
+
+
+def test_elements_that_overlap_fill_no_columns() -> None:
+    """Each level has 200 elements that are the same bytes: 200 ** 6 values."""
+    value = b"\0"
+    for _ in range(6):
+        value = bytes((0x03 | 1 << 2, 200)) + b"\0\0" * 200 + len(value).to_bytes(2, "little") + value
+    hostile = pa.StructArray.from_arrays(
+        [pa.array([value]), pa.array([encode([])[0]])], fields=list(variant.from_python([1]).type)
+    )
+    assert found_shape(hostile) is None
+    stored = Shredder(shape("array<array<array<array<array<array<bigint>>>>>>")).stored(hostile)
+    assert stored.field("value").to_pylist() == [value]
+    assert stored.field("typed_value").to_pylist() == [None]
+
+
 # --- what is found in the first rows --------------------------------------------------------------------------------
 
 
@@ -131,7 +164,13 @@ def test_bytes_that_are_no_variant_are_stored_as_they_are_and_bound_nothing() ->
         ([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "struct<a: bigint, b: string>"),
         ([{"a": 1}, {"a": decimal.Decimal("1.25")}, {"a": None}], "struct<a: decimal(18, 2)>"),
         ([{"a": 1}, {"a": "x"}], None),
-        ([{"a": {"b": {"c": 1.5}}, "l": [1]}], "struct<a: struct<b: struct<c: double>>>"),
+        ([{"a": {"b": {"c": 1.5}}, "l": [1]}], "struct<a: struct<b: struct<c: double>>, l: array<bigint>>"),
+        ([{"l": [1, "x"], "m": [], "n": [None, 1]}], "struct<n: array<bigint>>"),
+        (
+            [{"l": []}, {"l": [[{"a": 1, "b": "x"}], [{"a": 2}]]}],
+            "struct<l: array<array<struct<a: bigint, b: string>>>>",
+        ),
+        ([{"l": [1]}, {"l": 1}], None),
         ([{"a": 1}] * 19 + [{"a": 1, "rare": 1}], "struct<a: bigint>"),
         (["x", "y"], "string"),
         (["x", 1], None),
@@ -243,7 +282,6 @@ def test_damaged_texts_of_bounds_say_nothing_or_something_but_never_raise() -> N
 
 # --- skipped files --------------------------------------------------------------------------------------------------
 
-FILES = 40
 CONDITIONS = {
     "variant_get(v, '$.a', 'long') > 3905": "a > 3905",
     "v:a::int = 1205": "a = 1205",
@@ -257,13 +295,13 @@ CONDITIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
-    """A table whose variants have the same values as its plain columns."""
+@pytest.fixture(scope="module", params=[40, pytest.param(1000, marks=pytest.mark.hunt(part="large"))])
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
+    """A table of so many files whose variants have the same values as its plain columns."""
     columns = "id bigint, a bigint, c string, v variant"
     table = txlog.Table.create(tmp_path_factory.mktemp("many") / "t", columns, properties=SHREDS)
     with table.transaction() as txn:
-        for number in range(FILES):
+        for number in range(request.param):
             ids = range(number * 100, number * 100 + 100, 5)
             names = [f"name {id}" for id in ids]
             variants = variant.from_python([{"a": id, "b": {"c": name}} for id, name in zip(ids, names, strict=True)])
@@ -278,15 +316,65 @@ def test_a_filter_on_a_part_opens_the_files_that_a_filter_on_a_plain_column_open
     plain = CONDITIONS[condition]
     opened = [many.snapshot().files(where=each)["path"].to_pylist() for each in (condition, plain)]
     assert sorted(opened[0]) == sorted(opened[1])
-    assert 0 < len(opened[1]) < FILES
+    assert 0 < len(opened[1]) < many.files().num_rows
     found, expected = (many.to_arrow(["id"], where=each)["id"].to_pylist() for each in (condition, plain))
     assert sorted(found) == sorted(expected)
     assert expected
 
 
+def test_a_filter_on_a_part_opens_no_other_file(many: txlog.Table, tmp_path: Path) -> None:
+    """All files that the filter on the plain column leaves out are gone from a copy."""
+    for at, (condition, plain) in enumerate(CONDITIONS.items()):
+        shutil.copytree(many.uri, tmp_path / str(at))
+        table = txlog.Table.open(tmp_path / str(at))
+        needed = {*table.snapshot().files(where=plain)["path"].to_pylist()}
+        others = [path for path in table.files()["path"].to_pylist() if path not in needed]
+        for path in others:
+            Path(table.uri, path).unlink()
+        assert others
+        assert table.to_arrow(["id"], where=condition).num_rows == many.to_arrow(["id"], where=plain).num_rows > 0
+
+
 @pytest.mark.parametrize("condition", ["v:a::string = '5'", "v:x::int = 5", "v:a[0]::int = 5", "v:a::double > 5"])
 def test_a_part_without_bounds_or_with_another_order_skips_nothing(condition: str, many: txlog.Table) -> None:
-    assert many.snapshot().files(where=condition).num_rows == FILES
+    assert many.snapshot().files(where=condition).num_rows == many.files().num_rows
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("text", [None, "s struct<w: struct<a: bigint>, t: struct<u: struct<a: bigint>>>"])
+def test_variants_in_structs_are_shredded_and_skip_files_as_columns_do(
+    tmp_path: Path, mode: str, text: str | None
+) -> None:
+    properties = {**SHREDS, "delta.columnMapping.mode": mode} | ({"txlog.variant.shredding": text} if text else {})
+    columns = "id bigint, s struct<n: int, w: variant, t: struct<u: variant>>, many array<variant>"
+    table = txlog.Table.create(tmp_path / "t", columns, properties=properties)
+    kind = table.to_arrow().schema
+    struct, inner = kind.field("s").type, kind.field("s").type.field("t").type
+    values = {first: [{"a": first + at, "b": ["x", {"c": at}]} for at in range(20)] for first in (0, 100)}
+    for first, given in values.items():
+        made = variant.from_python(given)
+        parts = [pa.array(range(20), pa.int32()), made, pa.StructArray.from_arrays([made], fields=list(inner))]
+        structs = pa.StructArray.from_arrays(parts, fields=list(struct))
+        lists = pa.ListArray.from_arrays(pa.array([*range(21), 20], pa.int32()), made, kind.field("many").type)
+        ids = pa.array([*range(first, first + 20), first + 50], pa.int64())
+        table.append(pa.table([ids, pa.chunked_array([structs, pa.nulls(1, struct)]), lists], schema=kind))
+    for condition in ("s.w:a::int = 105", "s.t.u:a::bigint BETWEEN 104 AND 106 AND id = 105"):
+        assert table.snapshot().files(where=condition).num_rows == 1
+        assert table.to_arrow(["id"], where=condition)["id"].to_pylist() == [105]
+    rows = table.to_arrow().sort_by("id")
+    found = rows["s"].combine_chunks().flatten()
+    expected = [each for first in values for each in (*values[first], None)]
+    assert variant.to_python(found[1]) == variant.to_python(found[2].flatten()[0]) == expected
+    assert variant.to_python(rows["many"].combine_chunks().flatten()) == [each for each in expected if each]
+    assert table.verify().findings == ()
+    if mode == "none":
+        path = Path(table.uri, live_files(table)[0]["path"])
+        shapes = pq.read_schema(path).field("s").type
+        typed = [each.field("typed_value").type for each in (shapes.field("w").type, shapes.field("t").type[0].type)]
+        assert all(each.field("a").type.field("typed_value").type == pa.int64() for each in typed)
+        query = f"SELECT sum(s.w.a::BIGINT), sum(s.t.u.a::BIGINT), any_value(s.w.b::JSON) FROM '{path}' WHERE id = 7"
+        (row,) = duckdb.sql(query).fetchall()
+        assert (row[0], row[1], json.loads(row[2])) == (7, 7, ["x", {"c": 7}])
 
 
 def test_mapped_columns_and_copies_keep_their_bounds(tmp_path: Path) -> None:
@@ -310,7 +398,14 @@ def test_mapped_columns_and_copies_keep_their_bounds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["v", "v struct<a: array<int>>", "v struct<a: variant>", "v struct<a: map<string, int>>", "v strukt<a: int>"],
+    [
+        "v",
+        "v struct<a: array<void>>",
+        "v struct<a: array<variant>>",
+        "v struct<a: variant>",
+        "v struct<a: map<string, int>>",
+        "v strukt<a: int>",
+    ],
 )
 def test_a_property_that_names_no_parts_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"txlog\.variant\.shredding"):

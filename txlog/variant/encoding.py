@@ -376,6 +376,13 @@ class Part:
         at += 4 if info >> 2 & 1 else 1
         yield from self._inside(at, count, width)
 
+    def items_apart(self) -> Iterator[Part]:
+        """An array's elements, of which each ends where the next one begins, so that all of them together have no more
+        bytes than the array. Raises MalformedVariantError for one that overlaps another."""
+        listed = list(self.items())
+        for part, following in itertools.zip_longest(listed, listed[1:]):
+            yield Part(part._names, part._value, part._start, part._stop if following is None else following._start)
+
     def fields(self) -> Iterator[tuple[str, Part]]:
         """An object's fields, in the order of its names. Raises MalformedVariantError."""
         _, info = self._header()

@@ -6,7 +6,7 @@ In: the property's text. Out: the type of the parts of each column that it names
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from txlog.core.format.properties import PropertyRule
@@ -34,11 +34,15 @@ SHREDDING: Final = "txlog.variant.shredding"
 _WHOLE = (BYTE, SHORT, INTEGER)
 
 
-def given_shape(configuration: Mapping[str, str], column: str) -> DataType | None:
-    """The type of the parts of a column that are to have typed columns; None if the property does not name it."""
+def given_shape(configuration: Mapping[str, str], names: Sequence[str]) -> DataType | None:
+    """The type of the parts of a column, or of a field of structs, that are to have typed columns; None if the property
+    does not name it."""
     text = configuration.get(SHREDDING)
-    field = None if text is None else _parsed(text).find(column)
-    return None if field is None else field.type
+    found: DataType | None = None if text is None else _parsed(text)
+    for name in names:
+        field = found.find(name) if isinstance(found, Struct) else None
+        found = None if field is None else field.type
+    return found
 
 
 @functools.lru_cache(64)
@@ -49,8 +53,8 @@ def _parsed(text: str) -> Struct:
     except InvalidInputError as error:
         raise ValueError(error.message) from None
     for data_type in types_in(found):
-        if isinstance(data_type, Array | Map) or data_type in (VARIANT, VOID):
-            raise ValueError("lists, maps and variants are stored whole")
+        if isinstance(data_type, Map) or data_type in (VARIANT, VOID):
+            raise ValueError("a variant has no maps, and what has any type stays in the variant: leave it out")
     return Struct(tuple(Field(field.name, _stored(field.type)) for field in found.fields))
 
 
@@ -58,6 +62,8 @@ def _stored(data_type: DataType) -> DataType:
     """Integers of all widths are in columns of 64 bits, which variants do not tell apart."""
     if isinstance(data_type, Struct):
         return Struct(tuple(Field(field.name, _stored(field.type)) for field in data_type.fields))
+    if isinstance(data_type, Array):
+        return Array(_stored(data_type.element))
     return LONG if data_type in _WHOLE else data_type
 
 

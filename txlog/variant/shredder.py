@@ -25,6 +25,7 @@ from txlog.core.format.schema import (
     LONG,
     STRING,
     TIMESTAMPS,
+    Array,
     DataType,
     Decimal,
     Field,
@@ -39,7 +40,8 @@ from txlog.variant.shredding import TYPED
 __all__ = ["Shape", "Shredder", "found_shape"]
 
 Shape: TypeAlias = DataType
-"""The type of what is stored in typed columns: a struct for an object's fields, or the type of a value."""
+"""The type of what is stored in typed columns: a struct for an object's fields, an array for a list's elements, or the
+type of a value."""
 
 _SAMPLE_ROWS = 4_096
 _SHARE_MIN = 0.1  # of the rows: rarer fields stay together
@@ -81,7 +83,8 @@ class Shredder:
                 self._root.put(Part(self._names[metadata[at]], values[at]))
             except MalformedVariantError:
                 self._has_damage = True
-                self._root.put_bytes(at, values[at])
+                self._root.cut(at)
+                self._root.put_bytes(values[at])
         parts = [array.field("metadata"), *self._root.columns()]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(parts, fields=list(self.kind), mask=mask)
@@ -120,11 +123,13 @@ class _Leaf:
         elif part is not None:
             self._is_mixed = True
 
-    def put_bytes(self, at: int, value: bytes | None) -> None:
-        """Instead of what there may be for this row."""
-        del self._values[at:], self._typed[at:]
+    def put_bytes(self, value: bytes | None) -> None:
         self._values.append(value)
         self._typed.append(None)
+
+    def cut(self, rows: int) -> None:
+        """Keep only the first rows."""
+        del self._values[rows:], self._typed[rows:]
 
     def columns(self) -> tuple[pa.Array, pa.Array]:
         return array_of(self._values, pa.binary()), pa.array(self._typed, self._arrow)
@@ -196,13 +201,17 @@ class _Object:
         self._values.append(value)
         self._is_object.append(is_object)
 
-    def put_bytes(self, at: int, value: bytes | None) -> None:
-        """Instead of what there may be for this row."""
-        del self._values[at:], self._is_object[at:]
+    def put_bytes(self, value: bytes | None) -> None:
         self._values.append(value)
         self._is_object.append(False)
         for node in self._fields.values():
-            node.put_bytes(at, None)
+            node.put_bytes(None)
+
+    def cut(self, rows: int) -> None:
+        """Keep only the first rows."""
+        del self._values[rows:], self._is_object[rows:]
+        for node in self._fields.values():
+            node.cut(rows)
 
     def columns(self) -> tuple[pa.Array, pa.Array]:
         parts = [
@@ -217,14 +226,64 @@ class _Object:
             yield from node.known((*path, name))
 
 
-_Node: TypeAlias = "_Leaf | _Object"
+class _List:
+    """The elements of a list as typed columns, and the bytes of what is no list."""
+
+    def __init__(self, element: _Node) -> None:
+        self._element = element
+        item = pa.field("element", pa.struct(list(element.members)), nullable=False)
+        self.members: tuple[pa.Field, pa.Field] = (pa.field("value", pa.binary()), pa.field(TYPED, pa.list_(item)))
+        self.begin()
+
+    def begin(self) -> None:
+        self._values: list[bytes | None] = []
+        self._ends = [0]
+        self._is_list: list[bool] = []
+        self._element.begin()
+
+    def put(self, part: Part | None) -> None:
+        if part is None or part.kind != "array":
+            self.put_bytes(None if part is None else part.encoded())
+            return
+        end = self._ends[-1]
+        for each in part.items_apart():
+            self._element.put(each)
+            end += 1
+        self._values.append(None)
+        self._is_list.append(True)
+        self._ends.append(end)
+
+    def put_bytes(self, value: bytes | None) -> None:
+        self._values.append(value)
+        self._is_list.append(False)
+        self._ends.append(self._ends[-1])
+
+    def cut(self, rows: int) -> None:
+        """Keep only the first rows."""
+        del self._values[rows:], self._is_list[rows:], self._ends[rows + 1 :]
+        self._element.cut(self._ends[-1])
+
+    def columns(self) -> tuple[pa.Array, pa.Array]:
+        elements = pa.StructArray.from_arrays(self._element.columns(), fields=list(self._element.members))
+        mask = array_of([not each for each in self._is_list], pa.bool_())
+        offsets = array_of(self._ends, pa.int32())
+        return array_of(self._values, pa.binary()), pa.ListArray.from_arrays(
+            offsets, elements, self.members[1].type, mask=mask
+        )
+
+    def known(self, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[DataType, Any, Any]]]:
+        """Elements have no bounds: the paths in the log lead to fields."""
+        yield from ()
+
+
+_Node: TypeAlias = "_Leaf | _Object | _List"
 _WHOLE = frozenset(kind for kind, data_type in _KINDS.items() if data_type == LONG)
 
 
 def _made(shape: Shape) -> _Node:
     if isinstance(shape, Struct):
         return _Object({field.name: _made(field.type) for field in shape.fields})
-    return _Leaf(shape)
+    return _List(_made(shape.element)) if isinstance(shape, Array) else _Leaf(shape)
 
 
 # --- what most rows have --------------------------------------------------------------------------------------------
@@ -238,6 +297,7 @@ class _Seen:
         self.types: Counter[DataType | str] = Counter()
         self.scale = self.whole = 0
         self.fields: dict[str, _Seen] = {}
+        self.element: _Seen | None = None
 
     def see(self, part: Part, depth: int) -> None:
         self.count += 1
@@ -246,6 +306,11 @@ class _Seen:
             self.types["object"] += 1
             for name, each in part.fields():
                 self.fields.setdefault(name, _Seen()).see(each, depth + 1)
+        elif kind == "array" and depth < _DEPTH_MAX:
+            self.types["array"] += 1
+            self.element = self.element or _Seen()
+            for each in part.items():
+                self.element.see(each, depth + 1)
         elif kind == "decimal" or kind in _WHOLE:
             self.types["decimal" if kind == "decimal" else LONG] += 1
             _, digits, exponent = decimal.Decimal(part.python()).as_tuple()
@@ -255,6 +320,9 @@ class _Seen:
 
     def shape(self, least: float) -> Shape | None:
         """The type of nearly all values here; None if they have several, or one that has no typed column."""
+        if {*self.types} == {"array"}:
+            element = self.element and self.element.shape(self.element.count * _SHARE_MIN)
+            return Array(element) if element else None
         if {*self.types} == {"object"}:
             fields = ((name, seen.shape(least)) for name, seen in self.fields.items() if seen.count >= least)
             known = tuple(Field(name, found) for name, found in fields if found is not None)
@@ -269,7 +337,8 @@ class _Seen:
 
 
 def found_shape(array: pa.StructArray) -> Shape | None:
-    """The type of what the first rows of a column have in common: fields that a tenth of them has, each of one type.
+    """The type of what the first rows of a column have in common: fields that a tenth of them has, each of one type,
+    and lists whose elements have something in common.
 
     None if there is nothing like that.
     """
@@ -278,7 +347,9 @@ def found_shape(array: pa.StructArray) -> Shape | None:
     for is_valid, each in zip(rows.is_valid().to_pylist(), rows.to_pylist(), strict=True):
         if is_valid:
             try:
-                seen.see(Part(names_of(each["metadata"]), each["value"]), 0)
+                part = Part(names_of(each["metadata"]), each["value"])
+                part.python()  # checks how deep it nests, and that no offset is used twice
+                seen.see(part, 0)
             except MalformedVariantError:
                 return None
     return seen.shape(seen.count * _SHARE_MIN) if seen.count else None

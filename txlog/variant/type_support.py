@@ -78,14 +78,14 @@ class VariantSupport:
             return None
         return struct_of(unshredded(array)) if TYPED in names else in_order(array)
 
-    def file_form(self, configuration: Mapping[str, str], column: str, first: pa.Array) -> FileForm | None:
+    def file_form(self, configuration: Mapping[str, str], names: tuple[str, ...], first: pa.Array) -> FileForm | None:
         """See `txlog.core.format.type_support.TypeSupport`."""
         if not TableProperties.of(configuration).enable_variant_shredding:
             return None
         from txlog.variant.properties import given_shape
         from txlog.variant.shredder import Shredder, found_shape
 
-        shape = given_shape(configuration, column) or found_shape(first)
+        shape = given_shape(configuration, names) or found_shape(first)
         return None if shape is None else Shredder(shape)
 
     def bound_of_part(self, bound: Any, part: str, data_type: DataType, *, is_maximum: bool) -> Any:

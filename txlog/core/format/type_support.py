@@ -61,9 +61,9 @@ class TypeSupport(Protocol):
         Raises ValueError saying what is wrong with a value, and its row, counted from 0.
         """
 
-    def file_form(self, configuration: Mapping[str, str], column: str, first: pa.Array) -> FileForm | None:
+    def file_form(self, configuration: Mapping[str, str], names: tuple[str, ...], first: pa.Array) -> FileForm | None:
         """How a new file of a table with these properties stores the column, if ``first`` are its first rows; None: in
-        the type's own form."""
+        the type's own form. ``names`` has one name, or those of a field of structs from the column on."""
 
     def bound_of_part(self, bound: Any, part: str, data_type: DataType, *, is_maximum: bool) -> Any:
         """The bound of a part of the values, taken as ``data_type``, as the statistics of a plain column of that type

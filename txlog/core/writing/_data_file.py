@@ -11,7 +11,7 @@ hashing takes up to seven times as long and saves nothing (all measured).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,6 +34,7 @@ __all__ = [
     "ColumnSettings",
     "DataFileWriter",
     "FileFormat",
+    "PackageColumn",
     "ParquetSettings",
     "WriterOptions",
     "dictionary_columns",
@@ -95,6 +96,15 @@ class WriterOptions(msgspec.Struct, frozen=True):
     bloom_filters: dict[str, dict[str, Any]]
 
 
+class PackageColumn(msgspec.Struct, frozen=True):
+    """A column, or a field of structs, whose form in a file a package chooses: its places from the outermost on, the
+    table's names of these, and its type."""
+
+    places: tuple[int, ...]
+    names: tuple[str, ...]
+    type: str
+
+
 class FileFormat(msgspec.Struct, frozen=True, dict=True):
     """The settings that all files of one task share. ``schema`` has no partition columns, or has them last; ``leaves``
     get ``statistics``.
@@ -110,25 +120,27 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
     is_mapped: bool = False
     options: WriterOptions | None = None
     """The settings that depend on the schema or that few tables have; None if there are none."""
-    by_package: tuple[tuple[int, str], ...] = ()
-    """Columns whose form in a file a package chooses: their places, and their types."""
+    by_package: tuple[PackageColumn, ...] = ()
     configuration: Mapping[str, str] = msgspec.field(default_factory=dict)
-    forms: tuple[tuple[int, FileForm], ...] = ()
-    """The forms that were chosen for one file."""
+    forms: tuple[tuple[tuple[int, ...], FileForm], ...] = ()
+    """The forms that were chosen for one file, and the places of their columns."""
 
     def beginning_with(self, rows: pa.Table) -> FileFormat:
         """The settings of one file whose first rows these are."""
         from txlog.core.format.type_support import type_support
 
-        forms: list[tuple[int, FileForm]] = []
+        forms: list[tuple[tuple[int, ...], FileForm]] = []
         schema = self.schema
-        for at, type_name in self.by_package:
-            support = type_support(type_name)
+        for column in self.by_package:
+            support = type_support(column.type)
+            at, *inside = column.places
             first = rows.column(at).combine_chunks()
-            form = None if support is None else support.file_form(self.configuration, self.columns[at], first)
+            for place in inside:
+                first = first.flatten()[place]
+            form = None if support is None else support.file_form(self.configuration, column.names, first)
             if form is not None:
-                forms.append((at, form))
-                schema = schema.set(at, schema.field(at).with_type(form.kind))
+                forms.append((column.places, form))
+                schema = schema.set(at, _retyped(schema.field(at), inside, form.kind))
         if not forms:
             return self
         leaves = self.statistics.leaves_in(schema)
@@ -136,9 +148,10 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
 
     def in_form(self, rows: pa.Table) -> pa.Table:
         """The rows as the file stores them."""
-        for at, form in self.forms:
-            stored = [form.stored(chunk) for chunk in rows.column(at).chunks]
-            rows = rows.set_column(at, self.schema.field(at), pa.chunked_array(stored, form.kind))
+        for (at, *inside), form in self.forms:
+            stored = [_stored(chunk, inside, form) for chunk in rows.column(at).chunks]
+            kind = _retyped(rows.field(at), inside, form.kind)
+            rows = rows.set_column(at, kind, pa.chunked_array(stored, kind.type))
         return rows
 
     @cached_property
@@ -156,6 +169,34 @@ class FileFormat(msgspec.Struct, frozen=True, dict=True):
             return batch
         columns = [_labelled(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _retyped(field: pa.Field, places: Sequence[int], kind: pa.DataType) -> pa.Field:
+    """The field with another type at these places in it."""
+    if not places:
+        return field.with_type(kind)
+    members = [*field.type]
+    members[places[0]] = _retyped(members[places[0]], places[1:], kind)
+    return field.with_type(pa.struct(members))
+
+
+def _stored(array: Any, places: Sequence[int], form: FileForm) -> pa.Array:
+    """The column in which what is at these places has the file's form."""
+    if not places:
+        return form.stored(array)
+    members = array.flatten()  # with the nulls of the struct around them
+    members[places[0]] = _stored(members[places[0]], places[1:], form)
+    fields = [member.with_type(found.type) for member, found in zip(array.type, members, strict=True)]
+    return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
+
+
+def _names_at(schema: pa.Schema, places: Sequence[int]) -> tuple[str, ...]:
+    names: list[str] = []
+    fields: Any = schema
+    for place in places:
+        names.append(fields.field(place).name)
+        fields = fields.field(place).type
+    return tuple(names)
 
 
 def _labelled(array: Any, kind: pa.DataType) -> pa.Array:
@@ -255,8 +296,8 @@ class DataFileWriter:
                 f"{self.num_rows} rows were written but the footer says {footer.num_rows}: the file was not published",
                 path=self._path,
             )
-        for at, form in self._format.forms:
-            self._statistics.bound((self._format.schema.field(at).name,), *form.bounds())
+        for places, form in self._format.forms:
+            self._statistics.bound(_names_at(self._format.schema, places), *form.bounds())
         stats = self._statistics.finish(footer)
         tail = None
         if self._output is None:

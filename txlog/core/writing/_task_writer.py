@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -37,6 +37,7 @@ from txlog.core.writing._conform import Completer, Conformer, completer_for, fit
 from txlog.core.writing._data_file import (
     SAMPLE_ROWS_MIN,
     FileFormat,
+    PackageColumn,
     ParquetSettings,
     WriterOptions,
     dictionary_columns,
@@ -439,11 +440,7 @@ def _file_format(
 
         options = writer_options(parquet, stored)
     leaves = statistics.leaves_in(written)
-    by_package = tuple(
-        (at, field.type.name)
-        for at, field in enumerate(stored.fields)
-        if isinstance(field.type, Primitive) and field.type.facts.by_package
-    )
+    by_package = tuple(_of_packages(stored.fields))
     is_relabelled = is_mapped(stored) or any(field != schema.find(field.name) for field in stored.fields)
     return FileFormat(
         written,
@@ -456,6 +453,18 @@ def _file_format(
         by_package,
         dict(configuration) if by_package else {},
     )
+
+
+def _of_packages(
+    fields: Iterable[Field], places: tuple[int, ...] = (), names: tuple[str, ...] = ()
+) -> Iterator[PackageColumn]:
+    """The columns, and the fields of structs, of a type that a package brings."""
+    for at, field in enumerate(fields):
+        here, named = (*places, at), (*names, field.name)
+        if isinstance(field.type, Struct):
+            yield from _of_packages(field.type.fields, here, named)
+        elif isinstance(field.type, Primitive) and field.type.facts.by_package:
+            yield PackageColumn(here, named, field.type.name)
 
 
 def _files_at_once(wanted: int) -> int:
