@@ -148,9 +148,9 @@ def test_spark_writes_and_reads_variants_by_the_format_txlog(
     assert all(same for _, same in nested)
 
 
-def test_parts_of_variants_have_sparks_values(spark: SparkSession, tmp_path: Path) -> None:
+def test_parts_of_variants_have_sparks_values(delta: SparkSession, tmp_path: Path) -> None:
     """Of each value, as each type; a value that is none of the type is NULL for both."""
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    delta.conf.set("spark.sql.session.timeZone", "UTC")
     table = txlog.Table.create(tmp_path, "id int, v variant")
     table.append(numbered(variant.parse_json(TEXTS)))
     table.append(numbered(variant.from_python(VALUES), 100))
@@ -168,7 +168,7 @@ def test_parts_of_variants_have_sparks_values(spark: SparkSession, tmp_path: Pat
     plain = [f"try_variant_get(v, '$', '{each}')" for each in nested]
     plain += ["try_variant_get(v, '$.c', 'array<int>')", "try_variant_get(v, '$', 'struct<c: array<string>, z: int>')"]
     texts += plain
-    frame = spark.read.format("delta").load(str(tmp_path)).selectExpr("id", *texts).orderBy("id")
+    frame = delta.read.format("delta").load(str(tmp_path)).selectExpr("id", *texts).orderBy("id")
     theirs = [list(row) for row in frame.collect()]
     rows = table.to_arrow().sort_by("id")
     schema = from_arrow(rows.schema)
