@@ -13,16 +13,16 @@ import deltalake
 import pytest
 
 import txlog
-from tests.mirror.envelopes import ORDERS, UNAVAILABLE, decimal, event
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from tests.mirror.envelopes import EVERY_TYPE, HEARTBEAT, MESSAGE, ORDERS, TRUNCATE, UNAVAILABLE, decimal, event
+from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError
 from txlog.mirror.events import EventMirror
 
 FIRST = {"id": 1, "name": "a", "day": 19_000, "at": 1_700_000_000_123_456, "amount": decimal(-150)}
 SECOND = {"id": 2, "name": None, "day": None, "at": None, "amount": None}
 
 
-def follow(folder: Path, *lines: bytes, **options: Any) -> None:
-    EventMirror(folder, "orders.jsonl", **{"keys": ["id"], **options}).follow(io.BytesIO(b"\n".join(lines)))
+def follow(folder: Path, *lines: bytes, name: str = "orders.jsonl", **options: Any) -> None:
+    EventMirror(folder, name, **{"keys": ["id"], **options}).follow(io.BytesIO(b"\n".join(lines)))
 
 
 def rows(folder: Path, table: str = "public.orders") -> list[dict[str, Any]]:
@@ -59,6 +59,30 @@ def test_a_large_value_that_was_not_sent_stays_also_when_the_key_changes(tmp_pat
         event("c", {**without, "id": 7}),
     )
     assert [(row["id"], row["name"]) for row in rows(tmp_path)] == [(7, "a")]
+
+
+def test_a_key_that_changes_keeps_its_large_value_though_its_delete_was_committed_alone(tmp_path: Path) -> None:
+    """Debezium writes a delete, a tombstone and an insert, between which a pipe may pause."""
+    changes = [event("d", None, {"id": 1, "name": None}), b"null", event("c", {**FIRST, "id": 7, "name": UNAVAILABLE})]
+    for count in range(4):
+        follow(tmp_path, event("c", FIRST), *changes[:count])
+    assert [(row["id"], row["name"]) for row in rows(tmp_path)] == [(7, "a")]
+    with pytest.raises(CorruptLogError, match=r"no row with the key \(9,\)"):
+        follow(tmp_path, event("c", FIRST), *changes, event("c", {**FIRST, "id": 9, "name": UNAVAILABLE}))
+
+
+def test_what_debezium_wrote_for_each_type_of_postgresql_is_the_value_there(tmp_path: Path) -> None:
+    fields = tuple(field for field, _, _ in EVERY_TYPE)
+    row = {field["field"]: value for field, value, _ in EVERY_TYPE}
+    nulls = {**dict.fromkeys(row), "id": 2}
+    follow(tmp_path, HEARTBEAT, event("r", {"id": 3}), TRUNCATE, MESSAGE, name="other")
+    follow(tmp_path, event("r", row, fields=fields, table="each"), event("c", nulls, fields=fields, table="each"))
+    expected = {field["field"]: value for field, _, value in EVERY_TYPE}
+    assert rows(tmp_path, "public.each") == [expected, nulls]
+    assert rows(tmp_path) == []
+    infinite = {**row, "day": -2147472692}  # 'infinity'
+    with pytest.raises(InvalidInputError, match="line 3 of orders.jsonl: the column day: -2147472692 is no Date"):
+        follow(tmp_path, b"", b"", event("u", infinite, fields=fields, table="each"))
 
 
 def test_a_truncate_empties_the_table(tmp_path: Path) -> None:
@@ -113,6 +137,40 @@ def test_events_without_a_schema_take_the_types_of_the_table(tmp_path: Path) -> 
         follow(tmp_path, b"", b"", event("c", {"id": 2, "more": 1}, fields=None))
     with pytest.raises(InvalidInputError, match="may be a number or the bytes of one"):
         follow(tmp_path, b"", b"", event("c", {"id": 2, "amount": "1234"}, fields=None))
+
+
+def test_a_mirror_that_ended_between_new_columns_and_their_rows_goes_on(tmp_path: Path) -> None:
+    more = (*ORDERS[:2], {"field": "country", "type": "string", "optional": True})
+    lines = [
+        event("c", FIRST),
+        event("c", SECOND),
+        event("u", {**FIRST, "name": "b"}),
+        event("u", {"id": 2, "name": "c", "country": "SE"}, fields=(ORDERS[0], *ORDERS[1:], more[2])),
+        event("u", {"id": 1, "name": "d", "country": "NO"}, fields=more),
+    ]
+    follow(tmp_path, lines[0])
+    with pytest.raises(CorruptLogError):  # when the table has its new columns by then
+        follow(tmp_path, *lines, event("u", {"id": 9, "name": UNAVAILABLE, "country": ""}, fields=more))
+    assert [*rows(tmp_path)[0]] == ["id", "name", "country"]
+    follow(tmp_path, *lines)
+    assert rows(tmp_path) == [{"id": 1, "name": "d", "country": "NO"}, {"id": 2, "name": "c", "country": "SE"}]
+
+
+def test_a_column_that_somebody_renamed_as_the_error_says_is_followed(tmp_path: Path) -> None:
+    renamed = (ORDERS[0], {**ORDERS[1], "field": "title"})
+    lines = [
+        event("c", {"id": 1, "name": "a"}, fields=ORDERS[:2]),
+        event("c", {"id": 2, "name": "b"}, fields=ORDERS[:2]),
+        event("c", {"id": 3, "title": "c"}, fields=renamed),
+    ]
+    follow(tmp_path, lines[0], properties={"delta.columnMapping.mode": "name"})
+    with pytest.raises(SchemaMismatchError, match=r"line 3 of orders\.jsonl: .* Rename or drop the columns"):
+        follow(tmp_path, *lines)
+    table = txlog.Catalog(tmp_path).table("public.orders")
+    assert table.to_arrow().num_rows == 2  # what came before the error is there
+    table.rename_column("name", "title")
+    follow(tmp_path, *lines)
+    assert sorted(table.to_arrow()["title"].to_pylist()) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": 1}', b'{"op": "c", "source": {"db": "x", "table": "y"}}'])

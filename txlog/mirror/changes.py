@@ -7,7 +7,7 @@ change is, where it was in the stream, and which values the database did not sen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -86,6 +86,8 @@ class TableChanges:
         self.num_bytes = 0
         self.is_truncated = False
         self.has_unchanged = False
+        self.deleted_before: tuple[Any, ...] | None = None
+        """The key of the row that the change before the first one deleted, in an earlier commit."""
         self._types = {column.name: column.type for column in stream}
         self._rows: list[Values] = []
         self._beside: list[tuple[str, Place]] = []
@@ -111,7 +113,7 @@ class TableChanges:
         self.num_bytes += size
         self._chunk_bytes += size
         if len(self._rows) >= _CHUNK_ROWS or self._chunk_bytes >= _CHUNK_BYTES:
-            self._close_chunk()
+            self.convert()
 
     def truncate(self) -> None:
         """Forget the changes so far: the table is emptied before those that follow."""
@@ -122,7 +124,7 @@ class TableChanges:
 
     def move(self, columns: Sequence[MirrorColumn], stream: Sequence[StreamColumn]) -> None:
         """Give the changes so far the columns that the table has from now on."""
-        self._close_chunk()
+        self.convert()
         self._types |= {column.name: column.type for column in stream}
         names = beside_names([column.name for column in columns])
         moved = Spool()
@@ -132,20 +134,21 @@ class TableChanges:
         self._spool.close()
         self._spool, self.columns = moved, tuple(columns)
 
+    def convert(self) -> None:
+        """Make Arrow values of all changes. Raises InvalidInputError for one that Delta lacks."""
+        if self._rows:
+            batch = self._batch()
+            self._rows, self._beside, self._chunk_bytes = [], [], 0
+            self._spool.append(batch)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All changes, in order. May be called again."""
-        self._close_chunk()
+        self.convert()
         yield from self._spool
 
     def close(self) -> None:
         """Give up the memory and the file."""
         self._spool.close()
-
-    def _close_chunk(self) -> None:
-        if self._rows:
-            batch = self._batch()
-            self._rows, self._beside, self._chunk_bytes = [], [], 0
-            self._spool.append(batch)
 
     def _batch(self) -> pa.RecordBatch:
         numbers = [column.number for column in self.columns]

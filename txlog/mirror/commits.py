@@ -21,12 +21,14 @@ def apply(waiting: Sequence[Waiting], end: int, *, together: bool = True) -> dic
 
     Several tables get it by one seal, unless it need not be ``together``.
     """
+    for _, changes, _ in waiting:
+        changes.convert()
     for table, changes, new in waiting:
         if new is not None:
             types = {column.name: column.type for column in new.stream}
             table.change_columns(new.columns, types, new.changed_at)
-        if changes.columns != table.state.columns and new is not None:
-            changes.move(new.columns, new.stream)
+        if {*changes.columns} != {*table.state.columns}:  # a killed mirror has changed them, or this one just did
+            changes.move(table.state.columns, new.stream if new is not None else table.stream_columns())
     emptied = [each for each in waiting if each.changes.is_truncated]
     for table, changes, _ in emptied:
         if table.retracts:  # what a delete of a row means there, a transaction does not know

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 import txlog
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.extend.catalogs import ambient, invalid, name_text
+from txlog.extend.catalogs import ambient, invalid, logger, name_text
 from txlog.mirror import commits
 from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChanges
 from txlog.mirror.columns import StreamColumn
@@ -28,7 +29,8 @@ from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
 from txlog.mirror.sources import SourceColumn, SourceTable
 from txlog.mirror.target import MirrorTable
 from txlog.mirror.transactions import NewColumns, Waiting
-from txlog.mirror.types import ColumnType
+from txlog.mirror.types import column_type_of, values_of
+from txlog.mirror.unchanged import Key
 
 __all__ = ["EventMirror"]
 
@@ -101,6 +103,8 @@ class EventMirror:
                 try:
                     tables.take(number, line)
                 except TxlogError as error:
+                    if since is not None:
+                        self._commit(tables, number - 1)
                     error.message = f"line {number:,} of {self._name}: {error.message}"
                     raise
                 if since is None and tables.num_bytes:
@@ -145,6 +149,7 @@ class _EventTables:
         self._changes: dict[str, TableChanges] = {}
         self._columns: dict[str, NewColumns] = {}
         self._fields: dict[str, tuple[Field, ...]] = {}
+        self._deleted: dict[str, Key] = {}  # the keys of the rows that the last events of tables deleted
         self.num_bytes = 0
         self.committed_ms = 0
 
@@ -169,21 +174,35 @@ class _EventTables:
             return
         table = self._table(event, key)
         if table.position is not None and number <= table.position:
+            fields = self._fields.get(event.table, ()) if event.fields is None else event.fields
+            self._remember(event, fields, table.state.keys)
             return
-        changes, fields = self._changes_of(event, table, number)
+        fields = self._fields_of(event)
+        row = row_of((event.before if event.kind == "D" else event.after) or {}, fields)
+        changes = self._changes_of(event, table, fields, number)
+        self._remember(event, fields, table.state.keys)
         self.num_bytes += len(line)
         self.committed_ms = event.committed_ms
         place = Place(number, event.committed_ms, number)
         if event.kind == "T":
             changes.truncate()
         elif event.kind == "D":
-            assert event.before is not None
-            row = _key_of(row_of(event.before, fields), fields, table.state.keys)
-            changes.add(DELETE, row, place, len(line))
+            changes.add(DELETE, _key_of(row, fields, table.state.keys), place, len(line))
         else:
-            assert event.after is not None
-            kind = INSERT if event.kind == "I" else UPDATE_AFTER
-            changes.add(kind, row_of(event.after, fields), place, len(line))
+            changes.add(INSERT if event.kind == "I" else UPDATE_AFTER, row, place, len(line))
+
+    def _remember(self, event: Event, fields: Sequence[Field], keys: Sequence[str]) -> None:
+        """Keep the key that an event deletes: where a key changes, Debezium writes a delete and an insert, which may
+        lack large values of the deleted row."""
+        self._deleted.pop(event.table, None)
+        if event.kind == "D" and event.before is not None:
+            of_name = {field.name: field for field in fields}
+            if of_name.keys() >= set(keys):
+                of_key = [of_name[name] for name in keys]
+                texts = zip(of_key, row_of(event.before, of_key), strict=True)
+                self._deleted[event.table] = tuple(
+                    values_of(pa.array([text], pa.string()), field.type)[0].as_py() for field, text in texts
+                )
 
     # --- tables -------------------------------------------------------------------------------------------------
 
@@ -239,44 +258,59 @@ class _EventTables:
                 f"there is no table {named}, and the event does not have its types: let the converter write schemas"
                 " (schemas.enable), or create the table"
             )
-        return tuple(Field(each.name, _type_of(each.type), "") for each in self._catalog.table(named).schema)
+        return tuple(Field(each.name, column_type_of(each.type), "") for each in self._catalog.table(named).schema)
 
-    def _changes_of(self, event: Event, table: MirrorTable, number: int) -> tuple[TableChanges, tuple[Field, ...]]:
+    def _fields_of(self, event: Event) -> tuple[Field, ...]:
+        """The columns of an event: those of its schema, or of its table. Raises SchemaMismatchError for others."""
+        if event.fields is not None:
+            return event.fields
+        fields = self._fields.get(event.table) or self._fields_of_table(*event.table.split(".", 1))
+        more = sorted(set(event.after or event.before or {}) - {field.name for field in fields})
+        if more:
+            raise SchemaMismatchError(
+                f"{event.table} has the new columns {', '.join(more)}, and the event does not have their types: let"
+                " the converter write schemas (schemas.enable), or add the columns"
+            )
+        return fields
+
+    def _changes_of(self, event: Event, table: MirrorTable, fields: tuple[Field, ...], number: int) -> TableChanges:
         """What waits for a table, with the columns of this event."""
-        known = self._fields.get(event.table)
-        fields = event.fields
-        if fields is None:
-            fields = known or self._fields_of_table(*event.table.split(".", 1))
-            row = event.after or event.before or {}
-            more = sorted(set(row) - {field.name for field in fields})
-            if more:
-                raise SchemaMismatchError(
-                    f"{event.table} has the new columns {', '.join(more)}, and the event does not have their types: let"
-                    " the converter write schemas (schemas.enable), or add the columns"
-                )
-        if fields != known:
+        state = table.state
+        shape = [(field.name, field.type.delta) for field in fields]
+        # a killed mirror changed the columns, but not the rows before that
+        is_old = number <= state.changed_at and shape == [(each.name, each.type) for each in state.earlier]
+        if not is_old and fields != self._fields.get(event.table):
             self._follow(event.table, table, fields, number)
         self._fields[event.table] = fields
         stream = tuple(StreamColumn(field.name, field.type) for field in fields)
         new = self._columns.get(event.table)
-        columns = new.columns if new is not None else table.state.columns
-        by_name = {column.name: column for column in columns}
+        known = state.earlier if is_old else new.columns if new is not None else table.state.columns
+        by_name = {column.name: column for column in known}
         columns = tuple(by_name[field.name] for field in fields)
         if event.table not in self._changes:
-            self._changes[event.table] = TableChanges(event.table, columns, stream)
+            changes = self._changes[event.table] = TableChanges(event.table, columns, stream)
+            changes.deleted_before = self._deleted.get(event.table)
         changes = self._changes[event.table]
         if changes.columns != columns:
             changes.move(columns, stream)
-        return changes, fields
+        return changes
 
     def _follow(self, name: str, table: MirrorTable, fields: tuple[Field, ...], number: int) -> None:
         """Give a table the columns of the events from here on, if it has others."""
         waiting = self._columns.get(name)
         known = waiting.columns if waiting is not None else table.state.columns
+        if name not in self._changes and _may_be_renamed(known, fields):
+            table.adopt_columns()  # somebody may have renamed them there, as the error says
+            known = table.state.columns
         columns = _followed(name, known, fields)
         if columns is not None:
             stream = tuple(StreamColumn(field.name, field.type) for field in fields)
             self._columns[name] = NewColumns(columns, stream, number, table.state.keys)
+
+
+def _may_be_renamed(known: Sequence[MirrorColumn], fields: Sequence[Field]) -> bool:
+    names, now = {column.name for column in known}, {field.name for field in fields}
+    return bool(names - now) and bool(now - names)
 
 
 def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]) -> tuple[MirrorColumn, ...] | None:
@@ -300,6 +334,13 @@ def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]
         )
     next_number = max((column.number for column in known), default=0) + 1
     numbers = {name: next_number + place for place, name in enumerate(added)}
+    if unsaid := [field.name for field in fields if field.name in added and field.existing is None]:
+        logger.warning(
+            "%s has the new columns %s, for which the events have no default: rows that were there before are null"
+            " there, whatever they have in the database",
+            table,
+            ", ".join(unsaid),
+        )
     return tuple(
         of_name.get(field.name) or MirrorColumn(field.name, numbers[field.name], field.type.delta, field.existing)
         for field in fields
@@ -308,11 +349,6 @@ def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]
 
 def _key_of(row: Values, fields: Sequence[Field], keys: Sequence[str]) -> Values:
     return [text if field.name in keys else None for field, text in zip(fields, row, strict=True)]
-
-
-def _type_of(arrow: Any) -> ColumnType:
-    element = _type_of(arrow.value_type) if hasattr(arrow, "value_type") else None
-    return ColumnType(str(arrow), arrow, element=element)
 
 
 def _message(line: bytes) -> tuple[Any, tuple[str, ...]]:

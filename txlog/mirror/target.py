@@ -6,20 +6,22 @@ application in the table's log, so it lands with the rows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
 import txlog
-from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TableNotFoundError
 from txlog.extend.catalogs import ambient, logger, name_text
 from txlog.mirror.changes import INSERT, TableChanges, beside_names
-from txlog.mirror.columns import moved_rows
+from txlog.mirror.columns import StreamColumn, moved_rows
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
 from txlog.mirror.sources import SourceTable
-from txlog.mirror.types import ColumnType
+from txlog.mirror.types import ColumnType, column_type_of
 from txlog.mirror.unchanged import Key, Row, completed
 
 if TYPE_CHECKING:
@@ -173,6 +175,23 @@ class MirrorTable:
         logger.info("%s: the columns follow %s: %s", self.table.uri, self.shown, ", ".join(names.values()))
         self.__init__(self.table, state, retracts=self.retracts)  # type: ignore[misc]
 
+    def stream_columns(self) -> tuple[StreamColumn, ...]:
+        """The table's columns by their types there."""
+        return tuple(StreamColumn(each.name, column_type_of(each.type)) for each in self.table.snapshot().schema)
+
+    def adopt_columns(self) -> None:
+        """Remember the columns that the table has, where somebody has renamed or dropped some by hand."""
+        of_name = {column.name: column for column in self.state.columns}
+        numbers = itertools.count(max((column.number for column in self.state.columns), default=0) + 1)
+        columns = tuple(
+            of_name.get(each.name) or MirrorColumn(each.name, next(numbers), str(each.type))
+            for each in self.table.snapshot().schema
+        )
+        if {*columns} != {*self.state.columns} and {*self.state.keys} <= {column.name for column in columns}:
+            state = msgspec.structs.replace(self.state, columns=columns, earlier=(), changed_at=0)
+            self.table.set_properties({MIRROR: state.text()})
+            self.state = state
+
     def end_change(self, types: Mapping[str, ColumnType]) -> None:
         """Rewrite the rows with the columns that the property has, if the table does not have them yet."""
         beside = _log_names([column.name for column in self.state.columns]) if self.state.is_log else []
@@ -201,28 +220,44 @@ class MirrorTable:
 
     def _rows(self, changes: TableChanges) -> Iterator[pa.RecordBatch]:
         """The changes as the sink takes them: complete, with their kind; those of a log with their place."""
-        batches = completed(changes, self.state.keys, self._look_up) if changes.has_unchanged else changes.batches()
+        look_up = partial(self._look_up, deleted=changes.deleted_before)
+        batches = completed(changes, self.state.keys, look_up) if changes.has_unchanged else changes.batches()
         names = [column.name for column in changes.columns]
         names += changes.beside[: _LOG_COLUMNS if self.state.is_log else 1]
         for batch in batches:
             yield batch.select(names)
 
-    def _look_up(self, keys: Sequence[Key], columns: Sequence[str]) -> dict[Key, Row]:
-        names = list(self.state.keys)
+    def _look_up(self, keys: Sequence[Key], columns: Sequence[str], *, deleted: Key | None = None) -> dict[Key, Row]:
+        """The values of columns in the rows with these keys; the row of the key ``deleted`` is gone, by the last
+        commit."""
+        snapshot = self.table.snapshot()
         found: dict[Key, Row] = {}
         for begin in range(0, len(keys), _LOOKED_UP):
-            some = keys[begin : begin + _LOOKED_UP]
-            conditions = [txlog.col(name).is_in({key[place] for key in some}) for place, name in enumerate(names)]
-            where = conditions[0]
-            for condition in conditions[1:]:
-                where = where & condition
-            wanted = set(some)
-            for batch in self.table.snapshot().to_batches(columns=[*names, *columns], where=where):
-                for row in batch.to_pylist():
-                    key = tuple(row[name] for name in names)
-                    if key in wanted:
-                        found[key] = row
+            found |= self._rows_of(snapshot, keys[begin : begin + _LOOKED_UP], columns)
+        if deleted in keys and deleted not in found:
+            earlier = self._before_last_commit(snapshot)
+            if earlier is not None and {*columns} <= {*earlier.schema.names}:
+                found |= self._rows_of(earlier, [deleted], columns)
         return found
+
+    def _rows_of(self, snapshot: txlog.Snapshot, keys: Sequence[Key], columns: Sequence[str]) -> dict[Key, Row]:
+        names = list(self.state.keys)
+        conditions = [txlog.col(name).is_in({key[place] for key in keys}) for place, name in enumerate(names)]
+        where = conditions[0]
+        for condition in conditions[1:]:
+            where = where & condition
+        batches = snapshot.to_batches(columns=[*names, *columns], where=where)
+        of_key = {tuple(row[name] for name in names): row for batch in batches for row in batch.to_pylist()}
+        return {key: of_key[key] for key in keys if key in of_key}
+
+    def _before_last_commit(self, snapshot: txlog.Snapshot) -> txlog.Snapshot | None:
+        """The version before the mirror's last commit; None if the table does not have it any more."""
+        while snapshot.version and snapshot.transaction_version(self.state.name) == self.position:
+            try:
+                snapshot = self.table.snapshot(snapshot.version - 1)
+            except NotFoundError:
+                return None
+        return snapshot
 
     def _logged(self, batch: pa.RecordBatch, position: int, before: int, state: Mirrored) -> pa.RecordBatch:
         now_us = ambient.now_ms() * 1000

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["ColumnType", "SourceType", "column_type", "elements", "values_of"]
+__all__ = ["ColumnType", "SourceType", "column_type", "column_type_of", "elements", "values_of"]
 
 
 class SourceType(NamedTuple):
@@ -43,6 +43,12 @@ class ColumnType(NamedTuple):
     def delta(self) -> str:
         """The type by which a change of it is noticed: two types with the same one have the same values."""
         return str(self.arrow)
+
+
+def column_type_of(arrow: pa.DataType) -> ColumnType:
+    """The type of a column of Delta, of which nothing else is known."""
+    element = column_type_of(arrow.value_type) if hasattr(arrow, "value_type") else None
+    return ColumnType(str(arrow), arrow, element=element)
 
 
 _EXACT = {

@@ -5,7 +5,7 @@ sent is that of the row which the update replaces: an earlier change of the same
 that later changes refer to are kept in memory.
 
 An update that changes the key is a delete and an insert. So an insert that lacks values takes them from the row that
-the change before it deletes.
+the change before it deletes, which may be a change of an earlier commit.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Held:
 def _steps(changes: TableChanges, keys: Sequence[str]) -> Iterator[_Step]:
     names = {column.number: column.name for column in changes.columns}
     kind_name, *_, unchanged_name = changes.beside
-    before: tuple[str, Key] = "", ()
+    before: tuple[str, Key] = ("", ()) if changes.deleted_before is None else (DELETE, changes.deleted_before)
     for batch in changes.batches():
         kinds = batch.column(kind_name).to_pylist()
         own = list(zip(*(batch.column(name).to_pylist() for name in keys), strict=True))
