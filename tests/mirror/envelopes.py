@@ -151,19 +151,23 @@ EVERY_TYPE: tuple[tuple[dict[str, Any], Any, Any], ...] = (
     ),
 )
 """Columns, and values as Debezium 3.6.1 wrote them for PostgreSQL 15; and what they are."""
-HEARTBEAT = b'{"schema": {"type": "struct", "fields": [{"type": "int64", "field": "ts_ms"}]}, "payload": {"ts_ms": 1795997027389}}'
+HEARTBEAT = (
+    b'{"schema": {"type": "struct", "fields": [{"type": "int64", "field": "ts_ms"}]},'
+    b' "payload": {"ts_ms": 1795997027389}}'
+)
 """As it wrote a heartbeat, ``pg_logical_emit_message`` and ``TRUNCATE``, without their schemas."""
 MESSAGE = (
-    b'{"op": "m", "ts_ms": 1795997032659, "source": {"version": "3.6.1.Final", "connector": "postgresql", "name": "shop",'
-    b' "ts_ms": 1795997031673, "snapshot": "false", "db": "shop", "sequence": "[\\"26452400\\",\\"26452464\\"]", "schema":'
-    b' "", "table": "", "txId": 750, "lsn": 26452464, "xmin": null}, "transaction": null, "message": {"prefix": "p",'
-    b' "content": "aGVsbG8="}}'
+    b'{"op": "m", "ts_ms": 1795997032659, "source": {"version": "3.6.1.Final", "connector": "postgresql",'
+    b' "name": "shop", "ts_ms": 1795997031673, "snapshot": "false", "db": "shop", "sequence":'
+    b' "[\\"26452400\\",\\"26452464\\"]", "schema": "", "table": "", "txId": 750, "lsn": 26452464, "xmin": null},'
+    b' "transaction": null, "message": {"prefix": "p", "content": "aGVsbG8="}}'
 )
 TRUNCATE = (
-    b'{"before": null, "after": null, "source": {"version": "3.6.1.Final", "connector": "postgresql", "name": "shop",'
-    b' "ts_ms": 1795997031634, "snapshot": "false", "db": "shop", "sequence": "[\\"26448208\\",\\"26451112\\"]", "schema":'
-    b' "public", "table": "orders", "txId": 747, "lsn": 26451112, "xmin": null}, "transaction": null, "op": "t",'
-    b' "ts_ms": 1795997032554, "ts_us": 1795997032554503, "ts_ns": 1795997032554503155}'
+    b'{"before": null, "after": null, "source": {"version": "3.6.1.Final", "connector": "postgresql",'
+    b' "name": "shop", "ts_ms": 1795997031634, "snapshot": "false", "db": "shop", "sequence":'
+    b' "[\\"26448208\\",\\"26451112\\"]", "schema": "public", "table": "orders", "txId": 747, "lsn": 26451112,'
+    b' "xmin": null}, "transaction": null, "op": "t", "ts_ms": 1795997032554,'
+    b' "ts_us": 1795997032554503, "ts_ns": 1795997032554503155}'
 )
 UNAVAILABLE = "__debezium_unavailable_value"
 

@@ -498,7 +498,6 @@ def test_one_table_can_be_served_by_its_location(tmp_path: Path) -> None:
         ({"mode": "upsert"}, "needs keys"),
         ({"keys": "id"}, "keys is not for mode=append"),
         ({"row_kind": "op"}, "row_kind is not for mode=append"),
-        ({"mode": "upsert", "keys": "id", "schema_mode": "merge"}, "schema_mode=merge is not for mode=upsert"),
         ({"mode": "upsert", "keys": "id", "quarantine": "bad"}, "quarantine is not for mode=upsert"),
         ({"mode": "replace"}, "mode"),
         ({"answer": "now"}, "answer"),

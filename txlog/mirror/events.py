@@ -23,6 +23,7 @@ from txlog.mirror import commits
 from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChanges
 from txlog.mirror.columns import StreamColumn
 from txlog.mirror.debezium import Event, Field, event_of, row_of
+from txlog.mirror.envelope import message_of, require_one_meaning
 from txlog.mirror.pgoutput import Values
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
@@ -327,11 +328,7 @@ def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]
     gone = [name for name in of_name if name not in {field.name for field in fields}]
     if not added and not gone:
         return None
-    if added and gone:
-        raise SchemaMismatchError(
-            f"{table} has the new columns {', '.join(added)}, and lacks {', '.join(gone)}: Debezium does not say"
-            " whether these were renamed. Rename or drop the columns of the table yourself, then go on"
-        )
+    require_one_meaning(table, of_name, fields)
     next_number = max((column.number for column in known), default=0) + 1
     numbers = {name: next_number + place for place, name in enumerate(added)}
     if unsaid := [field.name for field in fields if field.name in added and field.existing is None]:
@@ -352,22 +349,11 @@ def _key_of(row: Values, fields: Sequence[Field], keys: Sequence[str]) -> Values
 
 
 def _message(line: bytes) -> tuple[Any, tuple[str, ...]]:
-    """The event in a line, and the names of the key's columns, if the line is a message of Kafka and has them."""
+    """The event in a line, and the names of the key's columns, if the line has them."""
     try:
-        value = orjson.loads(line) if line.strip() else None
+        return message_of(orjson.loads(line) if line.strip() else None)
     except orjson.JSONDecodeError as error:
         raise InvalidInputError(f"this is no JSON: {error}") from None
-    if not isinstance(value, Mapping) or not {"topic", "offset", "payload"} <= set(value):
-        return value, ()
-    key = value.get("key")
-    if isinstance(key, str):
-        try:
-            key = orjson.loads(key)
-        except orjson.JSONDecodeError:
-            key = None
-    if isinstance(key, Mapping) and set(key) == {"schema", "payload"}:
-        key = key["payload"]
-    return value["payload"], tuple(key) if isinstance(key, Mapping) else ()
 
 
 def _with_pauses(lines: Iterable[bytes], stops: threading.Event, pause_s: float) -> Iterator[bytes | None]:

@@ -5,7 +5,7 @@ In: what a client says about its rows. Out: values, which the doors (Flight, HTT
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ __all__ = [
     "TooLargeError",
     "application_of",
     "error_of",
+    "joined",
 ]
 
 STREAM_LENGTH_MAX = 200
@@ -69,12 +70,14 @@ class How(msgspec.Struct, frozen=True):
 
     ``mode`` "append" adds the rows. With "upsert" they replace the rows with the same ``keys``; ``row_kind`` is the
     column that says which are deletes, and ``sequence_by`` the one whose greatest value is the last change of a key.
+    With ``empties`` the table is emptied before them, and they land alone.
     """
 
     mode: Literal["append", "upsert"] = "append"
     keys: tuple[str, ...] = ()
     row_kind: str | None = None
     sequence_by: str | None = None
+    empties: bool = False
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -113,16 +116,16 @@ class Terms(msgspec.Struct, frozen=True):
     @property
     def right(self) -> Literal["append", "change"]:
         """The right that such batches need."""
-        return "append" if self.how.mode == "append" and self.schema_mode == "strict" else "change"
+        only_adds_rows = self.how.mode == "append" and not self.how.empties
+        return "append" if only_adds_rows and self.schema_mode == "strict" else "change"
 
     def check(self) -> None:
         """Raises InvalidInputError for values that do not fit together."""
         how = self.how
         if how.mode == "upsert" and not all(how.keys or ("",)):
             raise InvalidInputError("mode=upsert needs keys: the columns that identify a row, such as keys=id")
-        merges = self.schema_mode == "merge" or None
         of_upserts = {"keys": how.keys or None, "row_kind": how.row_kind, "sequence_by": how.sequence_by}
-        of_appends = {"quarantine": self.quarantine, "schema_mode=merge": merges}
+        of_appends = {"quarantine": self.quarantine}
         for name, value in (of_upserts if how.mode == "append" else of_appends).items():
             if value is not None:
                 raise InvalidInputError(f"{name} is not for mode={how.mode}")
@@ -152,6 +155,15 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
         """The answer as a client gets it, with the number of its batch."""
         said = {} if batch is None else {"batch": batch}
         return orjson.dumps(said | msgspec.to_builtins(self))
+
+
+def joined(answers: Sequence[Answer]) -> Answer:
+    """The answer to a request of several batches: rows of all of them, and the weakest promise."""
+    if len(answers) == 1:
+        return answers[0]
+    rows, aside = sum(each.rows for each in answers), sum(each.quarantined for each in answers)
+    outcomes = {each.outcome for each in answers}
+    return Answer("durable" if "durable" in outcomes else "committed", None, rows, aside)
 
 
 class Batch:

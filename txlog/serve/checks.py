@@ -48,8 +48,14 @@ class RowChecks:
         self._lock = threading.Lock()
         self._known: dict[pa.Schema, RowCheck] = {}
 
-    def taken(self, rows: pa.RecordBatch, how: How, *, merges_schema: bool = False) -> pa.RecordBatch:
+    def taken(self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:
         """The rows as they are to be committed.
+
+        Args:
+            rows: The rows.
+            how: What they do to the table.
+            merges: Add columns that the table lacks: by the name of some, what rows get that are there by now; None:
+                add none.
 
         Raises:
             SchemaMismatchError: The columns do not fit.
@@ -57,9 +63,9 @@ class RowChecks:
             TxlogError: The columns could not be added to the table.
         """
         if how.mode == "upsert":
-            self._check_changes(rows, how)
+            self._check_changes(rows, how, merges)
             return rows
-        check, rows = self._check(rows, merges_schema=merges_schema)
+        check, rows = self._check(rows, merges)
         taken = check.taken(rows)
         return rows if check.completes_rows else taken
 
@@ -74,7 +80,9 @@ class RowChecks:
         stay[list(refused)] = False
         return rows.filter(pa.array(stay)), refused
 
-    def _check(self, rows: pa.RecordBatch, *, merges_schema: bool = False) -> tuple[RowCheck, pa.RecordBatch]:
+    def _check(
+        self, rows: pa.RecordBatch, merges: Mapping[str, pa.Array] | None = None
+    ) -> tuple[RowCheck, pa.RecordBatch]:
         schema = rows.schema.remove_metadata()
         with self._lock:
             known = self._known.get(schema)
@@ -84,23 +92,35 @@ class RowChecks:
             check, rows = RowCheck.of(self._open_table, rows)
         except SchemaMismatchError:
             self._table.snapshot()  # somebody else may have added the columns
-            check, rows = self._checked_again(rows, merges_schema=merges_schema)
+            check, rows = self._checked_again(rows, merges)
         with self._lock:
             if len(self._known) >= _SCHEMAS_MAX:
                 self._known.clear()
             self._known[rows.schema.remove_metadata()] = check
         return check, rows
 
-    def _checked_again(self, rows: pa.RecordBatch, *, merges_schema: bool) -> tuple[RowCheck, pa.RecordBatch]:
+    def _checked_again(
+        self, rows: pa.RecordBatch, merges: Mapping[str, pa.Array] | None
+    ) -> tuple[RowCheck, pa.RecordBatch]:
         try:
             return RowCheck.of(self._open_table, rows)
         except SchemaMismatchError:
-            if not merges_schema:
+            if merges is None:
                 raise
-        self._table.append(rows.slice(0, 0), schema_mode="merge")
+        self._add_columns(rows, merges)
         return RowCheck.of(self._open_table, rows)
 
-    def _check_changes(self, rows: pa.RecordBatch, how: How) -> None:
+    def _add_columns(self, rows: pa.RecordBatch, existing: Mapping[str, pa.Array]) -> None:
+        """Add the columns that the table lacks, in one version with what the rows there have in them by now."""
+        has = {name.lower() for name in self._table.snapshot().schema.names}
+        filled = [name for name in existing if name.lower() not in has]
+        if filled:
+            with self._table.transaction() as txn:
+                txn.add_columns(pa.schema([rows.schema.field(name) for name in filled]))
+                txn.update({name: txlog.lit(existing[name][0].as_py()) for name in filled})
+        self._table.append(rows.slice(0, 0), schema_mode="merge")
+
+    def _check_changes(self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None) -> None:
         """Check keys and kinds, and the values of all rows but deleted ones, which need only their keys."""
         for name in (*how.keys, how.row_kind, how.sequence_by):
             root = None if name is None else name.partition(".")[0]
@@ -117,7 +137,7 @@ class RowChecks:
         columns = {field.name for field in self._open_table.known_state().schema.fields}
         beside = {how.row_kind, how.sequence_by} - columns
         rows = rows.select([name for name in rows.schema.names if name not in beside])
-        check, rows = self._check(rows)
+        check, rows = self._check(rows, merges)
         for start, count in _runs(are_new):
             check.taken(rows.slice(start, count), start)
 

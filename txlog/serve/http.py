@@ -3,6 +3,7 @@
 In: ASGI messages: any ASGI server runs `HttpDoor`; `Listener` is uvicorn. Out: calls of a `Service`, answers in JSON.
 
     POST /tables/{table}/rows?stream=till-7&batch=12        a batch; the other terms are arguments of the query too
+    POST /rows?envelope=debezium                            events, each of which goes to the table that it names
     GET  /tables/{table}/streams/{stream}                   where a stream stands
     GET  /tables/{table}                                    the table's columns and version
     GET  /health  /metrics
@@ -21,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import orjson
+import pyarrow as pa
 import uvicorn
 
 from txlog.errors import (
@@ -34,9 +36,19 @@ from txlog.errors import (
     UnsupportedFeatureError,
 )
 from txlog.extend.catalogs import ambient, logger
-from txlog.serve.access import Access, bearer
-from txlog.serve.batches import Answer, BusyError, StoppingError, StreamOrderError, Terms, TooLargeError, error_of
+from txlog.serve.access import Access, Right, bearer
+from txlog.serve.batches import (
+    Answer,
+    BusyError,
+    StoppingError,
+    StreamOrderError,
+    Terms,
+    TooLargeError,
+    error_of,
+    joined,
+)
 from txlog.serve.bodies import FORMATS, rows_in
+from txlog.serve.envelopes import EventTerms
 from txlog.serve.service import Service
 
 __all__ = ["HttpDoor", "Listener"]
@@ -119,7 +131,9 @@ class HttpDoor:
                 return 200, orjson.dumps({"committed": committed, "taken": taken})
             case ("POST", "tables", name, "rows"):
                 return await self._taken(name, scope, headers, token, receive)
-        known = parts[0] in ("health", "metrics", "tables")
+            case ("POST", "rows"):
+                return await self._taken(None, scope, headers, token, receive)
+        known = parts[0] in ("health", "metrics", "rows", "tables")
         status, message = (405, f"{method} is not for this path") if known else (404, "there is no such path")
         raise _Reply(status, {"kind": "NotFoundError", "message": message})
 
@@ -131,24 +145,41 @@ class HttpDoor:
     # --- a batch ------------------------------------------------------------------------------------------------
 
     async def _taken(
-        self, name: str, scope: MutableMapping[str, Any], headers: dict[str, str], token: str | None, receive: Receive
+        self,
+        name: str | None,
+        scope: MutableMapping[str, Any],
+        headers: dict[str, str],
+        token: str | None,
+        receive: Receive,
     ) -> tuple[int, bytes]:
-        terms, number = _terms(name, scope["query_string"])
-        self._access.check(token, name, terms.right)
-        if terms.quarantine is not None:
-            self._access.check(token, terms.quarantine, "append")
+        terms, events, number = _terms(name, scope["query_string"])
+        if name is None and not self._access.is_open:
+            self._access.grant(token)  # the rights are those on the tables that the events name
+        for table, right in self._needs(terms, name):
+            self._access.check(token, table, right)
         kind = FORMATS.get(headers.get("content-type", "").partition(";")[0].strip().lower())
-        if kind is None:
-            raise _Reply(415, {"kind": "InvalidInputError", "message": f"send one of {', '.join(FORMATS)}"})
+        if kind is None or (events is not None and kind != "json"):
+            fitting = [each for each, of in FORMATS.items() if events is None or of == "json"]
+            raise _Reply(415, {"kind": "InvalidInputError", "message": f"send one of {', '.join(fitting)}"})
         if headers.get("content-encoding", "identity") != "identity":
             raise _Reply(415, {"kind": "InvalidInputError", "message": "send the body without a content-encoding"})
         self._service.check(terms, number)
         body = await self._body(headers, receive)
         try:
-            answer = await self._put(terms, number, kind, body)
+            if events is None:
+                answers = [await self._put(terms, number, kind, body)]
+            else:
+                answers = await self._put_events(events, number, body, token)
         finally:
             self._service.room.give_back(len(body))
+        answer = joined(answers)
         return 202 if answer.outcome == "durable" else 200, answer.to_json(number)
+
+    @staticmethod
+    def _needs(terms: Terms, name: str | None) -> list[tuple[str, Right]]:
+        """The rights that a request needs, as far as its path says."""
+        needed: list[tuple[str, Right]] = [] if name is None else [(name, terms.right)]
+        return needed if terms.quarantine is None else [*needed, (terms.quarantine, "append")]
 
     async def _put(self, terms: Terms, number: int | None, kind: str, body: bytes) -> Answer:
         def read() -> Any:
@@ -156,9 +187,26 @@ class HttpDoor:
             return rows_in(body, kind, table, sets_aside=terms.quarantine is not None)
 
         rows, lines = await asyncio.to_thread(read)
-        put = functools.partial(self._service.put, terms, rows, number, lines=lines, waits=False)
-        answer = await self._once_there_is_room(lambda: asyncio.to_thread(put))
-        return await asyncio.shield(asyncio.wrap_future(answer))
+        return await asyncio.shield(await self._begun(terms, rows, number, lines=lines))
+
+    async def _put_events(self, events: EventTerms, number: int | None, body: bytes, token: str | None) -> list[Answer]:
+        """Put the batches of the events' tables. All are taken before one is waited for."""
+        batches = await asyncio.to_thread(events.batches, body, self._service.table)
+        for each in batches:
+            self._access.check(token, each.terms.table, each.terms.right)
+        begun = [
+            await self._begun(each.terms, each.rows, number, existing=each.existing)
+            for each in batches
+            if not each.is_nothing
+        ]
+        return [await asyncio.shield(each) for each in begun]
+
+    async def _begun(
+        self, terms: Terms, rows: pa.RecordBatch, number: int | None, **more: Any
+    ) -> asyncio.Future[Answer]:
+        """The answer to come to a batch, once there is room for it."""
+        put = functools.partial(self._service.put, terms, rows, number, waits=False, **more)
+        return asyncio.wrap_future(await self._once_there_is_room(lambda: asyncio.to_thread(put)))
 
     async def _once_there_is_room(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """What ``call`` returns, which is repeated while the service is busy, for as long as a client may wait."""
@@ -208,15 +256,25 @@ class HttpDoor:
             await self._once_there_is_room(take)
 
 
-def _terms(name: str, query: bytes) -> tuple[Terms, int | None]:
+def _terms(name: str | None, query: bytes) -> tuple[Terms, EventTerms | None, int | None]:
+    """What the query says: the terms, those of events if the body has some, and the batch's number."""
     try:
         given: dict[str, Any] = dict(parse_qsl(query.decode(), strict_parsing=bool(query)))
     except ValueError as error:
         raise InvalidInputError(f"the query cannot be read: {error}") from None
-    batch = given.pop("batch", None)
+    batch, envelope = given.pop("batch", None), given.pop("envelope", None)
     if batch is not None and not (batch.isdecimal() and len(batch) < _DIGITS_MAX):
         raise InvalidInputError(f"a batch's number is a whole number, not {batch[:_DIGITS_MAX]!r}")
-    return Terms.of({**given, "table": name}), None if batch is None else int(batch)
+    if name is None and envelope is None:
+        raise InvalidInputError(
+            "rows go to /tables/NAME/rows; events that name their tables go here: envelope=debezium"
+        )
+    given |= {} if name is None else {"table": name}
+    number = None if batch is None else int(batch)
+    if envelope is None:
+        return Terms.of(given), None, number
+    events = EventTerms(envelope, given)
+    return events.terms, events, number
 
 
 def _status_of(error: TxlogError) -> int:

@@ -274,7 +274,7 @@ class Intake:
         for each in self._waiting:
             first = chosen[0] if chosen else each
             orders = ({each.stream} if each.stream is not None else set()) | ({None} if each.is_durable else set())
-            fits = size_bytes == 0 or size_bytes + each.size_bytes <= self._pace.file_bytes
+            fits = not chosen or (size_bytes + each.size_bytes <= self._pace.file_bytes and not each.how.empties)
             if fits and not orders & held and each.how == first.how and each.rows.schema.equals(first.rows.schema):
                 chosen.append(each)
                 size_bytes += each.size_bytes

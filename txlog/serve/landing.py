@@ -99,9 +99,11 @@ class Landing:
                 return True
             rows = _joined(fresh)
             how = fresh[0].how
+            if how.empties:
+                txn.delete(all=True)
             if how.mode == "append":
                 txn.append(rows)
-            else:
+            elif rows.num_rows or not how.empties:
                 kind, sequence = how.row_kind, how.sequence_by
                 txn.upsert(rows, how.keys, row_kind=kind, sequence_by=sequence, on_duplicate="last")
             for stream, number in streams.items():

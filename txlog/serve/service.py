@@ -152,6 +152,7 @@ class Service:
         number: int | None = None,
         *,
         lines: Lines | None = None,
+        existing: Mapping[str, pa.Array] | None = None,
         waits: bool = True,
     ) -> Future[Answer]:
         """Take one batch. Waits while there is no room, but not for the commit.
@@ -161,6 +162,7 @@ class Service:
             rows: Its rows.
             number: Its number in the stream, from 0; given if the terms name a stream.
             lines: The lines that the rows come from, if some of them are no rows.
+            existing: What rows get that are in the table by now, in columns that it gets: by name, one value each.
             waits: Whether to wait for room.
 
         Returns:
@@ -174,7 +176,7 @@ class Service:
         self.check(terms, number)
         served = self._of(terms.table)
         try:
-            rows, bad = self._accepted(served, terms, rows, number, lines)
+            rows, bad = self._accepted(served, terms, rows, number, lines, existing)
         except InvalidInputError:
             self.counts.add("batches", served.intake.name, outcome="refused")
             raise
@@ -267,7 +269,13 @@ class Service:
             )
 
     def _accepted(
-        self, served: _Served, terms: Terms, rows: pa.RecordBatch, number: int | None, lines: Lines | None
+        self,
+        served: _Served,
+        terms: Terms,
+        rows: pa.RecordBatch,
+        number: int | None,
+        lines: Lines | None,
+        existing: Mapping[str, pa.Array] | None,
     ) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
         """The rows to commit, and those for the other table."""
         if rows.nbytes > self.limits.batch_bytes:
@@ -278,12 +286,12 @@ class Service:
             rows.validate(full=True)
         except pa.ArrowException as error:
             raise InvalidInputError(f"the Arrow data is damaged: {error}") from None
-        merges = terms.schema_mode == "merge"
+        merges: Mapping[str, pa.Array] | None = existing or {} if terms.schema_mode == "merge" else None
         if terms.quarantine is None:
-            return served.checks.taken(rows, terms.how, merges_schema=merges), None
+            return served.checks.taken(rows, terms.how, merges), None
         refused: dict[int, str] = {}
         try:
-            taken = served.checks.taken(rows, terms.how, merges_schema=merges)
+            taken = served.checks.taken(rows, terms.how, merges)
         except InvalidInputError as error:
             if isinstance(error, SchemaMismatchError):
                 raise

@@ -22,9 +22,9 @@ import txlog
 from txlog.core.format.schema import backquoted, from_arrow
 from txlog.core.util import explains_call, invalid, names_in, one_of
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.mirror.debezium import UNAVAILABLE, Event, Field, event_of, row_of
-from txlog.mirror.pgoutput import UNCHANGED
-from txlog.mirror.types import ColumnType, values_of
+from txlog.mirror.debezium import Event, Field, event_of, row_of
+from txlog.mirror.envelope import fields_of, require_one_meaning, sent_values, united
+from txlog.mirror.types import column_type_of
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.hadoop import of_session
 from txlog.spark.micro_batch import MicroBatch, foreach_batch
@@ -157,19 +157,21 @@ class _Newest:
                         table=self._path,
                     )
                 return None
-            columns = pa.schema([(name, field.type.arrow) for name, field in _united(lists).items()])
+            columns = pa.schema([(name, field.type.arrow) for name, field in united(lists).items()])
             self._create(spark, columns)
             opened = self._opened(spark)
             assert opened is not None
         has = opened.schema
-        united = _united(lists)
-        for name, field in united.items():
+        now = united(lists)
+        for name, field in now.items():
             if name in has.names and has.field(name).type != field.type.arrow:
                 raise SchemaMismatchError(
                     f"the type of the column {name} changed: it is {field.type.source}, and was {has.field(name).type}",
                     table=opened.uri,
                 )
-        more = [(name, field.type.arrow) for name, field in united.items() if name not in has.names]
+        for fields in lists:
+            require_one_meaning("the table", {*has.names} - {*self.beside}, fields)
+        more = [(name, field.type.arrow) for name, field in now.items() if name not in has.names]
         if more:
             opened.add_columns(pa.schema(more))
         columns = [(each.name, each.type) for each in (*has, *pa.schema(more)) if each.name not in self.beside]
@@ -180,7 +182,7 @@ class _Newest:
                 + (f", and {' and '.join(self.beside)} for SCD type 2" if self.beside else ""),
                 table=opened.uri,
             )
-        return tuple(Field(name, _type_of(arrow), "") for name, arrow in columns)
+        return tuple(Field(name, column_type_of(arrow), "") for name, arrow in columns)
 
     def write(self, to: MicroBatch, changes: DataFrame) -> None:
         """Apply a batch's changes."""
@@ -294,6 +296,7 @@ class _Made:
 
     def __init__(self, fields: Sequence[Field], ordered: str) -> None:
         self._fields = tuple(fields)
+        self._columns = pa.schema([(field.name, field.type.arrow) for field in self._fields])
         self._in_source = ordered.removeprefix("source.") if ordered.startswith("source.") else None
 
     def spark_schema(self) -> Any:
@@ -320,33 +323,15 @@ class _Made:
             rows.append(self._row(event))
             kinds.append("d" if event.kind == "D" else "u")
             sequences.append(given if self._in_source is None else self._sequence(event))
-        arrays = [self._values(field, [row.get(field.name) for row in rows]) for field in self._fields]
+        arrays = [sent_values(field, [row.get(field.name) for row in rows]) for field in self._fields]
         arrays = [pa.array(kinds, pa.string()), pa.array(sequences, pa.int64()), *arrays]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
 
     def _row(self, event: Event) -> dict[str, Any]:
         row = event.before if event.kind == "D" else event.after
         assert row is not None
-        fields = self._fields if event.fields is None else event.fields
-        unknown = sorted(set(row) - {field.name for field in fields})
-        if unknown:
-            raise SchemaMismatchError(
-                f"events have the new columns {', '.join(unknown)}, and not their types: let the converter write"
-                " schemas (schemas.enable), or add the columns to the table"
-            )
+        fields = fields_of(self._columns, row) if event.fields is None else event.fields
         return {field.name: value for field, value in zip(fields, row_of(row, fields), strict=True)}
-
-    def _values(self, field: Field, texts: Sequence[Any]) -> pa.Array:
-        """The values of a column. A large value that was not sent stays Debezium's word for it, for which the table's
-        writer refuses the row, or keeps what is there, as its merge engine says."""
-        if UNCHANGED in texts and not pa.types.is_string(field.type.arrow):
-            raise InvalidInputError(
-                f"the column {field.name}: an update does not have its large value. Let the database log whole rows"
-                " (REPLICA IDENTITY FULL)"
-            )
-        return values_of(
-            pa.array([UNAVAILABLE if text is UNCHANGED else text for text in texts], pa.string()), field.type
-        )
 
     def _sequence(self, event: Event) -> int:
         assert self._in_source is not None
@@ -356,18 +341,7 @@ class _Made:
         return found
 
     def _schema(self) -> pa.Schema:
-        columns = [(field.name, field.type.arrow) for field in self._fields]
-        return pa.schema([(_KIND, pa.string()), (_SEQUENCE, pa.int64()), *columns])
-
-
-def _united(lists: Iterable[Sequence[Field]]) -> dict[str, Field]:
-    """The columns of several schemas, by name."""
-    found: dict[str, Field] = {}
-    for fields in lists:
-        for field in fields:
-            if found.setdefault(field.name, field).type.arrow != field.type.arrow:
-                raise SchemaMismatchError(f"the type of the column {field.name} changes within a batch of events")
-    return found
+        return pa.schema([(_KIND, pa.string()), (_SEQUENCE, pa.int64()), *self._columns])
 
 
 def _packed(fields: Sequence[Field]) -> str:
@@ -377,11 +351,6 @@ def _packed(fields: Sequence[Field]) -> str:
 def _unpacked(text: str) -> tuple[Field, ...]:
     found: tuple[Field, ...] = pickle.loads(base64.b64decode(text))  # of this stream's own tasks
     return found
-
-
-def _type_of(arrow: pa.DataType) -> ColumnType:
-    element = _type_of(arrow.value_type) if pa.types.is_list(arrow) else None
-    return ColumnType(str(arrow), arrow, element=element)
 
 
 def _column(name: str) -> str:
