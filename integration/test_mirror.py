@@ -393,6 +393,30 @@ def test_a_mirror_says_what_is_missing_at_the_source(database: Database, tmp_pat
     database.require_equal("t")
 
 
+def test_a_slot_that_was_made_again_or_advanced_by_hand_is_refused_until_a_new_snapshot(database: Database) -> None:
+    database.run("create table t(id int primary key)", "insert into t values (1)")
+    database.catch_up(["t"])
+    ((name,),) = database.rows("select slot_name from pg_replication_slots where database = current_database()")
+    rows = "select repeat('x', 1000) from generate_series(1, 20000)"
+    database.run("create table beside(x text)", f"insert into beside {rows}")
+    database.catch_up(["t"])
+    passed = database.table("t").snapshot().transaction_version(f"{name}/passed")
+    assert passed is not None  # what is not the table's may go, since it knows
+    database.drop_slots()
+    database.run("insert into t values (2)", f"select pg_create_logical_replication_slot('{name}', 'pgoutput')")
+    with pytest.raises(InvalidInputError, match=r"the slot txlog_\w+ begins at .* made it again.*--resync public\.t"):
+        database.catch_up(["t"])
+    database.catch_up(["t"], resync=["public.t"])
+    database.require_equal("t")
+    database.run("insert into t values (3)", f"select pg_replication_slot_advance('{name}', pg_current_wal_lsn())")
+    with pytest.raises(InvalidInputError, match=r"or advanced it"):
+        database.catch_up(["t"])
+    database.catch_up(["t"], resync=["t"])
+    database.run("insert into t values (4)")
+    database.catch_up(["t"])
+    database.require_equal("t")
+
+
 def test_the_programs_of_the_page_run(database: Database, tmp_path: Path) -> None:
     database.run("create table orders (id int primary key); create table lines (id int primary key)")
     database.run("insert into orders values (1)")

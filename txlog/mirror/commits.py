@@ -13,7 +13,7 @@ from txlog.errors import InvalidInputError
 from txlog.mirror.target import MirrorTable
 from txlog.mirror.transactions import Waiting
 
-__all__ = ["apply", "recover"]
+__all__ = ["apply", "passed", "record_passed", "recover"]
 
 
 def apply(waiting: Sequence[Waiting], end: int, *, together: bool = True) -> dict[str, int]:
@@ -73,3 +73,22 @@ def recover(tables: Iterable[MirrorTable]) -> None:
         for partial in each.sink.recover().partial:
             each.sink.discard(partial)
         each.position = each.sink.last_checkpoint_id()
+
+
+def passed(tables: Iterable[MirrorTable]) -> int:
+    """Up to where the tables have the source's log, or know that nothing in it is theirs; 0 for new ones."""
+    found = 0
+    for each in tables:
+        idle = each.table.snapshot().transaction_version(_passed_by(each))
+        found = max(found, each.position or 0, idle or 0)
+    return found
+
+
+def record_passed(table: MirrorTable, position: int) -> None:
+    """Have a table know that nothing up to the position is the mirror's."""
+    with table.table.transaction(operation="MIRROR POSITION") as transaction:
+        transaction.set_transaction(_passed_by(table), position)
+
+
+def _passed_by(table: MirrorTable) -> str:
+    return f"{table.state.name}/passed"

@@ -31,9 +31,17 @@ from txlog.mirror.transactions import Transactions
 __all__ = ["Mirror", "MirrorCommit"]
 
 _NAME = re.compile(r"[a-z0-9_]{1,50}")
+_IDLE_BYTES = 16 << 20
+"""So much of the log that concerns no table is kept before one of them records that it may go: each time is a version."""
 _POLL_S = 0.5
 _POLL_TO_GOAL_S = 0.02
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
+
+
+_SLOT = """
+select plugin, wal_status, (coalesce(confirmed_flush_lsn, '0/0') - '0/0')::bigint from pg_catalog.pg_replication_slots
+where slot_name = %s
+"""
 
 
 class Mirror:
@@ -173,7 +181,7 @@ class Mirror:
         ((database,),) = queries.rows("select current_database()")
         sources = SourceTables(queries, self._as_text)
         found = sources.published(self.name, self._wanted)
-        system, _ = stream.system()
+        system, log_end = stream.system()
         tables = {
             each.shown: MirrorTable.opened(self._catalog, each, self._state(each, system, database), self._properties)
             for each in found
@@ -182,21 +190,22 @@ class Mirror:
         if unknown:
             raise InvalidInputError(f"the mirror has no table {', '.join(unknown)}: it has {', '.join(tables)}")
         commits.recover(tables.values())
-        self._require_slot(queries, tables)
+        self._require_slot(queries, tables, log_end)
         self._heard = ambient.instant()
         self._snapshot(tables, system, database)
         ((goal,),) = queries.rows("select (pg_current_wal_flush_lsn() - '0/0')::bigint")
         stream.start(self.name, self.name)
-        loop = _Loop(self, stream, Transactions(tables, lambda: sources), goal if until_current else None)
-        loop.run()
+        transactions = Transactions(tables, lambda: sources)
+        _Loop(self, stream, transactions, [*tables.values()], goal if until_current else None).run()
 
     def _state(self, table: SourceTable, system: str, database: str) -> Mirrored:
         columns = tuple(MirrorColumn(each.name, each.number, each.type.delta) for each in table.columns)
         return Mirrored(system, database, self.name, table.shown, columns, table.keys, is_log=not table.keys)
 
-    def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable]) -> None:
-        """Make the slot for a mirror whose tables have nothing yet. One that is gone took changes with it."""
-        found = queries.rows("select plugin, wal_status from pg_replication_slots where slot_name = %s", self.name)
+    def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable], log_end: int) -> None:
+        """Make the slot for a mirror whose tables have nothing yet. One that is gone took changes with it; so did one
+        that is ahead of what the tables know, since the mirror confirms nothing that they do not."""
+        found = queries.rows(_SLOT, self.name)
         behind = sorted(name for name, each in tables.items() if each.position is not None and name not in self._resync)
         if found and found[0][0] != "pgoutput":
             raise InvalidInputError(
@@ -207,6 +216,19 @@ class Mirror:
                 raise self._lost(behind, "the database gave up what it kept for the slot (max_slot_wal_keep_size)")
             queries.rows("select pg_drop_replication_slot(%s)", self.name)
         elif found:
+            known = commits.passed(tables.values())
+            if behind and found[0][2] > known:
+                raise self._lost(
+                    behind,
+                    f"the slot {self.name} begins at {lsn_text(found[0][2])}, and the tables end at {lsn_text(known)}."
+                    " Somebody made it again or advanced it, and it does not have what was between",
+                )
+            if behind and log_end < known:
+                raise self._lost(
+                    behind,
+                    f"its log ends at {lsn_text(log_end)}, and the tables have changes up to {lsn_text(known)}."
+                    " It was restored to an earlier time",
+                )
             return
         elif behind:
             raise self._lost(behind, "the slot is gone: somebody dropped it, or this is a copy of the database")
@@ -246,10 +268,19 @@ class Mirror:
 class _Loop:
     """Reads a stream, and commits complete transactions."""
 
-    def __init__(self, mirror: Mirror, stream: Stream, transactions: Transactions, goal: int | None) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        stream: Stream,
+        transactions: Transactions,
+        tables: Sequence[MirrorTable],
+        goal: int | None,
+    ) -> None:
         self._mirror = mirror
         self._stream = stream
         self._transactions = transactions
+        self._tables = tables
+        self._known = commits.passed(tables)
         self._goal = goal
         self._since: ambient.Instant | None = None
         self._seen = 0
@@ -270,7 +301,8 @@ class _Loop:
             if self._since is not None and (ends or self._left_s() <= 0 or self._is_full()):
                 self._commit()
             if ends:
-                self._stream.confirm(self._seen if self._since is None else None)
+                if self._since is None:
+                    self._pass(self._seen)
                 return
 
     def _take(self, lsn: int, data: bytes) -> None:
@@ -278,7 +310,7 @@ class _Loop:
         if not data:
             self._seen = max(self._seen, lsn)
             if self._since is None and not transactions.is_open:
-                self._stream.confirm(lsn)  # nothing of it concerns the tables
+                self._pass(lsn)
             return
         message = decoded(data)
         if message is None:
@@ -289,11 +321,20 @@ class _Loop:
             if self._since is None and transactions.waiting:
                 self._since = ambient.instant()
 
+    def _pass(self, lsn: int) -> None:
+        """Let the server forget what concerns no table. What is confirmed is known to the tables first: a slot that is
+        ahead of them is another one."""
+        if self._tables and lsn - self._known >= _IDLE_BYTES:
+            commits.record_passed(self._tables[0], lsn)
+            self._known = lsn
+        self._stream.confirm(min(lsn, self._known))
+
     def _commit(self) -> None:
         transactions = self._transactions
         rows = commits.apply(transactions.waiting, transactions.end)
         transactions.committed()
         self._since = None
+        self._known = max(self._known, transactions.end)
         self._stream.confirm(transactions.end)
         self._mirror._heard = ambient.instant()
         self._mirror._on_commit(MirrorCommit(lsn_text(transactions.end), rows, transactions.committed_ms))
