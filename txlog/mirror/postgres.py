@@ -32,7 +32,7 @@ __all__ = ["Mirror", "MirrorCommit"]
 
 _NAME = re.compile(r"[a-z0-9_]{1,50}")
 _IDLE_BYTES = 16 << 20
-"""So much of the log that concerns no table is kept before one of them records that it may go: each time is a version."""
+"""So much of the log that concerns no table is kept before one of them records that it may go, which is a version."""
 _POLL_S = 0.5
 _POLL_TO_GOAL_S = 0.02
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
