@@ -83,6 +83,31 @@ def test_a_service_that_is_stopped_commits_what_it_took_though_a_client_holds_it
     assert counted(table) == {("a", 1): 1}
 
 
+def test_few_bytes_that_stand_for_very_many_do_not_fill_the_memory(tmp_path: Path, table: txlog.Table) -> None:
+    """Zeros, compressed: 3 GB of rows in a message of some 100 KB, for a service that has 1.2 GB."""
+    zeros = pa.nulls(0, pa.binary())
+    one = pa.py_buffer(bytes(384 << 20))
+    offsets = pa.py_buffer(pa.array([0, len(one)], pa.int32()).buffers()[1])
+    zeros = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, one])
+    batch = pa.record_batch({f"c{number}": zeros for number in range(8)})
+    packed = fl.FlightCallOptions(write_options=pa.ipc.IpcWriteOptions(compression="zstd"))
+    with serve(tmp_path, "--max-waiting", "48mb", "--max-batch", "16mb") as service:
+        with fl.connect(service.flight) as client:
+            writer, _ = putting(client, {"table": "events"}, batch.schema, packed)
+            with pytest.raises(fl.FlightUnavailableError, match="no memory for the batch"):
+                writer.write_batch(batch)
+                writer.close()
+            writer, answers = putting(client, {"table": "events"}, SCHEMA, packed)
+            writer.write_batch(rows("a", 1))
+            assert json.loads(answers.read().to_pybytes())["outcome"] == "committed"
+            writer.close()
+        status = Path(f"/proc/{service.process.pid}/status").read_text()
+        peak_kb = int(status.partition("VmHWM:")[2].split()[0])
+        assert peak_kb < 1_700_000
+        assert service.stop() == 0
+    assert counted(table) == {("a", 1): 1}
+
+
 def test_off_loopback_both_doors_speak_tls_and_ask_for_a_token(tmp_path: Path, table: txlog.Table) -> None:
     certificate, key = self_signed(tmp_path)
     tokens = tmp_path / "tokens.jsonl"

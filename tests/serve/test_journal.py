@@ -22,6 +22,7 @@ def keep(journal: Journal, *batches: pa.RecordBatch) -> list[int]:
     for each in batches:
         kept = threading.Event()
         batch = Batch(each, How(), "x", len(places))
+        batch.pack()
         journal.keep("events", batch, kept.set)
         assert kept.wait(30)
         assert batch.place is not None

@@ -119,8 +119,9 @@ def test_rows_without_a_stream_are_not_lost_where_another_service_has_the_stream
     table = create(tmp_path)
     outcomes: dict[Batch, Any] = {}
 
-    def settle(batch: Batch, found: Any) -> None:
-        outcomes[batch], batch.is_settled = found, True
+    def settle(found: Any) -> None:
+        for batch, outcome in found:
+            outcomes[batch], batch.is_settled = outcome, True
 
     landing = Landing(txlog.Table.open(table.uri), None, 100, settle)
     with serving(tmp_path) as other:

@@ -5,6 +5,7 @@ In: what a client says about its rows. Out: values, which the doors (Flight, HTT
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal
@@ -174,8 +175,8 @@ class Batch:
     """
 
     __slots__ = (
-        *("answer", "how", "is_settled", "is_urgent", "landed", "may_skip", "number", "place", "quarantined", "rows"),
-        *("size_bytes", "stream", "taken_at_s"),
+        *("answer", "body", "how", "is_settled", "is_urgent", "landed", "may_skip", "number", "place", "quarantined"),
+        *("rows", "size_bytes", "stream", "taken_at_s"),
     )
 
     def __init__(
@@ -198,6 +199,8 @@ class Batch:
         self.is_settled = False
         """Whether the rows wait no longer: they are in the table, or never will be."""
         self.size_bytes = rows.get_total_buffer_size() + _OVERHEAD_BYTES
+        self.body = b""
+        """The rows as an Arrow stream, once they are packed."""
         self.place: int | None = None
         self.taken_at_s = 0.0
         self.is_urgent = True
@@ -206,10 +209,29 @@ class Batch:
         self.answer = self.landed
         """What the client waits for: the commit, or that the journal has the rows."""
 
+    def pack(self) -> None:
+        """Make the Arrow stream for the journal, and hold the rows in a copy of their own: as a client sent them, few
+        rows may hold on to all that came with them."""
+        rows = self.rows
+        if _has_dictionaries(rows.schema):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_batch(rows)
+            self.body = sink.getvalue().to_pybytes()
+            return
+        message = rows.serialize()
+        self.body = b"".join((rows.schema.serialize(), message))
+        self.rows = pa.ipc.read_record_batch(message, rows.schema)
+
     @property
     def is_durable(self) -> bool:
         """Whether the journal has the rows, so that their client waits for them no longer."""
         return self.place is not None
+
+
+@functools.lru_cache(64)
+def _has_dictionaries(schema: pa.Schema) -> bool:
+    return "dictionary<" in str(schema)
 
 
 _OVERHEAD_BYTES = 1000

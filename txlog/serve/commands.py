@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import pyarrow as pa
 import typer
 from rich.text import Text
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.extend.catalogs import logger
 from txlog.extend.cli import Json, Output, Storage, pairs, size
 from txlog.serve.access import Access, Right, new_grant
 from txlog.serve.counts import DESCRIBED, METRICS, Tick
@@ -27,6 +29,8 @@ from txlog.serve.service import Limits, Service
 __all__ = ["serve", "serve_token"]
 
 _NO_PORT = -1
+_ARROW_LEAST_BYTES = 1 << 30
+"""What Arrow may take for commits and maintenance, beside rows that wait."""
 
 
 def serve(
@@ -63,6 +67,8 @@ def serve(
     """
     out = Output(as_json)
     options = pairs(storage_options, "--storage-option")
+    limits = _limits(max_batch, max_waiting, max_wait, max_connections)
+    _bound_memory(_ARROW_LEAST_BYTES + 4 * limits.waiting_bytes)
     with out.reporting():
         tls = _tls(tls_certificate, tls_key)
         is_local = _is_loopback(host)
@@ -72,7 +78,7 @@ def serve(
             uri,
             storage_options=options,
             pace=Pace(max_delay_s=max_delay, maintain_every_s=maintain_every),
-            limits=_limits(max_batch, max_waiting, max_wait, max_connections),
+            limits=limits,
             journal=None if journal is None else Journal(journal),
             on_tick=None if quiet else lambda tick: _say(out, tick),
         )
@@ -108,6 +114,24 @@ def serve_token(
         with open(descriptor, "ab") as grants:
             grants.write(msgspec.json.encode(grant) + b"\n")
         out.result({"token": token, **msgspec.to_builtins(grant)}, Text(token))
+
+
+def _bound_memory(size_bytes: int) -> None:
+    """Begin this process again with a bound on the memory that Arrow takes, unless it has one.
+
+    Rows of Arrow Flight may be compressed, and few bytes may then stand for very many: they are in memory before the
+    service sees them. mimalloc, which pyarrow's wheels bring, reads its bounds when it is loaded.
+    """
+    if sys.argv[1:2] != ["serve"]:  # a service in the process of another program
+        return
+    if pa.default_memory_pool().backend_name != "mimalloc":
+        logger.warning(
+            "Arrow's memory is not bounded, since pyarrow is not on mimalloc here: off loopback, give tokens only to"
+            " clients that you trust not to send compressed rows that are very large"
+        )
+    elif not any(name.startswith("MIMALLOC_") for name in os.environ):
+        bounds = {"MIMALLOC_RESERVE_OS_MEMORY": f"{size_bytes >> 20}MiB", "MIMALLOC_DISALLOW_OS_ALLOC": "1"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **bounds})
 
 
 def _export_numbers(service: Service) -> None:

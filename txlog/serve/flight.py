@@ -30,6 +30,10 @@ __all__ = ["FlightDoor"]
 _IN_NO_TIME_S = 0.0001
 _AHEAD_MIN = 3
 """So many batches in a row that were there at once are of a client that does not wait for answers."""
+_NO_MEMORY = (
+    "there is no memory for the batch: it is larger than the service takes, in its own size or once its buffers are"
+    " decompressed, or others wait. Send fewer rows, or send it again in a moment"
+)
 UNANSWERED_MAX = 256
 """The batches of one put that may wait for answers: a client that sends more waits until some are answered."""
 
@@ -172,6 +176,8 @@ class _Put:
                 self._answers.put(taken)
         except StopIteration:
             pass
+        except pa.ArrowMemoryError:
+            self._refused.insert(0, BusyError(_NO_MEMORY))
         finally:
             if answering is not None:
                 self._answers.put(None)

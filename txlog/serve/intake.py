@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
@@ -117,6 +118,9 @@ class Intake:
             StreamOrderError: The batch does not follow its stream's last one.
             StoppingError: The service is stopping.
         """
+        journal = self._journal if is_durable else None
+        if journal is not None:
+            batch.pack()
         for is_last in (False, True):
             with self._changed:
                 if self._is_closing:
@@ -126,9 +130,9 @@ class Intake:
                     self._room.give_back(batch.size_bytes)
                     return known
                 if batch.number is None or self._follows(batch):
-                    if is_durable and self._journal is not None:
+                    if journal is not None:
                         early, answer = self._will_answer_early(batch), self._durable(batch)
-                        self._journal.keep(self.name, batch, partial(_tell, early, answer))
+                        journal.keep(self.name, batch, partial(_tell, early, answer))
                     self._take(batch)
                     return batch.answer
             if not is_last:
@@ -313,9 +317,7 @@ class Intake:
     def _give_up(self, taken: Sequence[Batch], error: TxlogError) -> bool:
         """Refuse what nobody but its client has, and keep what the journal has; whether there is some of that."""
         kept = [each for each in taken if not each.is_settled and each.is_durable]
-        for each in taken:
-            if not each.is_settled and not each.is_durable:
-                self._settle(each, error)
+        self._settle([(each, error) for each in taken if not each.is_settled and not each.is_durable])
         if kept:
             logger.warning("%s: rows of the journal wait, since a commit failed: %s", self.table.uri, error)
             with self._changed:
@@ -330,39 +332,51 @@ class Intake:
         """Tell those who wait that the service ends without their rows. What the journal has stays there."""
         with self._changed:
             waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.is_durable:
-                self._settle(each, StoppingError("the service has stopped: send the batch to another one, or later"))
+        error = StoppingError("the service has stopped: send the batch to another one, or later")
+        self._settle([(each, error) for each in waiting if not each.is_durable])
 
-    def _settle(self, batch: Batch, outcome: Answer | TxlogError) -> None:
-        """The batch is in the table, or will never be."""
-        if batch.is_settled:
-            return
-        if isinstance(outcome, TxlogError) and batch.place is not None and self._journal is not None:
-            path = self._journal.set_aside(self.name, batch, str(outcome))
-            why = (self.table.uri, path, outcome)
-            logger.warning("%s: rows of the journal are refused by now, and are in %s: %s", *why)
-        batch.is_settled = True
+    def _settle(self, outcomes: Sequence[tuple[Batch, Answer | TxlogError]]) -> None:
+        """These batches are in the table, or never will be. All at once: among many clients, each lock is a wait."""
+        outcomes = [(batch, outcome) for batch, outcome in outcomes if not batch.is_settled]
+        for batch, outcome in outcomes:
+            if isinstance(outcome, TxlogError) and batch.place is not None and self._journal is not None:
+                path = self._journal.set_aside(self.name, batch, str(outcome))
+                why = (self.table.uri, path, outcome)
+                logger.warning("%s: rows of the journal are refused by now, and are in %s: %s", *why)
         with self._changed:
-            if batch.stream is not None and batch.number is not None:
-                open_batches = self._streams[batch.stream]
-                open_batches.pop(batch.number, None)
-                if not open_batches:
-                    del self._streams[batch.stream]
-                if isinstance(outcome, Answer):
-                    self._committed[batch.stream] = max(self._committed.get(batch.stream, -1), batch.number)
-        self._room.give_back(batch.size_bytes)
-        if batch.place is not None and self._journal is not None:
-            self._journal.done([batch.place])
-        name = outcome.outcome if isinstance(outcome, Answer) else "refused"
-        self._counts.add("batches", self.name, outcome=name)
-        if name == "committed":
-            self._landed_rows += batch.rows.num_rows
-            self._landed_batches += 1
-            self._landed_version = outcome.version if isinstance(outcome, Answer) else None
-        _tell(batch.landed, outcome)
-        if batch.answer is not batch.landed:
-            _tell(batch.answer, outcome)
+            for batch, outcome in outcomes:
+                batch.is_settled = True
+                self._close(batch, isinstance(outcome, Answer))
+        self._room.give_back(sum(batch.size_bytes for batch, _ in outcomes))
+        places = [batch.place for batch, _ in outcomes if batch.place is not None]
+        if places and self._journal is not None:
+            self._journal.done(places)
+        self._count(outcomes)
+        for batch, outcome in outcomes:
+            _tell(batch.landed, outcome)
+            if batch.answer is not batch.landed:
+                _tell(batch.answer, outcome)
+
+    def _close(self, batch: Batch, is_in_table: bool) -> None:
+        """The stream waits for the batch no longer."""
+        if batch.stream is None or batch.number is None:
+            return
+        open_batches = self._streams[batch.stream]
+        open_batches.pop(batch.number, None)
+        if not open_batches:
+            del self._streams[batch.stream]
+        if is_in_table:
+            self._committed[batch.stream] = max(self._committed.get(batch.stream, -1), batch.number)
+
+    def _count(self, outcomes: Sequence[tuple[Batch, Answer | TxlogError]]) -> None:
+        names = Counter(found.outcome if isinstance(found, Answer) else "refused" for _, found in outcomes)
+        for name, count in names.items():
+            self._counts.add("batches", self.name, count, outcome=name)
+        for batch, found in outcomes:
+            if isinstance(found, Answer) and found.outcome == "committed":
+                self._landed_rows += batch.rows.num_rows
+                self._landed_batches += 1
+                self._landed_version = found.version
 
     def _report(self, taken: Sequence[Batch], seconds: float) -> None:
         self._commits_since_upkeep += 1

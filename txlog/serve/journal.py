@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
-import orjson
 import pyarrow as pa
 
 from txlog.errors import CorruptLogError, InvalidInputError, StorageError
@@ -116,19 +115,14 @@ class Journal:
     # --- while it runs ------------------------------------------------------------------------------------------
 
     def keep(self, table: str, batch: Batch, on_kept: Callable[[], None]) -> None:
-        """Give the batch its place, and write it soon. ``on_kept`` is called once it is synced, on another thread; if
-        the disk fails it is not called, and the client waits for the table."""
-        rows = batch.rows
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_batch(rows)
-        body = sink.getvalue().to_pybytes()
+        """Give the batch, which is packed, its place, and write it soon. ``on_kept`` is called once it is synced, on
+        another thread; if the disk fails it is not called, and the client waits for the table."""
         with self._changed:
             place = self._next
             self._next += 1
             kept = Kept(place, table, batch.how, batch.stream, batch.number, batch.may_skip)
-            self._to_write.append(_Waiting(place, _record(kept, body), on_kept))
-            batch.place = place
+            self._to_write.append(_Waiting(place, _record(kept, batch.body), on_kept))
+            batch.place, batch.body = place, b""
             if len(self._to_write) == 1:
                 self._changed.notify_all()
 
@@ -261,7 +255,7 @@ class Journal:
 
 
 def _record(kept: Kept, body: bytes) -> bytes:
-    header = orjson.dumps(msgspec.to_builtins(kept))
+    header = msgspec.json.encode(kept)
     checksum = zlib.crc32(body, zlib.crc32(header))
     return b"".join((_HEAD.pack(_MARK, len(header), len(body), checksum), header, body))
 

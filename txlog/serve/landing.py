@@ -34,7 +34,7 @@ class Landing:
         table: The table.
         journal: The application under which the journal's places are in the table's log; None without a journal.
         streams_max: How many streams a table may have that does not let them expire.
-        settled: Called with each batch and its answer, or the error.
+        settled: Called with batches and the answer to each, or the error.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Landing:
         table: txlog.Table,
         journal: str | None,
         streams_max: int,
-        settled: Callable[[Batch, Answer | TxlogError], None],
+        settled: Callable[[Sequence[tuple[Batch, Answer | TxlogError]]], None],
     ) -> None:
         self._table = table
         self._journal = journal
@@ -73,7 +73,7 @@ class Landing:
                 last = error
             except InvalidInputError as error:
                 if is_fresh and len(batches) == 1:
-                    return self._settled(batches[0], error)
+                    return self._settled([(batches[0], error)])
                 if is_fresh:
                     middle = len(batches) // 2  # the others are not refused for it
                     self.land(batches[:middle])
@@ -82,9 +82,7 @@ class Landing:
         raise last or CommitRetriesExhaustedError("other services land the same batches all the time")
 
     def _settle(self, batches: Sequence[Batch], version: int | None) -> None:
-        for each in batches:
-            if not each.is_settled:
-                self._settled(each, Answer("committed", version, each.rows.num_rows, each.quarantined))
+        self._settled([(each, Answer("committed", version, each.rows.num_rows, each.quarantined)) for each in batches])
 
     def _is_done(self, batches: Sequence[Batch], is_fresh: bool) -> bool:
         """Commit the batches that the table lacks. False if that needs a look at the newest version first."""
@@ -93,8 +91,7 @@ class Landing:
             fresh, streams, place, others = self._sorted(batches)
             if not is_fresh and any(isinstance(outcome, TxlogError) for _, outcome in others):
                 return False
-            for each, outcome in others:
-                self._settled(each, outcome)
+            self._settled(others)
             if not fresh:
                 return True
             rows = _joined(fresh)
