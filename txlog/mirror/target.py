@@ -234,7 +234,7 @@ class MirrorTable:
         found: dict[Key, Row] = {}
         for begin in range(0, len(keys), _LOOKED_UP):
             found |= self._rows_of(snapshot, keys[begin : begin + _LOOKED_UP], columns)
-        if deleted in keys and deleted not in found:
+        if deleted is not None and deleted in keys and deleted not in found:
             earlier = self._before_last_commit(snapshot)
             if earlier is not None and {*columns} <= {*earlier.schema.names}:
                 found |= self._rows_of(earlier, [deleted], columns)
