@@ -450,6 +450,15 @@ def test_tombstones_need_not_meet_the_rules_for_rows(
     assert table.count() == 0
 
 
+def test_changes_are_compared_with_the_tables_row_if_the_first_of_them_come_too_late(
+    make_table: Callable[..., txlog.Table],
+) -> None:
+    table = make_table(schema=SCHEMA, properties=KEPT)
+    upsert(table, ("+I", 2, 1, "first"), ("+I", 3, 1, "other"))
+    upsert(table, ("+I", 2, 1, "second"), ("-D", 2, 0, "late"), ("-D", 2, 1, "last"))
+    assert rows_of(table) == [(3, 1, "other")]
+
+
 @given(
     st.lists(
         st.lists(

@@ -48,10 +48,13 @@ def may_need_old(new: KeyedRows, num_keys: int, sequence: Sequence[str]) -> NDAr
         return found
     order = _in_order(new, [ranks(new.rows.column(name)) for name in sequence])
     found[new.keys[decide(new.rows, new.kinds, new.keys, order, new.compared).is_open]] = True
-    if sequence:  # some changes may be older than the table's row
+    if sequence:  # the first changes may be older than the table's row, and the others depend on it without them
         last = np.zeros(num_keys, dtype=np.int64)
         last[new.keys[order]] = order
-        found |= np.bincount(new.keys, minlength=num_keys).astype(bool) & (new.kinds[last] == UPDATE_BEFORE)
+        goes = np.isin(new.kinds, (UPDATE_BEFORE, DELETE))
+        has_change = np.bincount(new.keys, minlength=num_keys) > 0
+        has_new = np.bincount(new.keys[~goes], minlength=num_keys) > 0
+        found |= has_change & goes[last] & (has_new | (new.kinds[last] == UPDATE_BEFORE))
     return found
 
 
