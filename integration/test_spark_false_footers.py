@@ -11,8 +11,8 @@ import pytest
 
 import txlog
 import txlog.spark
-from tests.core.reading.test_false_footers import LIES, unlogged
 from tests.doors.test_damaged_chunks import DAMAGED, logged
+from tests.loading.test_false_footers import LIES, unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
