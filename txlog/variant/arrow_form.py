@@ -12,7 +12,7 @@ import pyarrow as pa
 from txlog.core.format.arrow.arrays import array_of, without_null_marks
 from txlog.core.format.schema import VARIANT
 
-__all__ = ["DamagedRowError", "in_order", "struct_of"]
+__all__ = ["DamagedRowError", "in_order", "struct_from", "struct_of"]
 
 _ARROW = VARIANT.facts.arrow
 
@@ -33,8 +33,14 @@ def struct_of(variants: Iterable[tuple[bytes, bytes] | None]) -> pa.StructArray:
         "value": [each[1] if each else b"" for each in found],
     }
     mask = array_of([each is None for each in found], pa.bool_()) if None in found else None
-    columns = [array_of(parts[member.name], member.type) for member in _ARROW]
-    return pa.StructArray.from_arrays(columns, fields=list(_ARROW), mask=mask)
+    binaries = {name: array_of(each, pa.binary()) for name, each in parts.items()}
+    return struct_from(**binaries, mask=mask)
+
+
+def struct_from(metadata: pa.Array, value: pa.Array, mask: pa.Array | None) -> pa.StructArray:
+    """The Arrow form of variants whose parts are binaries; ``mask`` is true where a variant is null."""
+    parts = {"metadata": metadata, "value": value}
+    return pa.StructArray.from_arrays([parts[member.name] for member in _ARROW], fields=list(_ARROW), mask=mask)
 
 
 def in_order(array: pa.StructArray) -> pa.StructArray:

@@ -7,7 +7,7 @@ lists of values. A null is a null: SQL's, not the null of JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -19,13 +19,14 @@ from txlog.core.writing import BadRow
 from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.encoding import Part, encode, names_of
-from txlog.variant.json_text import encode_json, text_of
+from txlog.variant.json_batches import Texts, variants_of
+from txlog.variant.json_text import text_of
 from txlog.variant.type_support import SUPPORT
 
 __all__ = ["from_python", "parse_json", "to_json", "to_python", "try_parse_json"]
 
 
-def parse_json(texts: pa.Array | pa.ChunkedArray | Iterable[str | None]) -> pa.StructArray:
+def parse_json(texts: Texts) -> pa.StructArray:
     """Variants of texts of JSON, as Spark's ``parse_json`` makes them.
 
     Numbers are exact: integers as narrow as they can be, then decimals of up to 38 digits; one with an exponent, or
@@ -40,10 +41,10 @@ def parse_json(texts: pa.Array | pa.ChunkedArray | Iterable[str | None]) -> pa.S
     Raises:
         InvalidInputError: Names the first text that is not JSON, or whose object has a name twice.
     """
-    return _each(texts, encode_json, "text of JSON")
+    return variants_of(_values(texts), _refusal("text of JSON"))
 
 
-def try_parse_json(texts: pa.Array | pa.ChunkedArray | Iterable[str | None]) -> pa.StructArray:
+def try_parse_json(texts: Texts) -> pa.StructArray:
     """The same, with null for a text that `parse_json` refuses.
 
     Args:
@@ -55,7 +56,7 @@ def try_parse_json(texts: pa.Array | pa.ChunkedArray | Iterable[str | None]) -> 
     Raises:
         InvalidInputError: This is one text, and not a list of them.
     """
-    return struct_of(map(_parsed_or_none, _values(texts)))
+    return variants_of(_values(texts), lambda row, error: None)
 
 
 def from_python(values: Iterable[Any]) -> pa.StructArray:
@@ -70,7 +71,15 @@ def from_python(values: Iterable[Any]) -> pa.StructArray:
     Raises:
         InvalidInputError: Names the first value that no variant holds.
     """
-    return _each(values, encode, "value")
+    given = _values(values)
+    refused = _refusal("value")
+    found: list[tuple[bytes, bytes] | None] = []
+    for row, value in enumerate(given.to_pylist() if isinstance(given, (pa.Array, pa.ChunkedArray)) else given):
+        try:
+            found.append(None if value is None else encode(value))
+        except (ValueError, TypeError) as error:
+            refused(row, error)
+    return struct_of(found)
 
 
 def to_python(variants: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -107,28 +116,17 @@ def to_json(variants: pa.Array | pa.ChunkedArray, *, time_zone: str = "UTC") -> 
     return array_of(_read(variants, lambda value: text_of(value, zone)), pa.string())
 
 
-def _each(values: Any, make: Callable[[Any], tuple[bytes, bytes]], what: str) -> pa.StructArray:
-    found: list[tuple[bytes, bytes] | None] = []
-    for row, value in enumerate(_values(values)):
-        try:
-            found.append(None if value is None else make(value))
-        except (ValueError, TypeError) as error:
-            raise InvalidInputError(f"row {row} has no {what} for a variant: {error}") from None
-    return struct_of(found)
+def _refusal(what: str) -> Callable[[int, Exception], NoReturn]:
+    def refused(row: int, error: Exception) -> NoReturn:
+        raise InvalidInputError(f"row {row} has no {what} for a variant: {error}") from None
+
+    return refused
 
 
-def _values(values: Any) -> Iterable[Any]:
+def _values(values: Any) -> Any:
     if isinstance(values, (str, bytes)):
         raise invalid("values", values, "a list or an Arrow array of them: [value]")
-    given: Iterable[Any] = values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else values
-    return given
-
-
-def _parsed_or_none(text: str | None) -> tuple[bytes, bytes] | None:
-    try:
-        return None if text is None else encode_json(text)
-    except ValueError:
-        return None
+    return values
 
 
 def _read(variants: Any, read: Callable[[Any], Any]) -> list[Any]:

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 from txlog.core.format.schema import timestamp_of
 
 __all__ = [
+    "ARRAY",
     "DEPTH_MAX",
+    "OBJECT",
     "Encoded",
     "MalformedVariantError",
     "Nanoseconds",
@@ -40,7 +42,7 @@ DEPTH_MAX = 300
 SIZE_MAX = 128 << 20
 """Spark takes no larger variant."""
 
-_PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)  # "Value encoding", basic types
+_PRIMITIVE, _SHORT_STRING, OBJECT, ARRAY = range(4)  # "Value encoding", basic types
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
@@ -186,10 +188,10 @@ def object_of(ids: Sequence[int], fields: Sequence[bytes]) -> bytes:
     """
     offsets = [*itertools.accumulate(map(len, fields), initial=0)]
     if offsets[-1] < _SMALL and len(ids) < _SMALL and max(ids, default=0) < _SMALL:
-        return b"".join((bytes((_OBJECT, len(ids), *ids, *offsets)), *fields))
+        return b"".join((bytes((OBJECT, len(ids), *ids, *offsets)), *fields))
     id_width, width = _width(max(ids, default=0)), _width(offsets[-1])
     is_large = len(fields) > 0xFF
-    header = _OBJECT | ((width - 1) | (id_width - 1) << 2 | is_large << 4) << 2
+    header = OBJECT | ((width - 1) | (id_width - 1) << 2 | is_large << 4) << 2
     count = _number(len(fields), 4 if is_large else 1)
     return _checked(b"".join((bytes((header,)), count, _numbers(ids, id_width), _numbers(offsets, width), *fields)))
 
@@ -198,10 +200,10 @@ def array_of(items: Sequence[bytes]) -> bytes:
     """An array of encoded elements ("Value Data for Array")."""
     offsets = [*itertools.accumulate(map(len, items), initial=0)]
     if offsets[-1] < _SMALL and len(items) < _SMALL:
-        return b"".join((bytes((_ARRAY, len(items), *offsets)), *items))
+        return b"".join((bytes((ARRAY, len(items), *offsets)), *items))
     width = _width(offsets[-1])
     is_large = len(items) > 0xFF
-    header = _ARRAY | ((width - 1) | is_large << 2) << 2
+    header = ARRAY | ((width - 1) | is_large << 2) << 2
     count = _number(len(items), 4 if is_large else 1)
     return _checked(b"".join((bytes((header,)), count, _numbers(offsets, width), *items)))
 
@@ -403,13 +405,13 @@ class Part:
 
     def get(self, name: str) -> Part | None:
         """The field of an object; None if this is no object, or has no such field. Raises MalformedVariantError."""
-        if self._header()[0] != _OBJECT:
+        if self._header()[0] != OBJECT:
             return None
         return next((part for each, part in self.fields() if each == name), None)
 
     def at(self, index: int) -> Part | None:
         """The element of an array; None if this is no array, or has fewer. Raises MalformedVariantError."""
-        if self._header()[0] != _ARRAY:
+        if self._header()[0] != ARRAY:
             return None
         return next((part for at, part in enumerate(self.items()) if at == index), None)
 
@@ -450,7 +452,7 @@ class Part:
             return self._primitive(info)
         if basic == _SHORT_STRING:
             return self._text(self._start + 1, info)
-        if basic == _ARRAY:
+        if basic == ARRAY:
             return [part._python(depth + 1, left) for part in self.items()]
         found = {name: part._python(depth + 1, left) for name, part in self.fields()}
         if len(found) < self._number(self._start + 1, 4 if info >> 4 & 1 else 1):
@@ -499,7 +501,7 @@ class Part:
             if info in (15, 16):
                 return 5 + self._number(self._start + 1, 4)
             return 17 if info == 20 else 1
-        is_object = basic == _OBJECT
+        is_object = basic == OBJECT
         size_width = 4 if info >> (4 if is_object else 2) & 1 else 1
         count = self._number(self._start + 1, size_width)
         ids = count * ((info >> 2 & 3) + 1) if is_object else 0

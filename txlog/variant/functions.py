@@ -46,7 +46,8 @@ from txlog.errors import InvalidInputError
 from txlog.variant.arrow_form import struct_of
 from txlog.variant.bounds import path_text
 from txlog.variant.encoding import MalformedVariantError, Part, Single, encode, encode_value, metadata_of, names_of
-from txlog.variant.json_text import double_text, encode_json, scalar_text, text_of
+from txlog.variant.json_batches import variants_of
+from txlog.variant.json_text import double_text, scalar_text, text_of
 from txlog.variant.path import part_at, path_of
 from txlog.variant.shape import schema_of
 
@@ -130,13 +131,22 @@ def _to_variant_object(value: Expression) -> Expression:
 
 
 def _texts(call: Call, given: Any) -> Any:
-    return _variants_of(given, encode_json, is_try=call.name.startswith("try"))
+    def refused(row: int, error: Exception) -> None:
+        if not call.name.startswith("try"):
+            raise pa.ArrowInvalid(f"{error}") from None
+
+    found = variants_of(_listed(given) if isinstance(given, pa.Scalar) else given, refused)
+    return found[0] if isinstance(given, pa.Scalar) else found
 
 
 def _made(call: Call, given: Any) -> Any:
     """Variants of typed values: of a float, one with 32 bits."""
     source = call.arguments[0].type
-    return _variants_of(given, lambda value: encode(_plain(value, source)), is_try=False)
+    try:
+        made = [None if each is None else encode(_plain(each, source)) for each in _listed(given)]
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"{error}") from None
+    return _as_given(given, made, struct_of)
 
 
 def _plain(value: Any, data_type: DataType) -> Any:
@@ -155,18 +165,6 @@ def _plain(value: Any, data_type: DataType) -> Any:
         case Primitive("variant"):
             return Part(names_of(value["metadata"]), value["value"])
     return value
-
-
-def _variants_of(given: Any, encoded: Callable[[Any], tuple[bytes, bytes]], *, is_try: bool) -> Any:
-    def made(each: Any) -> tuple[bytes, bytes] | None:
-        try:
-            return None if each is None else encoded(each)
-        except ValueError as error:
-            if is_try:
-                return None
-            raise pa.ArrowInvalid(f"{error}") from None
-
-    return _as_given(given, [made(each) for each in _listed(given)], struct_of)
 
 
 def _read(given: Any, read: Callable[[Part], Any], result: pa.DataType) -> Any:

@@ -18,7 +18,8 @@ from txlog.core.writing import BadRow
 from txlog.errors import UnsupportedFeatureError
 from txlog.variant.arrow_form import DamagedRowError, in_order, struct_of
 from txlog.variant.encoding import Part, names_of
-from txlog.variant.json_text import encode_json, text_of
+from txlog.variant.json_batches import variants_of
+from txlog.variant.json_text import text_of
 from txlog.variant.shredding import TYPED, unshredded
 
 if TYPE_CHECKING:
@@ -162,10 +163,7 @@ def _starts(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 
 
 def _from_json(array: pa.Array, column: str) -> pa.StructArray:
-    found: list[tuple[bytes, bytes] | None] = []
-    for row, text in enumerate(array.storage.to_pylist()):
-        try:
-            found.append(None if text is None else encode_json(text))
-        except ValueError as error:
-            raise BadRow(column, row, f"has no text for a variant: {error}") from None
-    return struct_of(found)
+    def refused(row: int, error: Exception) -> None:
+        raise BadRow(column, row, f"has no text for a variant: {error}") from None
+
+    return variants_of(array.storage, refused)
