@@ -19,7 +19,7 @@ import java_home
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from iceberg_tables import TABLES, begun, exported, metadata_file, snapshots
+from iceberg_tables import TABLES, begun, exported, json_of_variants, metadata_file, snapshots, with_variants
 from rows import as_rows, in_schema
 from spark_jars import jar_settings, start_session
 
@@ -95,6 +95,19 @@ def test_spark_reads_every_exported_version_like_txlog(
         expected = table.snapshot(version=each.version).to_arrow()
         found = read(spark, table, versionAsOf=each.id).toArrow()
         assert as_rows(in_schema(found, expected.schema)) == as_rows(expected), f"v{each.version}"
+
+
+@pytest.mark.parametrize("is_shredded", [False, True])
+def test_spark_reads_variants_of_every_exported_version(is_shredded: bool, spark: SparkSession, tmp_path: Path) -> None:
+    table = with_variants(tmp_path / "t", is_shredded=is_shredded)
+    for each in snapshots(table):
+        frame = read(spark, table, versionAsOf=each.id)
+        assert dict(frame.dtypes)["v"] == "variant"
+        rows = frame.selectExpr("id", "to_json(v)", "to_json(s.w)").orderBy("id").collect()
+        found = [(id, *(json.loads(text or "null") for text in parts)) for id, *parts in rows]
+        assert found == json_of_variants(table.snapshot(version=each.version).to_arrow()), f"v{each.version}"
+    expected = table.to_arrow(["id"], where="v:a::int >= 7")["id"].to_pylist()
+    assert [row.id for row in frame.where("try_variant_get(v, '$.a', 'int') >= 7").select("id").collect()] == expected
 
 
 @FORMATS

@@ -13,11 +13,22 @@ import pyarrow as pa
 from sample_tables import SAMPLES, every_type
 
 import txlog
+from txlog import variant
 
 if TYPE_CHECKING:
     from txlog.core.writing.write_intent import RowMode
 
-__all__ = ["TABLES", "IcebergSnapshot", "begun", "deleted_keys", "exported", "metadata_file", "snapshots"]
+__all__ = [
+    "TABLES",
+    "IcebergSnapshot",
+    "begun",
+    "deleted_keys",
+    "exported",
+    "json_of_variants",
+    "metadata_file",
+    "snapshots",
+    "with_variants",
+]
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -274,6 +285,32 @@ def _compatible(path: Path, properties: dict[str, str], *, first: int = 1) -> tx
     table.delete("id = 1")
     table.optimize()
     return table
+
+
+def with_variants(path: Path, *, is_shredded: bool) -> txlog.Table:
+    """It has variants, also in structs, which PyIceberg and format version 2 do not have; every version is exported."""
+    properties = {"txlog.iceberg": "v3", "delta.enableVariantShredding": str(is_shredded).lower()}
+    table = txlog.Table.create(path, "id bigint, v variant, s struct<w: variant>", properties=properties | VECTORS)
+    kind = table.to_arrow().schema.field("s").type
+    for first in (0, 10):
+        made = variant.from_python([{"a": first, "b": ["x", {"c": 2.5}]}, {"a": first + 1}, [1], None, "text"])
+        structs = pa.StructArray.from_arrays([made], fields=list(kind))
+        table.append(pa.table({"id": range(first, first + 5), "v": made, "s": structs}))
+    table.update({"v": txlog.expr("parse_json('{\"a\":7}')")}, "v:a::int = 10")
+    table.delete("id = 1")
+    table.optimize()
+    assert table.export_iceberg().version == table.version
+    return table
+
+
+def json_of_variants(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """The id and both variants of each row of `with_variants`, parsed; a variant's null is as none."""
+
+    def parsed(column: pa.ChunkedArray) -> list[Any]:
+        return [json.loads(text or "null") for text in variant.to_json(column).to_pylist()]
+
+    nested = pa.chunked_array([chunk.field(0) for chunk in rows["s"].chunks])
+    return sorted(zip(rows["id"].to_pylist(), parsed(rows["v"]), parsed(nested), strict=True), key=lambda row: row[0])
 
 
 TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,15 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from iceberg_tables import TABLES, deleted_keys, exported, metadata_file, snapshots
+from iceberg_tables import (
+    TABLES,
+    deleted_keys,
+    exported,
+    json_of_variants,
+    metadata_file,
+    snapshots,
+    with_variants,
+)
 from pyiceberg.table import StaticTable
 from rows import as_rows, in_schema
 
@@ -88,6 +97,18 @@ def test_iceberg_readers_read_every_exported_version_like_txlog(
         expected = table.snapshot(version=each.version).to_arrow()
         rows = READERS[reader](table, each.id)
         assert as_rows(in_schema(rows, expected.schema)) == as_rows(expected), f"v{each.version}"
+
+
+@pytest.mark.parametrize("is_shredded", [False, True])
+def test_duckdb_reads_variants_of_every_exported_version(is_shredded: bool, tmp_path: Path) -> None:
+    table = with_variants(tmp_path / "t", is_shredded=is_shredded)
+    found = list(snapshots(table))
+    assert len(found) >= 5
+    for each in found:
+        source = f"iceberg_scan('{metadata_file(table)}', snapshot_from_id => {each.id})"
+        rows = _duckdb().sql(f"select id, v::json, s.w::json from {source} order by id").fetchall()
+        texts = [(id, *(json.loads(text or "null") for text in parts)) for id, *parts in rows]
+        assert texts == json_of_variants(table.snapshot(version=each.version).to_arrow()), f"v{each.version}"
 
 
 @pytest.mark.parametrize("row_mode", ["merge-on-read", "copy-on-write"])

@@ -48,7 +48,18 @@ BENCHMARKS = (
         "spark_upkeep",
         "engines",
     ),
-    *("stream", "stream_growth", "sustained", "log_scale", "growth", "reading", "read_stream", "iceberg", "week"),
+    *(
+        "stream",
+        "stream_growth",
+        "sustained",
+        "log_scale",
+        "growth",
+        "reading",
+        "read_stream",
+        "iceberg",
+        "variants",
+        "week",
+    ),
     *("merge_micro", "lineitem_merges", "small_batches", "usable_rates", "longevity"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
