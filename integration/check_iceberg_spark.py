@@ -110,6 +110,28 @@ def test_spark_reads_variants_of_every_exported_version(is_shredded: bool, spark
     assert [row.id for row in frame.where("try_variant_get(v, '$.a', 'int') >= 7").select("id").collect()] == expected
 
 
+@pytest.mark.parametrize("is_shredded", [False, True])
+def test_a_table_with_variants_of_icebergs_own_writer_is_converted(
+    is_shredded: bool, spark: SparkSession, warehouse: Path
+) -> None:
+    name = f"variants_{is_shredded}".lower()
+    properties = f"'format-version' = '3', 'write.parquet.shred-variants' = '{str(is_shredded).lower()}'"
+    spark.sql(
+        f"create table tables.db.{name} (id bigint, v variant, s struct<w: variant>) using iceberg"
+        f" tblproperties ({properties})"
+    )
+    texts = ['{"a":1,"b":["x",2.5]}', '{"a":2}', '{"a":"odd"}', "null", "[1]"]
+    rows = ", ".join(f"({at}, parse_json('{text}'), struct(parse_json('{text}')))" for at, text in enumerate(texts))
+    spark.sql(f"insert into tables.db.{name} values {rows}, (5, null, null)")
+    spark.sql(f"delete from tables.db.{name} where id = 1")
+    folder = warehouse / "db" / name
+    txlog.Table.convert(folder, properties={"delta.enableVariantShredding": "true"} if is_shredded else {})
+    found = spark.table(f"tables.db.{name}").selectExpr("id", "to_json(v)", "to_json(s.w)").orderBy("id").collect()
+    expected = [(id, *(json.loads(text or "null") for text in parts)) for id, *parts in found]
+    assert json_of_variants(txlog.Table.open(folder).to_arrow()) == expected
+    assert len(expected) == 5
+
+
 @FORMATS
 def test_spark_reads_the_same_iceberg_rows_at_a_timestamp_as_a_snapshot_of_the_table(
     format_version: str, spark: SparkSession, table_of: TableOf

@@ -193,3 +193,10 @@ def test_the_benchmark_of_changelogs_runs_and_checks_what_each_contestant_wrote(
     first_cells = _first_cells(_report_of("changes", tmp_path))
     assert {"append", "upsert", "txlog", "PyIceberg", "strings of 36 characters"} < first_cells
     assert not [*tmp_path.iterdir()], "what it made is removed"
+
+
+@pytest.mark.hunt(part="benchmarks")
+def test_the_benchmark_of_variants_runs_and_filters_open_the_files_of_a_column(tmp_path: Path) -> None:
+    lines = _report_of("variants", tmp_path)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    assert [each[1] == each[2] for each in cells] == [True] * 3

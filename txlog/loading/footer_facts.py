@@ -87,13 +87,24 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
 def _check_shredding(arrow: pa.Schema, properties: TableProperties) -> None:
     """Refuse a file whose variants are in typed columns, for a table that does not say so: its readers need not know
     such files. PROTOCOL.md, "Variant Shredding"."""
-    for column in () if properties.enable_variant_shredding else arrow:
-        if is_variant_struct(column.type) and any(member.name == "typed_value" for member in column.type):
-            raise UnsupportedFeatureError(
-                f"column {column.name} is a shredded variant, and the table's readers need not know these: set"
-                " delta.enableVariantShredding to true, or append the rows",
-                features=("variantShredding",),
-            )
+    shredded = None if properties.enable_variant_shredding else next(_shredded(arrow, ""), None)
+    if shredded is not None:
+        raise UnsupportedFeatureError(
+            f"column {shredded} is a shredded variant, and the table's readers need not know these: set"
+            " delta.enableVariantShredding to true, or append the rows",
+            features=("variantShredding",),
+        )
+
+
+def _shredded(fields: Iterable[pa.Field], above: str) -> Iterator[str]:
+    """The columns, and what is in them, that are variants in typed columns."""
+    for field in fields:
+        path = f"{above}{field.name}"
+        if is_variant_struct(field.type):
+            yield from (path for member in field.type if member.name == "typed_value")
+        elif pa.types.is_nested(field.type):
+            inner = (field.type.field(at) for at in range(field.type.num_fields))
+            yield from _shredded(inner, f"{path}.")
 
 
 class ReadFooters(msgspec.Struct, frozen=True):
