@@ -194,6 +194,7 @@ def _opened(tables: Sequence[AnyTable]) -> list[tuple[AnyTable, Table]]:
 
 
 def _states(opened: Sequence[OpenTable]) -> list[TableState]:
+    OpenTable.opened_together(opened)
     states = states_together(opened)
     ids = [state.metadata.id for state in states]
     twice = next((each.uri for each, table_id in zip(opened, ids, strict=True) if ids.count(table_id) > 1), None)

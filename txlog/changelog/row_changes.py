@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from txlog.changelog.merged_rows import MergedRows
     from txlog.core.changes.tasks.operations import UpsertOptions
     from txlog.core.format.schema import Struct
-    from txlog.core.versions import OpenTable
+    from txlog.core.versions import OpenTable, Steps
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing import WriteJob
     from txlog.core.writing.committable import Committable
     from txlog.result import WriteResult
 
-__all__ = ["bound", "check_definition", "check_staged", "commit_staged", "engine_of", "require_engine"]
+__all__ = ["bound", "check_definition", "check_staged", "engine_of", "require_engine", "staged_steps"]
 
 
 def engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
@@ -48,12 +48,12 @@ def check_staged(open_table: OpenTable, job: WriteJob, committables: Sequence[Co
     check_staged_keys(open_table, job, committables)
 
 
-def commit_staged(
+def staged_steps(
     open_table: OpenTable, state: TableState, job: WriteJob, committables: Sequence[Committable]
-) -> WriteResult:
-    from txlog.changelog.staged_changes import commit_staged_changes
+) -> Steps[WriteResult]:
+    from txlog.changelog import staged_changes
 
-    return commit_staged_changes(open_table, state, job, committables)
+    return staged_changes.staged_steps(open_table, state, job, committables)
 
 
 def check_definition(configuration: Mapping[str, str], schema: Struct) -> None:

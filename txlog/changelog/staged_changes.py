@@ -19,15 +19,15 @@ from txlog.changelog.mismatches import HeldBack, Mismatches, MismatchFound
 from txlog.changelog.open_changes import OpenChanges, OpenRowsFound, read_open_changes
 from txlog.changelog.quarantine_reader import QuarantineReader
 from txlog.changelog.staged_keys import NewRows, StagedKeys, gather_keys
-from txlog.changelog.staged_merge import check_staged_rows, commit_staged_merge
+from txlog.changelog.staged_merge import check_staged_rows, merge_steps
 from txlog.core import ambient
-from txlog.core.changes.plan import RowOptions, check_changeable, run_prepared
+from txlog.core.changes.plan import RowOptions, check_changeable, prepared_steps
 from txlog.core.changes.tasks import FileReader, FileRows, Touched
 from txlog.core.changes.tasks.operations import KeyedChange, KnownKeys, SortedKeys, cached_keys
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.reading import new_key_numbers
 from txlog.core.row_rules import KeyColumn, key_columns
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import DataStream, TaskIdentity, UnsentFiles, WriteJob, write_task
 from txlog.core.writing.committable import Committable, PendingFile
@@ -37,7 +37,7 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_staged_keys", "commit_staged_changes", "rows_reader"]
+__all__ = ["check_staged_keys", "rows_reader", "staged_steps"]
 
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
@@ -52,12 +52,12 @@ def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequen
         gather_keys(open_table.store.files, committables, keys, open_table.uri, numbers, new_rows)
 
 
-def commit_staged_changes(
+def staged_steps(
     open_table: OpenTable, state: TableState, job: WriteJob, committables: Sequence[Committable]
-) -> WriteResult:
+) -> Steps[WriteResult]:
     """One commit for a checkpoint of changes. ``state`` has the definition that the files were written for.
 
-    Raises what `gather_keys` and ``OpenTable.commit_plan`` raise.
+    Raises what `gather_keys` and ``OpenTable.plan_steps`` raise.
     """
     options = RowOptions(job.row_mode, job.commit)
     with TxlogError.located(open_table.uri, state.version):
@@ -70,14 +70,14 @@ def commit_staged_changes(
         name = f"{re.sub(r'[^A-Za-z0-9]+', '-', app_id)[:40]}.{checkpoint_id}"
         held = HeldBack(open_table, job.mismatch, unsent, name)
         if engine is not None:
-            result = commit_staged_merge(open_table, state, options, committables, keys, engine, held, unsent)
+            result = yield from merge_steps(open_table, state, options, committables, keys, engine, held, unsent)
         else:
-            result = _commit_keys(open_table, state, options, job, committables, keys, held, unsent)
+            result = yield from _keys_steps(open_table, state, options, job, committables, keys, held, unsent)
         held.report(result.version)
         return result
 
 
-def _commit_keys(
+def _keys_steps(
     open_table: OpenTable,
     state: TableState,
     options: RowOptions,
@@ -86,7 +86,7 @@ def _commit_keys(
     keys: Sequence[KeyColumn],
     held: HeldBack,
     unsent: UnsentFiles,
-) -> WriteResult:
+) -> Steps[WriteResult]:
     cached = cached_keys(open_table.key_cache, keys, state)
     new_rows = rows_reader(open_table, state, keys)
     staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers, new_rows)
@@ -105,7 +105,7 @@ def _commit_keys(
         known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
         operation = StagedChanges(open_table, state, staged, (*files, *more), known, mismatches, held, opened, chosen)
         try:
-            result = run_prepared(open_table, state, options, operation, unsent=unsent)
+            result = yield from prepared_steps(open_table, state, options, operation, unsent=unsent)
         except MismatchFound as found:
             held.begin_again(found, state.schema, reader.rows, reader.text_of)
             continue

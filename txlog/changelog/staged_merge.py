@@ -23,7 +23,7 @@ from txlog.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
 from txlog.changelog.staged_rows import FEED_PLACES
 from txlog.changelog.staged_rows_reader import read_staged_rows
 from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
-from txlog.core.changes.plan import RowOptions, run_prepared
+from txlog.core.changes.plan import RowOptions, prepared_steps
 from txlog.core.changes.tasks.operations import MEMORY_MAX_BYTES
 from txlog.core.format.arrow.spill import SpillError, no_room
 from txlog.core.format.arrow.spill import held as held_rows
@@ -31,7 +31,7 @@ from txlog.core.format.arrow.take_rows import taken_rows
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import Struct, to_arrow
 from txlog.core.row_rules import KeyColumn, key_text
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles, nullable
 from txlog.core.writing.committable import Committable
@@ -41,7 +41,7 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_staged_rows", "commit_staged_merge"]
+__all__ = ["check_staged_rows", "merge_steps"]
 
 
 def check_staged_rows(
@@ -51,12 +51,12 @@ def check_staged_rows(
     keys: Sequence[KeyColumn],
     engine: MergeEngine,
 ) -> None:
-    """Refuse changes that no commit could apply, before they are sealed. Raises what `commit_staged_merge` raises."""
+    """Refuse changes that no commit could apply, before they are sealed. Raises what `merge_steps` raises."""
     if sum(bool(each.keys) for each in committables) > 1 and not is_order_free(engine, schema.names, keys):
         _source(open_table, committables, schema, keys, engine)
 
 
-def commit_staged_merge(
+def merge_steps(
     open_table: OpenTable,
     state: TableState,
     options: RowOptions,
@@ -65,11 +65,11 @@ def commit_staged_merge(
     engine: MergeEngine,
     held: HeldBack,
     unsent: UnsentFiles,
-) -> WriteResult:
+) -> Steps[WriteResult]:
     """Merge a checkpoint with the table, and commit it.
 
     Raises ``InvalidInputError`` if two tasks have rows with one key and nothing says which came later, or if the files
-    are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and what `run_prepared` raises.
+    are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and what `prepared_steps` raises.
     """
     source = _source(open_table, committables, state.schema, keys, engine)
 
@@ -85,7 +85,7 @@ def commit_staged_merge(
         mismatches = Mismatches(held.policy, source.keys.num_rows, held.cases)
         merge = MergedRows(open_table, state, source, engine, mismatches, held.parameters)
         try:
-            return run_prepared(open_table, state, options, merge, unsent=unsent)
+            return (yield from prepared_steps(open_table, state, options, merge, unsent=unsent))
         except MismatchFound as found:
             held.begin_again(found, state.schema, rows, lambda key: key_text(keys, source.keys.index.columns, key))
 

@@ -117,14 +117,14 @@ def test_a_conflict_keeps_the_seal_and_a_retry_replaces_the_current_rows(
     """Another writer removes, between our planning and our put, a file that we were about to replace."""
     sealed(sink, 1, 1)
     committer = sink._commits.committer
-    real = committer.commit
+    real = committer.steps
 
     def late(*arguments: Any) -> Any:
         monkeypatch.undo()
         txlog.Table.open(table.uri).overwrite(pa.table({"id": [7, 8]}, schema=SCHEMA))
         return real(*arguments)
 
-    monkeypatch.setattr(committer, "commit", late)
+    monkeypatch.setattr(committer, "steps", late)
     with pytest.raises(txlog.ConflictError):
         sink.commit(1)
     assert ids_of(table) == [7, 8]

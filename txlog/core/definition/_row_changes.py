@@ -18,7 +18,7 @@ from txlog.core.format.properties import (
 )
 from txlog.core.format.schema import Struct
 from txlog.core.points import Point
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import WriteJob
 from txlog.core.writing.committable import Committable
@@ -77,12 +77,13 @@ class RowChanges(Protocol):
             NotFoundError: A file of the tasks is missing.
         """
 
-    def commit_staged(
+    def staged_steps(
         self, open_table: OpenTable, state: TableState, job: WriteJob, committables: Sequence[Committable]
-    ) -> WriteResult:
-        """One commit for a checkpoint of changes. ``state`` has the definition that the files were written for.
+    ) -> Steps[WriteResult]:
+        """One commit for a checkpoint of changes, as a generator: it yields what `OpenTable.commit` takes, and goes on
+        with the result or the error. ``state`` has the definition that the files were written for.
 
-        Raises what `check_staged` and `OpenTable.commit_plan` raise.
+        Raises what `check_staged` and `OpenTable.plan_steps` raise.
         """
 
     def check_definition(self, configuration: Mapping[str, str], schema: Struct) -> None:

@@ -26,7 +26,7 @@ from txlog.core.format.schema import Struct
 from txlog.core.operations._write_effects import Replaced, write_parameters
 from txlog.core.operations._write_planning import on_newer_definition, with_existing_table
 from txlog.core.util import logger
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
@@ -100,20 +100,26 @@ class GlobalCommitter:
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
         if a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
         """
+        return self._open_table.run(self.steps(job, committables, unsent))
+
+    def steps(
+        self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None = None
+    ) -> Steps[WriteResult]:
+        """As `commit`."""
         self.validate(job, committables)
         if job.creates_table:
-            return self._create(job, committables, unsent)
+            return (yield from self._create(job, committables, unsent))
         state = self._planning_state(job)
         replayed = self._replay(job, state)
         if replayed is not None:
             return replayed
         self._require_not_void(job, state)
         if job.intent.kind == "upsert":
-            return self._row_changes().commit_staged(self._open_table, state, job, committables)
+            return (yield from self._row_changes().staged_steps(self._open_table, state, job, committables))
         written_for = job.read_version
         for _ in range(_DEFINITIONS_MAX):
             try:
-                return self._propose(job, state, committables, unsent, written_for)
+                return (yield from self._propose(job, state, committables, unsent, written_for))
             except (MetadataChangedError, ProtocolChangedError):
                 state = self._open_table.writable_state()
                 moved = on_newer_definition(job, state)
@@ -124,7 +130,7 @@ class GlobalCommitter:
                     return replayed
                 logger.info("%s: appended on the definition that another writer changed", self._open_table.uri)
                 job = moved
-        return self._propose(job, state, committables, unsent, written_for)
+        return (yield from self._propose(job, state, committables, unsent, written_for))
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """Check that the committables belong to this job; with ``since_ms``, also look up every file.
@@ -280,11 +286,13 @@ class GlobalCommitter:
 
     # --- the commit ---------------------------------------------------------------------------------------------
 
-    def _create(self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None) -> WriteResult:
+    def _create(
+        self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None
+    ) -> Steps[WriteResult]:
         """Create the table with its first rows. If a concurrent writer created the same table, write to that one."""
         try:
             if not self._open_table.log.exists():
-                return self._propose(job, None, committables, unsent)
+                return (yield from self._propose(job, None, committables, unsent))
         except (ProtocolChangedError, MetadataChangedError):
             pass
         state = self._open_table.log.reload()
@@ -299,7 +307,7 @@ class GlobalCommitter:
                 state,
                 "created another table here, which these files do not fit",
             )
-        return self._replay(turned, state) or self._propose(turned, state, committables, unsent)
+        return self._replay(turned, state) or (yield from self._propose(turned, state, committables, unsent))
 
     def _propose(
         self,
@@ -308,7 +316,7 @@ class GlobalCommitter:
         committables: Sequence[Committable],
         unsent: UnsentFiles | None,
         written_for: int | None = None,
-    ) -> WriteResult:
+    ) -> Steps[WriteResult]:
         """Files made here, such as copies of rows, are deleted if nothing is sent. The committables were written for
         the version ``written_for``; None: for the job's."""
         known_version = job.read_version if written_for is None else written_for
@@ -316,10 +324,10 @@ class GlobalCommitter:
         with owned as owner:
             plan = WriteExecution(self._open_table, job, committables, owner)
             if job.is_reexecuted and state is not None:
-                result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)
+                result = yield from self._open_table.plan_steps(plan, state, unsent=owner, is_empty_too=True)
             else:
                 proposal = plan.execute(state)
-                result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
+                result = yield ToCommit(proposal, state, plan.metrics, unsent=owner)
         plan.warn_of_dead_rows(result.version)
         if not job.notes or result.outcome != "committed":
             return result

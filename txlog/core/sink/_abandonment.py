@@ -18,7 +18,7 @@ from txlog.core.format.actions import operation_parameters
 from txlog.core.sink._checkpoint_commits import CheckpointCommits, void_of
 from txlog.core.sink._recovery import stale
 from txlog.core.util import logger, repr_without
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.result import WriteResult, counted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.committable import Committable
 
-__all__ = ["Abandoned", "abandon", "give_up_in_log"]
+__all__ = ["Abandoned", "abandonment", "give_up_in_log"]
 
 _UNREADABLE = (NotFoundError, InvalidInputError, UnsupportedFeatureError)
 
@@ -67,19 +67,15 @@ class Abandoned(msgspec.Struct, frozen=True):
         return f"checkpoint {self.checkpoint_id} given up: {' and '.join(counts)} of {counted(self.tasks, 'task')}"
 
 
-def abandon(
+def abandonment(
     open_table: OpenTable,
     commits: CheckpointCommits,
     app_id: str,
     checkpoint_id: int,
     user_metadata: str | None,
     together: tuple[str, ...] = (),
-    *,
-    is_first: bool = False,
-) -> Abandoned:
-    """See ``Sink.abandon``. ``together``: the tables of the caller's group; ``is_first``: this table would get the
-    rows first, so the same commit says that no other one gets them; what it staged stays, to tell the others.
-    """
+) -> Steps[Abandoned]:
+    """See ``Sink.abandon``. ``together``: the tables of the caller's group."""
     staged = commits.staging.checkpoints(app_id)
     commits.require_earlier_committed(staged, checkpoint_id)
     mine = next((each for each in staged if each.checkpoint_id == checkpoint_id), None)
@@ -87,10 +83,9 @@ def abandon(
     if manifest is not None:
         commits.require_together(manifest, together)
     work = {} if mine is None else _staged_work(commits, mine, manifest)
-    void = (void_of(app_id, checkpoint_id), mine.round) if is_first and mine is not None else None
-    result = _commit(open_table, app_id, checkpoint_id, manifest, work, user_metadata, void)
+    result = yield from _steps(open_table, app_id, checkpoint_id, manifest, work, user_metadata)
     found = Abandoned(checkpoint_id, result, **(work if result.outcome == "committed" else {}))
-    past = [each for each in staged if (each is mine and not is_first) or each in stale(staged, checkpoint_id)]
+    past = [each for each in staged if each is mine or each in stale(staged, checkpoint_id)]
     commits.staging.remove_quietly(name for each in past for name in each.names)
     logger.warning("%s: %r: %s", open_table.uri, app_id, found)
     return found
@@ -127,16 +122,15 @@ def _staged_work(commits: CheckpointCommits, mine: StagedCheckpoint, manifest: M
     }
 
 
-def _commit(
+def _steps(
     open_table: OpenTable,
     app_id: str,
     checkpoint_id: int,
     manifest: Manifest | None,
     work: Mapping[str, Any],
     user_metadata: str | None,
-    void: tuple[str, int] | None,
-) -> WriteResult:
-    """Only the ``txn`` action, and ``void``'s, unless the checkpoint is in the table."""
+) -> Steps[WriteResult]:
+    """Only the ``txn`` action, unless the checkpoint is in the table."""
     fingerprint = None if manifest is None else manifest.fingerprint
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
@@ -145,15 +139,12 @@ def _commit(
         return WriteResult(found.version, "already_committed", 0, "")
     builder = ProposalBuilder(state)
     builder.set_transaction(app_id, checkpoint_id)
-    given_up = None if void is None else state.transaction_version(void[0])
-    if void is not None and (given_up is None or given_up < void[1]):
-        builder.set_transaction(*void)
     parameters = operation_parameters(
         appId=app_id, checkpointId=checkpoint_id, rows=work.get("rows", 0), keys=work.get("keys", 0)
     )
     notes = user_metadata, fingerprint
     try:
-        return open_table.commit(_proposal(open_table, builder, state, "ABANDON CHECKPOINT", parameters, *notes), state)
+        return (yield ToCommit(_proposal(open_table, builder, state, "ABANDON CHECKPOINT", parameters, *notes), state))
     except ConcurrentTransactionError:
         found = open_table.replay_of(open_table.log.newest_state(), app_id, checkpoint_id, fingerprint)
         if found is None:

@@ -14,7 +14,7 @@ from txlog.core import ambient
 from txlog.core.operations import GlobalCommitter, WriteOptions, plan_write
 from txlog.core.sink._recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.core.sink._staging import Manifest, StagedCheckpoint, Staging
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import WriteJob
 from txlog.core.writing.commit_options import CommitOptions
@@ -119,6 +119,16 @@ class CheckpointCommits:
         None if it is neither sealed any longer nor in the table: another process discarded it, or ended it without
         rows.
         """
+        return self._open_table.run(self.sealed_steps(mine, staged, fresh_ms, together))
+
+    def sealed_steps(
+        self,
+        mine: StagedCheckpoint,
+        staged: Sequence[StagedCheckpoint],
+        fresh_ms: int = 0,
+        together: tuple[str, ...] = (),
+    ) -> Steps[WriteResult | None]:
+        """As `commit_sealed`."""
         try:
             manifest = self.staging.manifest(mine)
             self.require_together(manifest, together)
@@ -146,7 +156,7 @@ class CheckpointCommits:
                 raise
             return replayed
         try:
-            return self._commit_job(job, committables, self._since_ms(staged, fresh_ms))
+            return (yield from self._job_steps(job, committables, self._since_ms(staged, fresh_ms)))
         except ConcurrentTransactionError:
             if together and self.is_void(mine, self._open_table.log.newest_state()):
                 raise GivenUp from None
@@ -154,7 +164,9 @@ class CheckpointCommits:
         except ConcurrentDeleteReadError as error:
             if any(each.winner_operation != "VACUUM START" for each in error.reasons):
                 raise
-            return self.commit_sealed(mine, staged, 0, together)  # txlog's vacuums keep what is sealed: look at it all
+            return (
+                yield from self.sealed_steps(mine, staged, 0, together)
+            )  # txlog's vacuums keep what is sealed: look at it all
 
     def is_void(self, mine: StagedCheckpoint, state: TableState) -> bool:
         """Whether the table's log says that this round of a group's checkpoint was given up: then it never lands."""
@@ -267,18 +279,18 @@ class CheckpointCommits:
                 f" call sink.prepare({job.commit.checkpoint_id}, tasks) once every task has staged",
                 table=self._open_table.uri,
             )
-        return self._commit_job(job, committables, self._since_ms(staged, FRESH_MS))
+        return self._open_table.run(self._job_steps(job, committables, self._since_ms(staged, FRESH_MS)))
 
-    def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
+    def _job_steps(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> Steps[WriteResult]:
         try:
-            return self._commit_files(job, committables, since_ms)
+            return (yield from self._file_steps(job, committables, since_ms))
         except NotFoundError:  # another committer may have committed it and deleted its key files
             replayed = self.committer.replay_of(job)
             if replayed is None:
                 raise
             return replayed
 
-    def _commit_files(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
+    def _file_steps(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> Steps[WriteResult]:
         self.committer.validate(job, committables, since_ms)
         self.committer.require_readable(job, committables)
         paths = _paths(committables)
@@ -290,7 +302,7 @@ class CheckpointCommits:
             and self._empty_in_a_row < self._max_continuous_empty_commits
         ):
             return WriteResult(job.read_version, "empty", 0, job.job_id)
-        result = self.committer.commit(job, committables)
+        result = yield from self.committer.steps(job, committables)
         self._empty_in_a_row = 0
         if result.outcome == "committed" and job.commit.checkpoint_id is not None:
             self._written = (job.commit.checkpoint_id, paths)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from txlog.core.definition import row_changes
 from txlog.core.operations import check_mode
-from txlog.core.sink._abandonment import Abandoned, abandon
+from txlog.core.sink._abandonment import Abandoned, abandonment
 from txlog.core.sink._checkpoint_commits import CheckpointCommits
 from txlog.core.sink._recovery import (
     Recovery,
@@ -449,7 +449,9 @@ class Sink:
             StorageError: The store failed; call again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
-        return abandon(self._open_table, self._commits, self._app_id, checkpoint_id, self._user_metadata)
+        return self._open_table.run(
+            abandonment(self._open_table, self._commits, self._app_id, checkpoint_id, self._user_metadata)
+        )
 
     def committed(self, checkpoint: int | str) -> WriteResult | None:
         """Whether a checkpoint is in the table, asked before its rows are made. Costs one look for a newer version.

@@ -27,19 +27,25 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from txlog.core.sink._abandonment import Abandoned, abandon, give_up_in_log
+from txlog.core.sink._abandonment import Abandoned, abandonment, give_up_in_log
 from txlog.core.sink._checkpoint_commits import FRESH_MS, GivenUp
 from txlog.core.sink._recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
 from txlog.core.sink._sink import Sink
 from txlog.core.sink._staging import Manifest, StagedCheckpoint
 from txlog.core.util import explains_calls, invalid, logger, whole_number
+from txlog.core.versions import OpenTable, Steps, steps_together
 from txlog.core.writing.committable import Committable
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import InvalidInputError, NotFoundError, PartlyCommittedError, StorageError, TxlogError
 from txlog.result import WriteResult
 
 __all__ = ["SinkGroup"]
 
 Answer = TypeVar("Answer")
+Out = TypeVar("Out")
+
+
+class _EndedMeanwhile(Exception):
+    """Another process discarded the checkpoint, or ended it without rows."""
 
 
 @explains_calls
@@ -80,6 +86,7 @@ class SinkGroup:
         self._deciding = by_id[self._together[0]]
         self._in_turn = [by_id[each] for each in (*self._together[1:], self._together[0])]
         self._seen_partial: set[int] = set()
+        OpenTable.opened_together([sink._open_table for sink in sinks])
 
     # --- in the coordinator -------------------------------------------------------------------------------------
 
@@ -227,7 +234,7 @@ class SinkGroup:
             return False
         if self._is_decided(found) and not is_partial:
             self._require_in_no_table(checkpoint_id)
-            for sink in self._first(self._seals(found)):
+            for sink in self._kept_from(self._seals(found)):
                 if not give_up_in_log(sink._open_table, self._app_id, checkpoint_id, found[sink].round):
                     self._require_in_no_table(checkpoint_id)
             self._give_up(found, sealed_too=True)
@@ -237,9 +244,8 @@ class SinkGroup:
         return True
 
     def abandon(self, checkpoint_id: int) -> tuple[Abandoned, ...]:
-        """Give up a checkpoint for good in every table that lacks it, as `Sink.abandon` does in one.
-
-        If it ends halfway, no further table gets the checkpoint's rows. Call it again to record it in all of them.
+        """Give up a checkpoint for good in every table that lacks it, as `Sink.abandon` does in one: all of them, or
+        none.
 
         Args:
             checkpoint_id: The checkpoint.
@@ -252,28 +258,12 @@ class SinkGroup:
             StorageError: A store failed; call again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
-        staged = self._staged(to_give_up=True)
-        for sink in self._in_turn:  # before a table gives it up
-            sink._commits.require_earlier_committed(staged[sink], checkpoint_id)
-        found = self._found(staged, checkpoint_id)
-        begin = self._deciding._staging.begin_to_give_up
-        first: list[Sink] = []
-        if self._is_decided(found) or begin(found[self._deciding]) is None:  # or sealed meanwhile
-            found = self._found(self._staged(to_give_up=True), checkpoint_id)
-            first = self._first(self._seals(found))
-        given_up = {sink: self._abandon(sink, checkpoint_id, is_first=True) for sink in first}
-        if first and self._deciding not in first:
-            begin(found[self._deciding], sealed_too=True)  # from now on no other table gets its rows
-        for sink in self._in_turn:  # the deciding one last: what says that it was given up goes with it
-            if sink not in given_up:
-                given_up[sink] = self._abandon(sink, checkpoint_id)
-        for sink in first:
-            sink._staging.remove_quietly(found[sink].names)
+        given_up = self._in_all(
+            lambda sink: abandonment(
+                sink._open_table, sink._commits, self._app_id, checkpoint_id, sink._user_metadata, self._together
+            )
+        )
         return tuple(given_up[sink] for sink in self._sinks)
-
-    def _abandon(self, sink: Sink, checkpoint_id: int, *, is_first: bool = False) -> Abandoned:
-        asked = sink._open_table, sink._commits, self._app_id, checkpoint_id, sink._user_metadata, self._together
-        return abandon(*asked, is_first=is_first)
 
     def last_checkpoint_id(self) -> int | None:
         """The application's last checkpoint. After `recover`, every table has it, unless it had no rows for the table.
@@ -346,17 +336,11 @@ class SinkGroup:
         read = {sink: self._seal_of(sink, found[sink]) for sink in self._in_turn}
         return {sink: seal for sink, seal in read.items() if seal is not None}
 
-    def _first(self, seals: Mapping[Sink, Manifest]) -> list[Sink]:
-        """The table that gets its rows before all others; and before it, those whose seal another program removed:
-        nobody knows any more whether they have rows."""
-        first = []
-        for sink in self._in_turn:
-            seal = seals.get(sink)
-            if seal is None or not seal.leaves_no_record:
-                first.append(sink)
-            if seal is not None and not seal.leaves_no_record:
-                break
-        return first
+    def _kept_from(self, seals: Mapping[Sink, Manifest]) -> list[Sink]:
+        """The tables whose logs must say that a checkpoint is given up, so that none of its rows lands: one that has
+        rows of it. If none has, those whose seal another program removed: nobody knows whether they have."""
+        having = [sink for sink in self._in_turn if sink in seals and not seals[sink].leaves_no_record]
+        return having[:1] or [sink for sink in self._in_turn if sink not in seals]
 
     def _give_up(self, found: Mapping[Sink, StagedCheckpoint], *, sealed_too: bool = False) -> bool:
         """Remove a checkpoint's work from all tables; False if it is sealed for all by now, unless ``sealed_too``.
@@ -395,32 +379,16 @@ class SinkGroup:
         # If its seal is in force still, those of the others are of the same round.
         if self._deciding not in seals or not self._deciding._staging.is_sealed(deciding):
             return None
-        first = self._first(seals)
-        results: dict[Sink, WriteResult] = {}
-        for sink in (*first, *(each for each in self._in_turn if each not in first)):
-            if results and not self._deciding._staging.is_sealed(deciding):
-                self._require_ended(checkpoint_id, seals)
-                return None
-            result = None
-            if found[sink].is_sealed:
-                try:
-                    result = sink._commits.commit_sealed(found[sink], staged[sink], fresh_ms, self._together)
-                except GivenUp:
-                    self._give_up(found, sealed_too=True)
-                    return {}
-            if result is None:
-                result = sink.committed(checkpoint_id)
-            if result is None:
-                if not self._deciding._staging.is_sealed(deciding):
-                    self._require_ended(checkpoint_id, seals)
-                    return None
-                raise InvalidInputError(
-                    f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed, but its staged work for this table was"
-                    f" removed by another program. The other tables wait: group.abandon({checkpoint_id}) continues"
-                    f" without its rows; group.discard({checkpoint_id}), if no table has it, to write it again",
-                    table=sink._open_table.uri,
-                )
-            results[sink] = result
+        try:
+            results = self._in_all(lambda sink: self._steps(sink, found, staged[sink], fresh_ms))
+        except GivenUp:
+            self._give_up(found, sealed_too=True)
+            return {}
+        except _EndedMeanwhile:
+            return None
+        late = [sink for sink, result in results.items() if result.version is None and result.outcome == "committed"]
+        if late:
+            raise StorageError("; ".join(results[late[0]].notes), table=late[0]._open_table.uri)
         for sink in reversed(self._in_turn):
             past = stale(staged[sink], None if results[sink].outcome == "empty" else checkpoint_id)
             own = [each for each in staged[sink] if each.checkpoint_id == checkpoint_id]
@@ -429,18 +397,35 @@ class SinkGroup:
                 break  # while it is sealed, the other tables have their seals
         return results
 
-    def _require_ended(self, checkpoint_id: int, seals: Mapping[Sink, Manifest]) -> None:
-        """Raise if another process removed the deciding seal when only some tables had got their rows."""
-        found = self._of_each(lambda sink: sink.committed(checkpoint_id))
-        having = [sink._open_table.uri for sink, each in found.items() if each is not None]
-        lacking = [sink._open_table.uri for sink, seal in seals.items() if not seal.is_empty and found[sink] is None]
-        if having and lacking:
-            raise InvalidInputError(
-                f"another process gave up checkpoint {checkpoint_id} of {self._app_id!r} while it was committed:"
-                f" {', '.join(having)} has it, and {', '.join(lacking)} lacks its rows. Run group.recover(); for a"
-                " table that lacks it then, write it again with the table's own Sink, before any later checkpoint",
-                table=lacking[0],
-            )
+    def _steps(
+        self, sink: Sink, found: Mapping[Sink, StagedCheckpoint], staged: Sequence[StagedCheckpoint], fresh_ms: int
+    ) -> Steps[WriteResult]:
+        """One table's rows of a checkpoint that is sealed for all."""
+        mine = found[sink]
+        result = None
+        if mine.is_sealed:
+            result = yield from sink._commits.sealed_steps(mine, staged, fresh_ms, self._together)
+        result = result or sink.committed(mine.checkpoint_id)
+        if result is not None:
+            return result
+        if not self._deciding._staging.is_sealed(found[self._deciding]):
+            raise _EndedMeanwhile
+        checkpoint_id = found[self._deciding].checkpoint_id
+        raise InvalidInputError(
+            f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed, but its staged work for this table was removed"
+            f" by another program. The other tables wait: group.abandon({checkpoint_id}) continues without its rows;"
+            f" group.discard({checkpoint_id}), if no table has it, to write it again",
+            table=sink._open_table.uri,
+        )
+
+    def _in_all(self, write: Callable[[Sink], Steps[Out]]) -> dict[Sink, Out]:
+        """A write to each table that lacks its checkpoint, in one transaction."""
+        while True:
+            try:
+                found = steps_together([(sink._open_table, write(sink)) for sink in self._in_turn])
+                return dict(zip(self._in_turn, found, strict=True))
+            except PartlyCommittedError as error:  # another engine was in between: the others have theirs
+                logger.info("%s: written once more for this table", error.table)
 
     def _seal_of(self, sink: Sink, mine: StagedCheckpoint | None) -> Manifest | None:
         """A table's seal; None if it has none. Raises unless it is one of this group's tables."""

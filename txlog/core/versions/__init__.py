@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from txlog.core.versions._cached_tables import KEPT_MAX, KeptOpen
     from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
-    from txlog.core.versions._commit_together import Part, commit_together
+    from txlog.core.versions._commit_together import Part, commit_together, steps_together
     from txlog.core.versions._identity_ranges import numbers_of
-    from txlog.core.versions._open_table import OpenTable, open_table_of
+    from txlog.core.versions._open_table import OpenTable, Steps, ToCommit, open_table_of
     from txlog.core.versions._plan import Plan
     from txlog.core.versions._read_together import states_together
     from txlog.core.versions._resolve_unknown import resolve, resolve_creation
@@ -24,9 +24,9 @@ else:
         __name__,
         """
         _cached_tables: KEPT_MAX KeptOpen
-        _commit_together: Part commit_together
+        _commit_together: Part commit_together steps_together
         _identity_ranges: numbers_of
-        _open_table: OpenTable open_table_of
+        _open_table: OpenTable Steps ToCommit open_table_of
         _plan: Plan
         _commit_errors: READ_AGAIN WRITE_AGAIN raise_conflict
         _read_together: states_together
@@ -48,6 +48,8 @@ __all__ = [
     "OpenTable",
     "Part",
     "Plan",
+    "Steps",
+    "ToCommit",
     "clean_up_log",
     "commit_together",
     "compact_log",
@@ -57,5 +59,6 @@ __all__ = [
     "resolve",
     "resolve_creation",
     "states_together",
+    "steps_together",
     "write_checkpoint_and_checksum",
 ]

@@ -1,7 +1,8 @@
 """Commits one transaction over several tables: in all of them, or in none.
 
-In: a `Part` for each table, planned on a version of it. Out: a ``WriteResult`` for each. `decisions.prepared` describes
-the versions that this makes, and ``_in_doubt`` what others do with them if this process dies.
+In: a `Part` for each table, planned on a version of it, or writes that each leave their commit to this. Out: a
+``WriteResult`` for each. `decisions.prepared` describes the versions that this makes, and ``_in_doubt`` what others do
+with them if this process dies.
 
 First all tables but the deciding one are prepared, one after the other. From then on no other txlog commits there, so
 what the transaction read of them is checked for the last time. The deciding table's part then decides, and the others
@@ -11,9 +12,11 @@ before the decision, and what comes after that is earlier than the transaction i
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,7 +25,7 @@ from txlog.core.parallel import parallel_map
 from txlog.core.util import logger
 from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._in_doubt import PlanAgain, decision_of, land, nothing_of, remove_part, roll_back, stage_part
-from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._open_table import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.conflicts import (
     AlreadyCommitted,
     Conflict,
@@ -64,9 +67,12 @@ from txlog.result import WriteMetrics, WriteResult
 if TYPE_CHECKING:
     from txlog.core.store import RetryPolicy
 
-__all__ = ["Part", "commit_together"]
+__all__ = ["Part", "commit_together", "steps_together"]
 
 _AT_ONCE = 8
+
+Given = ParamSpec("Given")
+Out = TypeVar("Out")
 
 
 class Part:
@@ -95,9 +101,23 @@ class Part:
         self.proposal = proposal
         self.metrics = metrics
         self.unsent = unsent
-        self.again = again
+        self.again = None if again is None else _explained(again)
         self.valid = proposal
         """The proposal, found valid on a later version."""
+        self.error: Exception | None = None
+        """Why the transaction fails, if that is for this table."""
+
+    @classmethod
+    def of(cls, open_table: OpenTable, wanted: ToCommit) -> Part:
+        """What a write yields. If a plan made it, the plan makes it again."""
+        plan, state, metrics = wanted.plan, wanted.state, wanted.metrics or WriteMetrics()
+        assert state is not None
+        unsent = wanted.unsent or open_table.unsent_files()
+        if plan is None:
+            return cls(open_table, state, wanted.proposal, metrics, unsent)
+        return cls(
+            open_table, state, wanted.proposal, plan.metrics, unsent, lambda newer: (plan.execute(newer), plan.metrics)
+        )
 
     @property
     def place(self) -> Place:
@@ -121,11 +141,87 @@ class Part:
         self.proposal, self.metrics = self.again(state)
         self.valid = self.proposal
 
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """What the block raises is for this table."""
+        try:
+            yield
+        except Exception as error:
+            self.error = error
+            raise
 
-def commit_together(parts: Sequence[Part]) -> tuple[WriteResult, ...]:
+
+class _NotMadeAgainError(InvalidInputError):
+    """What a write raises when it is made again, other than a ``TxlogError``: it knows what to do then."""
+
+
+def _explained(again: Callable[[TableState], Out]) -> Callable[[TableState], Out]:
+    def made(state: TableState) -> Out:
+        try:
+            return again(state)
+        except TxlogError:
+            raise
+        except Exception as error:
+            raise _NotMadeAgainError(f"it does not go with the rows that the table has by now ({error!r})") from error
+
+    return made
+
+
+def steps_together(writes: Sequence[tuple[OpenTable, Steps[Out]]]) -> list[Out]:
+    """Run writes, each to another table, and commit what they yield as one transaction. A write whose batch is in its
+    table already, or that has nothing to commit, ends without one.
+
+    Before any commit, each write has got as far as its own. What fails for one of the tables is raised in its write,
+    which may yield something else. Raises what a write raises, and what `commit_together` raises for none of them; then
+    nothing landed, unless it is a ``CommitStateUnknownError`` or a ``PartlyCommittedError``.
+    """
+    results: dict[int, Out] = {}
+    wanted: dict[int, ToCommit] = {}
+
+    def go_on(number: int, step: Callable[[], ToCommit]) -> None:
+        wanted.pop(number, None)
+        try:
+            wanted[number] = step()
+        except StopIteration as end:
+            results[number] = end.value
+
+    try:
+        for number, (_, steps) in enumerate(writes):
+            go_on(number, steps.__next__)
+        while wanted:
+            parts = {number: Part.of(writes[number][0], each) for number, each in wanted.items()}
+            try:
+                committed = _committed_writes([*parts.values()], [*wanted.values()])
+            except Exception as error:
+                blamed = next((number for number, part in parts.items() if part.error is error), None)
+                if blamed is None:
+                    raise
+                cause = error.__cause__ if isinstance(error, _NotMadeAgainError) else error
+                assert cause is not None
+                go_on(blamed, partial(writes[blamed][1].throw, cause))
+                continue
+            for number, result in zip(parts, committed, strict=True):
+                go_on(number, partial(writes[number][1].send, result))
+    finally:
+        for _, steps in writes:
+            steps.close()
+    return [results[number] for number in range(len(writes))]
+
+
+def _committed_writes(parts: Sequence[Part], wanted: Sequence[ToCommit]) -> Sequence[WriteResult]:
+    if len(parts) > 1:
+        return commit_together(parts, rest_too=True)
+    (part,), (each,) = parts, wanted
+    with part.blamed():
+        return [part.open_table.commit(each.proposal, each.state, each.metrics, plan=each.plan, unsent=each.unsent)]
+
+
+def commit_together(parts: Sequence[Part], *, rest_too: bool = False) -> tuple[WriteResult, ...]:
     """Commit the parts of one transaction, each of another table: all of them, or none.
 
-    A table that was neither read nor written takes no part, and if only one does, its commit is an ordinary one.
+    A table that was neither read nor written takes no part, and if only one does, its commit is an ordinary one. Where
+    some tables have the batches that their parts record already, that is an error, unless ``rest_too``: then the others
+    get theirs.
 
     Raises ``ConflictError``, ``CommitRetriesExhaustedError`` and ``StorageError``: nothing landed;
     ``CommitStateUnknownError`` for the deciding table: if its commit is there, all tables get theirs;
@@ -137,19 +233,22 @@ def commit_together(parts: Sequence[Part]) -> tuple[WriteResult, ...]:
         only = taking[0]
         results[id(only)] = only.open_table.commit(only.proposal, only.state, only.metrics, unsent=only.unsent)
     elif any(each.writes for each in taking):
-        for part, result in zip(taking, _committed(taking), strict=True):
+        for part, result in zip(taking, _committed(taking, rest_too=rest_too), strict=True):
             results[id(part)] = result
     return tuple(results[id(part)] for part in parts)
 
 
-def _committed(parts: Sequence[Part]) -> list[WriteResult]:
+def _committed(parts: Sequence[Part], *, rest_too: bool) -> Sequence[WriteResult]:
     first = parts[0].open_table
     pacing = _policy(parts).pacing(first.log.versions.round_trip_s)
     while True:
         try:
             return _Together(parts).commit()
         except _ReplayedError:
-            return [_replay_of(part) for part in parts]
+            found = [_replay_of(part, may_lack=rest_too) for part in parts]
+            rest = [part for part, result in zip(parts, found, strict=True) if result is None]
+            committed = iter(commit_together(rest, rest_too=True))
+            return [result or next(committed) for result in found]
         except _GivenUpError:
             if not pacing.pause():
                 raise CommitRetriesExhaustedError(
@@ -163,10 +262,10 @@ def _policy(parts: Sequence[Part]) -> RetryPolicy:
     return parts[-1].open_table.retry
 
 
-def _replay_of(part: Part) -> WriteResult:
+def _replay_of(part: Part, *, may_lack: bool) -> WriteResult | None:
     """The version with the batches that a part records, where one of the transaction's tables has its own already.
 
-    Raises ``InvalidInputError`` if this one lacks them.
+    Raises ``InvalidInputError`` if this one lacks them, unless it ``may_lack`` them: then None.
     """
     log = part.open_table.log
     state = log.newest_state()
@@ -176,6 +275,8 @@ def _replay_of(part: Part) -> WriteResult:
         return WriteResult(state.version, "already_committed", 0, "")
     decision = decide(part.proposal, [*log.commits_between(part.proposal.base_version + 1, state.version)])
     if not isinstance(decision, AlreadyCommitted):
+        if may_lack:
+            return None
         raise InvalidInputError(
             "the batches of this transaction are in some tables already, and not in this one: commit each by itself",
             table=log.uri,
@@ -190,6 +291,18 @@ class _ReplayedError(Exception):
 
 class _GivenUpError(Exception):
     """Another process settled that the decision never lands."""
+
+
+def _blames(
+    step: Callable[Concatenate[_Together, Part, Given], Out],
+) -> Callable[Concatenate[_Together, Part, Given], Out]:
+    """What a step raises is for its part's table."""
+
+    def blaming(self: _Together, part: Part, /, *given: Given.args, **named: Given.kwargs) -> Out:
+        with part.blamed():
+            return step(self, part, *given, **named)
+
+    return blaming
 
 
 class _Together:
@@ -226,6 +339,7 @@ class _Together:
 
     # --- before the decision ------------------------------------------------------------------------------------
 
+    @_blames
     def _stage(self, part: Part) -> None:
         open_table, name = part.open_table, self._preparation(part).part
         if name is None:
@@ -238,10 +352,11 @@ class _Together:
             )
         stage_part(open_table, name, StagedPart.of(part.proposal, part.state.metadata.id, self._transaction))
 
+    @_blames
     def _prepare(self, part: Part) -> None:
         open_table, found = part.open_table, self._preparation(part)
         for is_again in itertools.chain([False], itertools.repeat(True)):
-            state = _free_state(part, refresh=is_again)
+            state = self._free_state(part, is_again)
             found = replace(found, number=number_of(state) + 1)
             try:
                 made = preparing(state, found, txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
@@ -261,6 +376,31 @@ class _Together:
         self._prepared.append((part, replace(found, version=result.version), prepared))
         self._check(part, prepared)
 
+    @_blames
+    def _free_state(self, part: Part, refresh: bool) -> TableState:
+        """The newest version of a table, which is not prepared; without ``refresh``, one that was the newest a minute
+        ago. Ends other transactions first."""
+        open_table, log = part.open_table, part.open_table.log
+        while True:
+            state = log.newest_state(refresh=refresh or not log.state_is_fresh())
+            refresh = True
+            open_table.check_writable(state)
+            if state.metadata.id != part.state.metadata.id:
+                raise TableNotFoundError(
+                    "the table was dropped and made again since the transaction began. Nothing landed",
+                    table=open_table.uri,
+                    version=state.version,
+                )
+            if not state.is_prepared:
+                return state
+            if not open_table.settle(state):
+                raise StorageError(
+                    "the table is prepared for another transaction, which cannot be ended from here. Nothing landed:"
+                    " run Table.maintain where all its tables can be reached",
+                    table=open_table.uri,
+                    version=state.version,
+                )
+
     def _preparation(self, part: Part) -> Preparation:
         return Preparation(
             transaction=self._transaction,
@@ -269,6 +409,7 @@ class _Together:
             part=part_name(self._transaction, part.state.metadata.id) if part.writes else None,
         )
 
+    @_blames
     def _check(self, part: Part, state: TableState) -> None:
         """Check what the part read and does against all commits up to ``state``. Raises ``ConflictError``."""
         log, base = part.open_table.log, part.valid.base_version
@@ -296,7 +437,7 @@ class _Together:
         part, found = self._decider, self._preparation(self._decider)
         part.unsent.also = [each.unsent for each in self._others]
         for is_again in itertools.chain([False], itertools.repeat(True)):
-            state = _free_state(part, refresh=is_again)
+            state = self._free_state(part, is_again)
             if decision_of(part.open_table, found, state) is False:  # the commit sees a fence above ``state``
                 raise _GivenUpError
             self._check(part, state)
@@ -308,14 +449,16 @@ class _Together:
                 continue  # another transaction over several tables was first, or a fence: what matters is found above
         raise AssertionError
 
+    @_blames
     def _check_once_more(self, part: Part) -> None:
         """Other engines do not know that the table is prepared."""
-        state, valid = part.open_table.log.newest_state(), part.valid
+        state, proposal = part.open_table.log.newest_state(), part.proposal
         part.unsent.require_kept(state.properties.deleted_file_retention_ms)
         self._check(part, state)
-        if part.is_made_again and part.valid.txn_id != valid.txn_id:
+        if part.proposal is not proposal:
             raise _GivenUpError  # it is not what was staged
 
+    @_blames
     def _sent(self, part: Part, state: TableState, found: Preparation) -> WriteResult:
         proposal = deciding(part.valid, state, found, now_ms=ambient.now_ms())
         if not part.is_made_again:
@@ -380,28 +523,3 @@ class _Together:
         note = f"what was read does not show {'; '.join(map(str, decision.reasons))}"
         logger.warning("%s: %s", part.open_table.uri, note)
         return replace(result, notes=(*result.notes, note))
-
-
-def _free_state(part: Part, *, refresh: bool) -> TableState:
-    """The newest version of a table, which is not prepared; without ``refresh``, one that was the newest a minute ago.
-    Ends other transactions first."""
-    open_table, log = part.open_table, part.open_table.log
-    while True:
-        state = log.newest_state(refresh=refresh or not log.state_is_fresh())
-        refresh = True
-        open_table.check_writable(state)
-        if state.metadata.id != part.state.metadata.id:
-            raise TableNotFoundError(
-                "the table was dropped and made again since the transaction began. Nothing landed",
-                table=open_table.uri,
-                version=state.version,
-            )
-        if not state.is_prepared:
-            return state
-        if not open_table.settle(state):
-            raise StorageError(
-                "the table is prepared for another transaction, which cannot be ended from here. Nothing landed: run"
-                " Table.maintain where all its tables can be reached",
-                table=open_table.uri,
-                version=state.version,
-            )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Mapping, Reversible
+from collections.abc import Callable, Generator, Mapping, Reversible, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from txlog import __version__
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.workers import GivenWorkers, Workers
 
-__all__ = ["LastRead", "OpenTable", "open_table_of"]
+__all__ = ["LastRead", "OpenTable", "Steps", "ToCommit", "open_table_of"]
+
+Out = TypeVar("Out")
 
 KEY_CACHE_BYTES = 256 << 20
 """The default memory, in bytes, for a handle's cache of keys of data files."""
@@ -61,6 +64,21 @@ class _HasOpenTable(Protocol):
 def open_table_of(table: _HasOpenTable) -> OpenTable:
     """What a `Table`, a `Transaction` or a `Sink` works with, for what a package adds to it."""
     return table._open_table
+
+
+class ToCommit(msgspec.Struct, frozen=True):
+    """The arguments of `OpenTable.commit`, for whoever makes the commit."""
+
+    proposal: Proposal
+    state: TableState | None
+    metrics: WriteMetrics | None = None
+    plan: Plan | None = None
+    unsent: UnsentFiles | None = None
+
+
+Steps: TypeAlias = Generator[ToCommit, WriteResult, Out]
+"""A write that leaves its commit to its caller: it yields what is to be committed, gets the result or the error, and
+goes on. So the same write is committed alone (`OpenTable.run`) or with those of other tables (``steps_together``)."""
 
 
 class OpenTable:
@@ -103,6 +121,7 @@ class OpenTable:
         engine_info = f"txlog/{__version__}"
         self._commits = CommitContext(self.log, self.retry, engine_info=engine_info, hooks=hooks)
         self._commits.settle = _settle_of(weakref.ref(self))
+        self._beside: weakref.WeakValueDictionary[str, OpenTable] = weakref.WeakValueDictionary()
         self._committer = Committer(self._commits)
 
     @property
@@ -128,8 +147,13 @@ class OpenTable:
         """Another table, opened as this one is: at a location of the same store, for which this makes no request, or of
         a name.
 
-        Raises InvalidInputError for a location that cannot be used, and for a name what `open_place` raises.
+        If that table is one of those that this one is known to change together with (`opened_together`), it is opened
+        already, with options of its own. Raises InvalidInputError for a location that cannot be used, and for a name
+        what `open_place` raises.
         """
+        known = self._beside.get(uri)
+        if known is not None:
+            return known
         if foreign_scheme(uri) is None:
             store = open_store(uri, self.storage_options, self.credential_provider)
         else:
@@ -146,6 +170,12 @@ class OpenTable:
             self._workers,
             self.time_zone,
         )
+
+    @staticmethod
+    def opened_together(tables: Sequence[OpenTable]) -> None:
+        """Let each of these tables find the others as they are open here, while they are: `beside`."""
+        for one in tables:
+            one._beside.update({other.address[0]: other for other in tables if other is not one})
 
     def known_state(self) -> TableState:
         """The newest version that is known; a request is made only if none is. Raises as `DeltaLog.newest_state`."""
@@ -440,6 +470,29 @@ class OpenTable:
         A plan that finds nothing to do at first commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
         the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.
         """
+        return self.run(self.plan_steps(plan, state, unsent=unsent, is_empty_too=is_empty_too))
+
+    def run(self, steps: Steps[Out]) -> Out:
+        """Run a write, and make its commits. Raises what it raises."""
+        try:
+            wanted = next(steps)
+            while True:
+                try:
+                    result = self.commit(
+                        wanted.proposal, wanted.state, wanted.metrics, plan=wanted.plan, unsent=wanted.unsent
+                    )
+                except BaseException as error:
+                    wanted = steps.throw(error)
+                else:
+                    wanted = steps.send(result)
+        except StopIteration as end:
+            found: Out = end.value
+            return found
+
+    def plan_steps(
+        self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False
+    ) -> Steps[WriteResult]:
+        """As `commit_plan`."""
         try:
             with self.timed("plan"):
                 proposal = plan.execute(state)
@@ -451,7 +504,7 @@ class OpenTable:
             state, proposal = newest, plan.execute(newest)
         if not proposal.actions and not is_empty_too:  # nothing to do, so no commit could make it wrong or right
             return WriteResult(state.version, "committed", 0, "")
-        return self.commit(proposal, state, plan=plan, unsent=unsent)
+        return (yield ToCommit(proposal, state, None, plan, unsent))
 
     def make_version_durable(self, version: int) -> None:
         """As ``CommitContext.make_version_durable``."""

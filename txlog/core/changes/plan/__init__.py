@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         check_delete,
         uses_vectors,
     )
-    from txlog.core.changes.plan._run import change_in_transaction, replayed, run_prepared
+    from txlog.core.changes.plan._run import change_in_transaction, prepared_steps, replayed
     from txlog.core.changes.plan._target import Extent
     from txlog.core.changes.plan._upsert import added_columns, bound_upsert, upsert_rows
 else:
@@ -38,7 +38,7 @@ else:
         _merge_builder: MergeBuilder
         _new_columns: made_again
         _options: RowMode RowOptions check_changeable check_delete uses_vectors
-        _run: change_in_transaction replayed run_prepared
+        _run: change_in_transaction prepared_steps replayed
         _target: Extent
         _upsert: added_columns bound_upsert upsert_rows
         """,
@@ -62,9 +62,9 @@ __all__ = [
     "made_again",
     "merge_rows",
     "parts_of",
+    "prepared_steps",
     "replayed",
     "run_in_parts",
-    "run_prepared",
     "table_of_tasks",
     "upsert_rows",
     "uses_vectors",

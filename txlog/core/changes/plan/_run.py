@@ -19,7 +19,7 @@ from txlog.core.changes.plan._local_tasks import change_here, would_do
 from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.core.changes.tasks import RowOperation
 from txlog.core.definition import Definition
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
@@ -29,6 +29,7 @@ from txlog.result import WriteMetrics, WriteResult
 __all__ = [
     "change_in_transaction",
     "commit_row_change",
+    "prepared_steps",
     "replayed",
     "run_prepared",
     "run_row_change",
@@ -92,6 +93,18 @@ def run_prepared(
 
     The change then commits the definition too. ``unsent`` owns other files. Raises what `run_row_change` raises.
     """
+    return open_table.run(prepared_steps(open_table, state, options, operation, definition, unsent))
+
+
+def prepared_steps(
+    open_table: OpenTable,
+    state: TableState,
+    options: RowOptions,
+    operation: RowOperation,
+    definition: Definition | None = None,
+    unsent: UnsentFiles | None = None,
+) -> Steps[WriteResult]:
+    """As `run_prepared`."""
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options.mode)
     if options.dry_run:
@@ -120,7 +133,7 @@ def run_prepared(
             definition=definition,
             change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
         )
-        result = commit_row_change(open_table, state, options, change, unsent)
+        result = yield from _row_change_steps(open_table, state, options, change, unsent)
         tasks.remember(change)
         operation.report()
         return result
@@ -133,14 +146,20 @@ def commit_row_change(
 
     The first result of a handle whose change copied many rows says so.
     """
+    return open_table.run(_row_change_steps(open_table, state, options, change, unsent))
+
+
+def _row_change_steps(
+    open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
+) -> Steps[WriteResult]:
     if options.is_reexecuted:
-        result = open_table.commit_plan(change, state, unsent=unsent)
+        result = yield from open_table.plan_steps(change, state, unsent=unsent)
     else:
         # Delta's rules: a commit that touches what was read, or the same files, is a conflict.
         proposal = change.execute(state)
         if not proposal.actions:
             return WriteResult(state.version, "committed", 0, "")
-        result = open_table.commit(proposal, state, change.metrics, unsent=unsent)
+        result = yield ToCommit(proposal, state, change.metrics, unsent=unsent)
     warn_of_dead_rows(open_table, result.version, change.done.dead_fractions)
     note = None if open_table.has_noted_copies else note_of_copies(state, options.mode, result.metrics)
     if note is None:
