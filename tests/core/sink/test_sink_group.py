@@ -29,6 +29,7 @@ from txlog.testing.memory_store import memory_table_store
 
 SCHEMA = pa.schema([("checkpoint", pa.int64()), ("task", pa.int64())])
 TASKS = 2
+IN_THE_HUNT = pytest.mark.hunt(part="crashes")
 ROWS = {0: (1, 1), 1: (1, 0), 2: (0, 1)}
 """The rows of each task of a checkpoint for each of two tables; the first one decides."""
 
@@ -392,6 +393,116 @@ def test_a_discard_at_any_moment_of_a_commit_takes_the_rows_from_all_tables_or_f
     assert ends == {True, False}
 
 
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=IN_THE_HUNT)])
+def test_a_reader_of_all_tables_at_any_moment_of_a_commit_sees_the_checkpoint_whole(step: int) -> None:
+    stores = new_stores(2)
+    sinks, group = group_of(tables_of(stores))
+    staged(sinks, 1, (1, 1))
+    group.prepare(1, [range(TASKS)] * 2)
+    seen: list[list[int]] = []
+    for at in itertools.count(1, step):
+        copies = [copy_of(store) for store in stores]
+
+        def read(now: Sequence[TableStore] = copies) -> None:
+            seen.append([snapshot.count() for snapshot in txlog.read_together(tables_of(now))])
+
+        other = Meanwhile(at, read)
+        other.group(copies).commit(1)
+        if other.calls < at:
+            break
+    assert [each for at, each in enumerate(seen) if at == 0 or each != seen[at - 1]] == [[0, 0], [TASKS, TASKS]]
+
+
+@pytest.mark.parametrize(("number", "step"), [(0, 11), *(pytest.param(n, 1, marks=IN_THE_HUNT) for n in (0, 1))])
+def test_changes_that_meet_a_delete_at_any_moment_land_in_all_tables(number: int, step: int) -> None:
+    """The row that a change takes back may be gone: the change is made again, and held back where it does not fit."""
+    how = {"mode": "retract", "keys": ["checkpoint", "task"], "row_kind": "kind", "on_mismatch": "quarantine"}
+    stores = new_stores(2)
+    sinks, group = group_of(tables_of(stores), **how)
+    for sink in sinks:
+        sink._table.append(pa.table({"checkpoint": [1, 2], "task": [0, 0]}, SCHEMA))
+        with sink.task(1) as task:
+            task.write(pa.table({"checkpoint": [1, 3], "task": [0, 0], "kind": ["-D", "+I"]}))
+        sink.stage(task.committable)
+    group.prepare(1, [[0], [0]])
+    held = set()
+    for at in itertools.count(1, step):
+        copies = [copy_of(store) for store in stores]
+
+        def delete(now: Sequence[TableStore] = copies) -> None:
+            tables_of(now)[number].delete("checkpoint = 1")
+
+        other = Meanwhile(at, delete)
+        results = other.group(copies, **how).commit(1)
+        if other.calls < at:
+            break
+        assert [checkpoints_of(table) for table in tables_of(copies)] == [[(2, 0), (3, 0)]] * 2, at
+        version = results[number].version
+        commit = next(each for each in tables_of(copies)[number].history() if each["version"] == version)
+        held.add(commit["operationParameters"].get("heldBack"))
+    assert held == {"1", None}
+
+
+def changed_in_the_moment_of_the_decision(
+    make_table: Make, change: Callable[[deltalake.DeltaTable], object], *, dies: bool = False, **how: Any
+) -> tuple[list[txlog.Table], txlog.SinkGroup]:
+    """Two tables with a sealed checkpoint, and a coordinator that is about to give the first its rows when the second
+    has them: then another engine changes the first, and perhaps the coordinator dies."""
+    tables = [make_table(schema=SCHEMA, name=name) for name in ("a", "b")]
+    tables.sort(key=lambda table: table.table_id)
+    for table in tables:
+        table.append(pa.table({"checkpoint": [0, 0], "task": [0, 1]}, SCHEMA))
+    sinks, group = group_of(tables, **how)
+    staged(sinks, 1, (1, 1))
+    group.prepare(1, [range(TASKS)] * 2)
+    is_changed = False
+
+    def act(call: StoreCall) -> Fault | None:
+        nonlocal is_changed
+        is_put = call.operation == "put_if_absent" and call.name.endswith(".json")
+        if is_put and not is_changed and tables[1].snapshot().transaction_version("app") == 1:
+            is_changed = True
+            change(deltalake.DeltaTable(tables[0].uri))
+        return Fault("crash_before") if is_changed and dies else None
+
+    stores = [observed(tables[0]._open_table.store, act), tables[1]._open_table.store]
+    return tables, group_of(tables_of(stores), **how)[1]
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
+def test_changes_run_again_over_what_another_engine_deleted_in_the_moment_of_the_decision(
+    make_table: Make, dies: bool
+) -> None:
+    """What a dead coordinator planned does not fit any more and is rolled back; the sealed rows are there still."""
+    tables, group = changed_in_the_moment_of_the_decision(
+        make_table, lambda table: table.delete("task = 1"), dies=dies, mode="upsert", keys=["task"]
+    )
+    with contextlib.suppress(Crashed):
+        group.commit(1)
+    group_of(tables, mode="upsert", keys=["task"])[1].recover()
+    assert in_every(tables, 1)
+    operations = [each["operation"] for each in deltalake.DeltaTable(tables[0].uri).history()]
+    assert operations[0] == "MERGE"
+    assert ("ROLLBACK PREPARED" in operations) == dies
+
+
+def test_a_table_that_refuses_the_rows_since_the_moment_of_the_decision_can_be_left_without_them(
+    make_table: Make,
+) -> None:
+    def change(table: deltalake.DeltaTable) -> None:
+        table.alter.add_constraint({"early": "checkpoint < 1"})
+
+    tables, group = changed_in_the_moment_of_the_decision(make_table, change)
+    with pytest.raises(txlog.MetadataChangedError, match="added the constraint early") as raised:
+        group.commit(1)
+    assert raised.value.table == tables[0].uri
+    with pytest.raises(txlog.MetadataChangedError):
+        group_of(tables)[1].recover()
+    assert [each.rows for each in group_of(tables)[1].abandon(1)] == [TASKS, 0]
+    assert [deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows for table in tables] == [TASKS, 2 * TASKS]
+    assert group.last_checkpoint_id() == 1
+
+
 @pytest.mark.parametrize("is_group", [True, False], ids=["a group", "a sink"])
 def test_what_was_partial_and_is_sealed_since_stays_sealed(tables: list[txlog.Table], is_group: bool) -> None:
     """A twin follows the documented start: recover, and discard what is partial."""
@@ -641,7 +752,7 @@ def judge(stores: Sequence[TableStore], died: str) -> None:
         assert staging_of(table, after_a_death=True) == [], died
 
 
-@pytest.mark.parametrize("first", [1, *(pytest.param(n, marks=pytest.mark.hunt(part="crashes")) for n in (2, 3, 4))])
+@pytest.mark.parametrize("first", [1, *(pytest.param(n, marks=IN_THE_HUNT) for n in (2, 3, 4))])
 def test_a_group_that_dies_at_any_call_is_ended_by_its_next_life(first: int) -> None:
     for at in itertools.count(first, 4):
         stores = new_stores()

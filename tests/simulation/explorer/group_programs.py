@@ -56,9 +56,14 @@ def recover_group(session: Session) -> None:
 
 
 def discard_group(session: Session) -> None:
-    """An operator discards a checkpoint, sealed or not."""
-    session.run.ledger.discarded.add(GROUP)
-    group_of(session).discard(GROUP[1])
+    """An operator discards a checkpoint, sealed or not. What was sealed before never lands then."""
+    assert session.run.world.second is not None
+    ledgers = session.run.ledger, session.run.world.second.ledger
+    ledgers[0].discarded.add(GROUP)
+    sealed = [ledger.sealed_files(GROUP) for ledger in ledgers]
+    if group_of(session).discard(GROUP[1]) and not any(GROUP in ledger.apps for ledger in ledgers):
+        for ledger, files in zip(ledgers, sealed, strict=True):
+            ledger.taken_back |= files
 
 
 def abandon_group(session: Session) -> None:

@@ -61,6 +61,8 @@ class Ledger:
         self.discarded: set[tuple[str, int]] = set()
         self.abandoned: set[tuple[str, int]] = set()
         """The checkpoints that a commit gave up."""
+        self.taken_back: set[str] = set()
+        """The sealed files of which an operator was told that they are discarded."""
         self._staged: dict[str, tuple[bytes, tuple[str, int], tuple[str, ...]]] = {}
         self._staged_keys: dict[str, tuple[str, ...]] = {}
         self._seals: dict[tuple[str, int], set[tuple[str, ...]]] = {}
@@ -179,6 +181,8 @@ class Ledger:
                 self.abandoned.add(work)
             if work not in {work for _, work, _ in self._staged.values()} or gives_up:
                 continue
+            if not self.taken_back.isdisjoint(paths):
+                raise InvariantBroken("what was discarded never appears", f"v{version} adds rows of {work}")
             sealed = self._seals.get(work, set())
             if paths not in sealed and not (may_copy and any(set(each) <= set(paths) for each in sealed)):
                 raise InvariantBroken("only what was sealed is committed", f"v{version} is {work} with {paths}")
@@ -189,6 +193,10 @@ class Ledger:
         for _, work, paths in self._staged.values():
             if work in self.abandoned and not added.isdisjoint(paths):
                 raise InvariantBroken("what is abandoned never appears", f"v{version} adds rows of {work}")
+
+    def sealed_files(self, work: tuple[str, int]) -> set[str]:
+        """All files that a seal of this checkpoint named."""
+        return {path for paths in self._seals.get(work, ()) for path in paths}
 
     def has_rows_of(self, work: tuple[str, int]) -> bool:
         """Whether the newest version has files that were staged for this checkpoint."""
