@@ -1,7 +1,7 @@
 """A stream that fills two tables: each has each checkpoint once, and neither is left behind when the job is killed.
 
-Each checkpoint has orders for one table and their lines for another. The job is killed when checkpoint 1 is sealed and
-in no table yet; its next run ends it. This is no transaction: for a moment, readers see the one without the other.
+Each checkpoint has orders for one table and their lines for another, and is one transaction over both. The job is
+killed when checkpoint 1 is sealed and in no table yet; its next run ends it.
 """
 
 import multiprocessing

@@ -1,7 +1,8 @@
 """Commits of complete transactions to several tables, and what a killed mirror left of them.
 
 In: the changes of each table, and the position behind them. Out: one version for each table. Several tables have one
-checkpoint of a `SinkGroup`: from its seal on, all of them get it, even if the source never comes back.
+checkpoint of a `SinkGroup`, which is a transaction over them: from its seal on, all of them get it, even if the source
+never comes back.
 """
 
 from __future__ import annotations

@@ -1,23 +1,22 @@
 """`SinkGroup`: one application's checkpoints in several tables. Each table gets each checkpoint once, and all get it.
 
-In: a `Sink` for each table, whose tasks stage as without a group. Out: one commit for each table and checkpoint.
+In: a `Sink` for each table, whose tasks stage as without a group. Out: one transaction over the tables for each
+checkpoint.
 
-This is not a transaction: no commit spans two tables, and a reader may see a checkpoint in one table before it is in
-another. What is decided at once is that it will be in all of them. Each table has a seal of its own, with the ids of
-all tables in it, and the *deciding* table, the one with the smallest id, is sealed last, and its seal is the first to
-be removed. The rows go first to the *first* table: the first one of a fixed order that has any. So at any moment, for a
-checkpoint,
+A seal says what a checkpoint consists of, and the commit is an ordinary transaction over several tables
+(``core/versions/_commit_together``), of what each sink would commit alone. Each table has a seal of its own, with the
+ids of all tables in it. The *deciding* table, the one with the smallest id, is sealed last, and its seal is the first
+to be removed. So at any moment, for a checkpoint,
 
     no seal in the deciding table, and the checkpoint in no table     undecided: no table gets it
-    a seal in the deciding table, the first table lacks it            decided: each may still get it, or be kept from it
-    the first table has it, and the deciding table has a seal         it cannot be discarded: all others get it
+    a seal in the deciding table, and the checkpoint in no table      sealed: all get it, or it is discarded
+    a seal in the deciding table, and the checkpoint in some table    it cannot be discarded: all others get it
     no seal in the deciding table, and the checkpoint in some table   done: what other seals are left is removed
 
 Two things exclude each other by one object each. While the checkpoint is not sealed, a seal and a discard want the same
-name in the deciding table's staging. Once it is, the rows and a discard want the same version of the first table: who
-discards commits there that this seal never lands (``void_of``), which every commit of it depends on. So a put that is
-under way to the first table either lands before the discard, which is then refused, or not at all; and nothing is sent
-to another table before the first one has its rows.
+name in the deciding table's staging. Once it is, the transaction and a discard want the same version of a table that
+has rows: who discards commits there that this seal never lands (``void_of``), which the transaction depends on. So a
+transaction that is under way either lands before the discard, which is then refused, or not at all.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class _EndedMeanwhile(Exception):
 
 @explains_calls
 class SinkGroup:
-    """Several tables fed from one checkpoint: each exactly once, in order, and all of them in the end.
+    """Several tables fed from one checkpoint: each exactly once, in order, and all of them together.
 
         orders, lines = Sink(orders_table, "shop"), Sink(lines_table, "shop")
         group = SinkGroup(orders, lines)
@@ -58,9 +57,9 @@ class SinkGroup:
         group.prepare(17, [range(8), range(2)])           # 8 tasks staged with orders, 2 with lines
         group.commit(17)
 
-    It is no transaction: each table has a commit of its own, and a reader may see one before the other. But once
-    `prepare` returns, every table gets the checkpoint, whatever dies: `recover` ends what was begun. Tasks use the
-    sinks; everything else goes through the group. One thread commits the checkpoints.
+    Once `prepare` returns, every table gets the checkpoint, whatever dies: `recover` ends what was begun. A commit is
+    one transaction over the tables, as `txlog.transaction` makes it: all of them get their rows, or none. Tasks use
+    the sinks; everything else goes through the group. One thread commits the checkpoints.
 
     Args:
         *sinks: One for each table, all with the same app_id; each with its own mode. Groups of the same tables are the
@@ -139,7 +138,7 @@ class SinkGroup:
         return True
 
     def commit(self, checkpoint_id: int) -> tuple[WriteResult, ...]:
-        """Commit a sealed checkpoint to each table, and remove its staging. A replay commits nothing.
+        """Commit a sealed checkpoint to all tables, and remove its staging. A replay commits nothing.
 
         Args:
             checkpoint_id: The checkpoint.
@@ -148,8 +147,10 @@ class SinkGroup:
             The result of each table, in the group's order, as `Sink.commit` returns it.
 
         Raises:
-            TxlogError: What `Sink.commit` raises, at the first table that cannot be committed. The tables before it
-                may have the checkpoint; it stays sealed for all, and `commit` or `recover` continues.
+            TxlogError: What `Sink.commit` raises, for a table that cannot be committed: then no table has the
+                checkpoint. It stays sealed for all, and `commit` or `recover` continues.
+            MetadataChangedError, InvalidInputError: The same, or in the moment of the commit another engine changed one
+                table so that its rows do not fit any more; then the others have theirs. `abandon` continues without.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         staged = self._staged()
@@ -169,7 +170,7 @@ class SinkGroup:
     # --- after a crash ------------------------------------------------------------------------------------------
 
     def recover(self) -> tuple[Recovery, ...]:
-        """Commit the sealed checkpoints to the tables that lack them, by ascending checkpoint_id, and report the rest.
+        """Commit the sealed checkpoints to all tables, by ascending checkpoint_id, and report the rest.
 
         Call it when the application starts, before `last_checkpoint_id`. A checkpoint that was sealed for some tables
         only counts as partial: no table has it.
