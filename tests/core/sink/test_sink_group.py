@@ -413,9 +413,16 @@ def test_a_reader_of_all_tables_at_any_moment_of_a_commit_sees_the_checkpoint_wh
     assert [each for at, each in enumerate(seen) if at == 0 or each != seen[at - 1]] == [[0, 0], [TASKS, TASKS]]
 
 
-@pytest.mark.parametrize(("number", "step"), [(0, 11), *(pytest.param(n, 1, marks=IN_THE_HUNT) for n in (0, 1))])
-def test_changes_that_meet_a_delete_at_any_moment_land_in_all_tables(number: int, step: int) -> None:
-    """The row that a change takes back may be gone: the change is made again, and held back where it does not fit."""
+@pytest.mark.parametrize(
+    ("number", "waits", "step"),
+    [
+        (0, False, 11),
+        *(pytest.param(*case, 1, marks=IN_THE_HUNT) for case in itertools.product((0, 1), (False, True))),
+    ],
+)
+def test_changes_that_meet_a_delete_at_any_moment_land_in_all_tables(number: int, waits: bool, step: int) -> None:
+    """The row that a change takes back may be gone: the change is made again, and held back where it does not fit. A
+    writer that cannot reach the deciding table does not wait, as those of other engines."""
     how = {"mode": "retract", "keys": ["checkpoint", "task"], "row_kind": "kind", "on_mismatch": "quarantine"}
     stores = new_stores(2)
     sinks, group = group_of(tables_of(stores), **how)
@@ -430,7 +437,8 @@ def test_changes_that_meet_a_delete_at_any_moment_land_in_all_tables(number: int
         copies = [copy_of(store) for store in stores]
 
         def delete(now: Sequence[TableStore] = copies) -> None:
-            tables_of(now)[number].delete("checkpoint = 1")
+            others = group_of(tables_of(now))[0] if waits else [txlog.Sink(table, "app") for table in tables_of(now)]
+            others[number]._table.delete("checkpoint = 1")
 
         other = Meanwhile(at, delete)
         results = other.group(copies, **how).commit(1)
@@ -440,7 +448,7 @@ def test_changes_that_meet_a_delete_at_any_moment_land_in_all_tables(number: int
         version = results[number].version
         commit = next(each for each in tables_of(copies)[number].history() if each["version"] == version)
         held.add(commit["operationParameters"].get("heldBack"))
-    assert held == {"1", None}
+    assert "1" in held
 
 
 def changed_in_the_moment_of_the_decision(
