@@ -22,12 +22,12 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def discards_beside_a_put_that_is_under_way(patch: pytest.MonkeyPatch) -> None:
-    """The seals go, and the first table's log does not say so: its rows land, and no other table gets them."""
+    """The seals go, and no log says so: a transaction that is under way lands."""
     patch.setattr(sink_group, "give_up_in_log", lambda *given: True)
 
 
 def rebases_rows_over_their_discard(patch: pytest.MonkeyPatch) -> None:
-    """The put to the first table loses to the version that gives its checkpoint up, and is sent again."""
+    """The transaction loses to the version that gives its checkpoint up, and is sent again."""
     patch.setattr(ProposalBuilder, "read_application", lambda self, app_id: None)
 
 
