@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.changelog.change_buffer import ChangeBuffer
-from txlog.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
+from txlog.changelog.collapse import Changes, collapse, in_order, sorted_by_key
 from txlog.changelog.key_hash import key_hashes, tasks_of
 from txlog.changelog.row_kinds import KINDS, RowKinds
 from txlog.core.format.arrow.buckets import Buckets
@@ -69,23 +70,22 @@ def test_the_last_change_of_each_key_is_left(rows: list[Change], has_sequence: b
 
 
 @given(given_changes, st.booleans())
-def test_runs_hold_the_changes_of_each_key_in_order(rows: list[Change], has_sequence: bool) -> None:
-    runs = runs_by_key(changes_of(rows, has_sequence=has_sequence), KEYS)
-    ends = [*runs.starts[1:].tolist(), len(rows)] if rows else []
-    found = [runs.order[start:end].tolist() for start, end in zip(runs.starts.tolist(), ends, strict=True)]
+def test_changes_are_ordered_by_key_and_then_as_they_came(rows: list[Change], has_sequence: bool) -> None:
+    order, last = in_order(changes_of(rows, has_sequence=has_sequence), KEYS)
     wanted: dict[tuple[int, str], list[int]] = {}
     places = range(len(rows))
     for place in sorted(places, key=lambda at: rows[at][4]) if has_sequence else places:
         wanted.setdefault(rows[place][:2], []).append(place)
+    found = [list(each) for _, each in itertools.groupby(order.tolist(), lambda at: rows[at][:2])]
     assert sorted(found) == sorted(wanted.values())
-    assert sorted(runs.last.tolist()) == sorted(places[-1] for places in wanted.values())
+    assert sorted(last.tolist()) == sorted(places[-1] for places in wanted.values())
 
 
 @given(st.lists(given_changes, max_size=6), st.booleans(), st.sampled_from([0, 300, 1 << 20]))
 def test_changes_are_the_same_however_little_memory_there_is(
     batches: list[list[Change]], has_sequence: bool, memory_max_bytes: int
 ) -> None:
-    buffer = ChangeBuffer(KEYS, None, memory_max_bytes)
+    buffer = ChangeBuffer(KEYS, memory_max_bytes)
     for batch in batches:
         buffer.add(changes_of(batch, has_sequence=has_sequence))
     left = [row for part in buffer.drain() for row in rows_of(part)]
@@ -99,7 +99,7 @@ def test_changes_of_few_keys_stay_few_also_after_the_first_went_to_files(monkeyp
     spilled: list[int] = []
     add = Buckets.add
     monkeypatch.setattr(Buckets, "add", lambda self, rows, at: (spilled.append(rows.num_rows), add(self, rows, at))[1])
-    buffer = ChangeBuffer((KeyColumn(("id",), LONG),), None, 1 << 20)
+    buffer = ChangeBuffer((KeyColumn(("id",), LONG),), 1 << 20)
 
     def of_keys(ids: Any) -> Changes:
         rows = pa.table({"id": np.asarray(ids, np.int64), "v": np.arange(len(ids))})
@@ -116,37 +116,11 @@ def test_changes_of_few_keys_stay_few_also_after_the_first_went_to_files(monkeyp
 
 
 def test_the_sequence_counts_as_memory_that_is_taken() -> None:
-    buffer = ChangeBuffer((KeyColumn(("id",), LONG),), None, 1 << 20)
+    buffer = ChangeBuffer((KeyColumn(("id",), LONG),), 1 << 20)
     text = pa.chunked_array([[f"{at:02000}" for at in range(1_000)]])
     buffer.add(Changes(pa.table({"id": np.arange(1_000)}), np.full(1_000, 2, np.int8), text))
     assert buffer.is_spilled
     buffer.close()
-
-
-class LastOfAll:
-    """A merge that keeps the last change, and adds up the values."""
-
-    def merge(self, changes: Changes, runs: Any) -> Changes:
-        values = changes.rows.column("v").to_numpy()[runs.order]
-        last = changes.take(runs.last)
-        sums = pa.array(np.add.reduceat(values, runs.starts))
-        return Changes(last.rows.set_column(2, "v", sums), last.kinds, last.sequence)
-
-
-@given(st.lists(given_changes, max_size=6))
-def test_a_merge_function_is_applied_to_its_own_results(batches: list[list[Change]]) -> None:
-    found = []
-    for memory_max_bytes in (0, 1 << 20):
-        buffer = ChangeBuffer(KEYS, LastOfAll(), memory_max_bytes)
-        for batch in batches:
-            buffer.add(changes_of(batch, has_sequence=False))
-        found.append(sorted(row for part in buffer.drain() for row in rows_of(part)))
-        buffer.close()
-    sums: dict[tuple[int, str], int] = {}
-    for row in (row for batch in batches for row in batch):
-        sums[row[:2]] = sums.get(row[:2], 0) + row[2]
-    assert found[0] == found[1]
-    assert {row[:2]: row[2] for row in found[0]} == sums
 
 
 def test_changes_can_be_sorted_by_their_keys() -> None:

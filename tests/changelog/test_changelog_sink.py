@@ -176,6 +176,18 @@ def test_a_nested_member_may_be_the_key(tmp_path: Path) -> None:
     assert rows == [("a", 2, 2), ("c", 1, 1)]
 
 
+@pytest.mark.parametrize("engine", [{}, {"txlog.merge-engine": "deduplicate"}], ids=["no engine", "deduplicate"])
+def test_a_key_may_have_the_name_of_a_column_that_tasks_stage_beside_it(tmp_path: Path, engine: dict[str, str]) -> None:
+    schema = pa.schema([("kind", pa.int64()), ("place", pa.string())])
+    table = txlog.Table.create(str(tmp_path / "t"), schema, properties=engine)
+    sink = txlog.Sink(table, "app", mode="retract", keys=["kind", "place"], row_kind="op")
+    steps = pa.table({"kind": [1, 1, 2], "place": ["a", "a", "b"], "op": ["+I", "-U", "+I"]})
+    with sink.task(1) as task:
+        task.write(steps)
+    sink.commit(1, [task.committable])
+    assert table.snapshot().to_arrow().to_pylist() == [{"kind": 2, "place": "b"}]
+
+
 def test_columns_of_the_changelog_stay_if_the_table_has_them(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("op", pa.string()), ("at", pa.int64())])
     table = txlog.Table.create(str(tmp_path / "t"), schema)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from txlog.changelog.collapse import Changes, MergeFunction, collapse, joined
+from txlog.changelog.collapse import Changes, collapse, joined
 from txlog.changelog.key_hash import key_hashes
 from txlog.core.format.arrow.buckets import Buckets
 from txlog.core.format.arrow.spill import no_room
@@ -39,7 +39,6 @@ class ChangeBuffer:
     def __init__(
         self,
         keys: Sequence[KeyColumn],
-        merge: MergeFunction | None,
         memory_max_bytes: int,
         table: str | None = None,
         compared: Sequence[str] = (),
@@ -49,7 +48,6 @@ class ChangeBuffer:
         self._keys = tuple(keys)
         self._compared = tuple(compared)
         self._of_feed = of_feed
-        self._merge = merge
         self._memory_max_bytes = memory_max_bytes
         self._table = table
         self._waiting: list[Changes] = []
@@ -96,7 +94,7 @@ class ChangeBuffer:
             self._buckets.close()
 
     def _collapsed(self, parts: Sequence[Changes]) -> Changes:
-        return collapse(joined(parts), self._keys, merge=self._merge, compared=self._compared, of_feed=self._of_feed)
+        return collapse(joined(parts), self._keys, compared=self._compared, of_feed=self._of_feed)
 
     def _collapse_waiting(self) -> None:
         left = self._collapsed(self._waiting)

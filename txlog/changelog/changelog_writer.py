@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from txlog.changelog.change_buffer import ChangeBuffer
 from txlog.changelog.change_order import feed_columns, feed_order, is_feed, orders_feed
-from txlog.changelog.collapse import Changes, joined, runs_by_key, sorted_by_key
+from txlog.changelog.collapse import Changes, in_order, joined, sorted_by_key
 from txlog.changelog.key_files import key_plan, key_rows
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.engines import stored_engine
@@ -97,9 +97,7 @@ class ChangelogWriter:
         self._told = [name for name in (spec.row_kind, spec.sequence_by) if name is not None]
         compared = compared_columns(plan.schema, self._keys, self._told)
         of_feed = spec.mode == "upsert" and is_feed(spec.row_kind)
-        self._buffer = ChangeBuffer(
-            self._keys, spec.merge, plan.memory_budget_bytes, plan.table, compared, of_feed=of_feed
-        )
+        self._buffer = ChangeBuffer(self._keys, plan.memory_budget_bytes, plan.table, compared, of_feed=of_feed)
         self._ordered_by: str | None = None
         self._sequence: Field | None = None
         self._has_deletes = False
@@ -156,10 +154,10 @@ class ChangelogWriter:
             # Without deletes and a sequence, the data files contain all keys that the commit needs.
             writes_keys = has_deletes or self._sequence is not None
             for changes in parts:
-                in_order = sorted_by_key(self._without_open(changes, open_writer), self._keys)
+                by_key = sorted_by_key(self._without_open(changes, open_writer), self._keys)
                 if writes_keys:
-                    key_writer.write(DataStream.of(key_rows(keys, in_order, self._keys)))
-                upserts = in_order.filter(~in_order.are_deletes)
+                    key_writer.write(DataStream.of(key_rows(keys, by_key, self._keys)))
+                upserts = by_key.filter(~by_key.are_deletes)
                 if len(upserts):
                     rows_writer.write(DataStream.of(upserts.rows))
                     written.append(self._keys_to_keep(upserts))
@@ -183,12 +181,12 @@ class ChangelogWriter:
         if changes.are_open is None or not changes.are_open.any():
             return changes
         left = changes.filter(changes.are_open)
-        runs = runs_by_key(left, self._keys)
-        in_order = left.take(runs.order)
+        order, last_of_keys = in_order(left, self._keys)
+        ordered = left.take(order)
         told = [physical_name(field) for field in map(self._plan.schema.find, self._told) if field is not None]
-        rows = open_rows(self._open_plan, in_order.rows, in_order.kinds, json.dumps(told))
+        rows = open_rows(self._open_plan, ordered.rows, ordered.kinds, json.dumps(told))
         open_writer.write(DataStream.of(rows))
-        last = left.take(runs.last)
+        last = left.take(last_of_keys)
         as_deletes = replace(last, kinds=np.full(len(last), DELETE, dtype=np.int8))
         return joined([changes.filter(~changes.are_open), as_deletes])
 

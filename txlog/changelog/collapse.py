@@ -1,13 +1,13 @@
 """One change for each key: the combined effect of all its changes in a changelog.
 
-In: changes in order of arrival. Out: one change of each key, the last one by arrival or sequence; or a `MergeFunction`
-combines them. If retractions make the result depend on the table's row, all changes of the key: `retractions`.
+In: changes in order of arrival. Out: one change of each key, the last one by arrival or sequence. If retractions make
+the result depend on the table's row, all changes of the key: `retractions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from txlog.core.row_rules import KeyColumn, KeyIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Changes", "KeyRuns", "MergeFunction", "collapse", "joined", "runs_by_key", "sorted_by_key"]
+__all__ = ["Changes", "collapse", "in_order", "joined", "sorted_by_key"]
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -66,50 +66,20 @@ class Changes(msgspec.Struct, frozen=True):
         return Changes(self.rows.filter(mask), self.kinds[stays], sequence, are_open)
 
 
-class KeyRuns(msgspec.Struct, frozen=True):
-    """Changes by key: ``order[starts[i]:starts[i + 1]]`` are the indices of the changes of the i-th key, in order."""
-
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-
-    @property
-    def last(self) -> NDArray[np.int64]:
-        """The index of the last change of each key."""
-        ends = np.append(self.starts[1:], len(self.order))[: len(self.starts)]
-        found: NDArray[np.int64] = self.order[ends - 1]
-        return found
-
-
-class MergeFunction(Protocol):
-    """Combines several changes of one key. Tasks get it by pickle.
-
-    It is applied to its own results and later changes, so it must be associative in the order of the changes.
-    """
-
-    def merge(self, changes: Changes, runs: KeyRuns) -> Changes:
-        """One change for each of ``runs``, in order; its kind is ``+U`` or ``-D``.
-
-        The result's ``sequence`` is the greatest of each run.
-        """
-
-
 def collapse(
     changes: Changes,
     keys: Sequence[KeyColumn],
     *,
-    merge: MergeFunction | None = None,
     compared: Sequence[str] = (),
     of_feed: bool = False,
 ) -> Changes:
-    """One change for each key, or all changes of a key that stays open; without ``merge``, the last one by arrival.
+    """One change for each key, the last one, or all changes of a key that stays open.
 
     ``compared`` are the columns in which a ``-U`` and its row are equal (`retractions.compared_columns`). ``of_feed``:
     the sequence is `change_order.feed_order`.
     """
     if not len(changes):
         return changes
-    if merge is not None:
-        return merge.merge(changes, runs_by_key(changes, keys))
     index = KeyIndex(keys, [key.of(changes.rows) for key in keys])
     if not (changes.kinds == UPDATE_BEFORE).any() and not changes.are_deletes.any():
         if index.num_keys == len(changes):
@@ -121,26 +91,25 @@ def collapse(
         goes = (changes.kinds == UPDATE_BEFORE) & ~both
         kinds = np.where(goes, np.int8(DELETE), changes.kinds)
         changes = Changes(changes.rows, kinds, pa.chunked_array([pa.array(order)]))
-    runs = _runs(codes, _order(changes))
-    decided = decide(changes.rows, changes.kinds, codes, runs.order, compared)
+    decided = decide(changes.rows, changes.kinds, codes, _by_key(codes, _order(changes)), compared)
     # A change that decides alone deletes whatever row its key has.
     kinds = np.where(decided.deciding & (changes.kinds == UPDATE_BEFORE), np.int8(DELETE), changes.kinds)
     found = Changes(changes.rows, kinds, changes.sequence, decided.is_open)
     return found.filter(decided.deciding | decided.is_open)
 
 
-def runs_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> KeyRuns:
-    """The changes grouped by key; within a key by sequence, then by arrival."""
+def in_order(changes: Changes, keys: Sequence[KeyColumn]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The indices of the changes by key, and within a key by sequence, then by arrival; and of each key's last one."""
     codes = KeyIndex(keys, [key.of(changes.rows) for key in keys]).code_of_row
-    return _runs(codes, _order(changes))
+    order = _by_key(codes, _order(changes))
+    is_last = np.append(codes[order][1:] != codes[order][:-1], True)[: len(order)]
+    return order, order[is_last]
 
 
-def _runs(codes: NDArray[np.int64], order: NDArray[np.int64] | None) -> KeyRuns:
-    by_key = np.argsort(codes if order is None else codes[order], kind="stable")
-    places = by_key if order is None else order[by_key]
-    sorted_codes = codes[places]
-    starts = np.flatnonzero(np.append(True, sorted_codes[1:] != sorted_codes[:-1])) if len(places) else places
-    return KeyRuns(places.astype(np.int64), starts.astype(np.int64))
+def _by_key(codes: NDArray[np.int64], order: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """``order`` (None: as they are) by key number."""
+    by_key = np.argsort(codes if order is None else codes[order], kind="stable").astype(np.int64)
+    return by_key if order is None else order[by_key]
 
 
 def sorted_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> Changes:

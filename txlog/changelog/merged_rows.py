@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.changelog.changelog_source import ChangelogSource, read_changelog
+from txlog.changelog.changelog_source import read_changelog
 from txlog.changelog.merge_engines.engine import Merged, MergeEngine
 from txlog.changelog.merge_engines.engines import engine_for
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
@@ -25,7 +25,7 @@ from txlog.changelog.mismatches import Mismatches
 from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.changelog.tombstone_tasks import tombstone_rows
 from txlog.core.changes.tasks import FileRows, Touched
-from txlog.core.changes.tasks.operations import KeyedChange, UpsertOptions, known_keys
+from txlog.core.changes.tasks.operations import KeyedChange, KnownKeys, UpsertOptions, UpsertSource, known_keys
 from txlog.core.format import change_data
 from txlog.core.format.properties import (
     CHANGELOG_PRODUCER,
@@ -48,6 +48,8 @@ from txlog.errors import InvalidInputError, TxlogError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from txlog.changelog.staged_keys import StagedKeys
 
 _WORDS = {
     INSERT: change_data.INSERT,
@@ -159,7 +161,9 @@ def bound_merged_rows(
             sequence_by=upsert.sequence_by,
             table=open_table.uri,
         )
-        return MergedRows(open_table, state, source, engine)
+        known = known_keys(open_table.key_cache, source.keys.index, state)
+        mismatches = Mismatches(USUAL, source.keys.num_rows)
+        return MergedRows(open_table, state, source.keys, source.changes, engine, known, mismatches)
 
 
 def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
@@ -174,30 +178,44 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
 
 
 class MergedRows(KeyedChange):
-    """The `RowOperation` of an upsert with a merge engine, which decides by the values of existing rows. Its source is
-    one row for each key."""
+    """The `RowOperation` of an upsert with a merge engine, which decides by the values of existing rows. Its source has
+    one row for each key.
+
+    Args:
+        open_table: The table.
+        state: The version that it is bound to.
+        source: The keys of the changes.
+        changes: The changes, by the rows of ``source``.
+        engine: What merges them.
+        known: What the table's handle knows of these keys.
+        mismatches: Judges which keys are held back; their changes are left out.
+        properties: The table's, which say what else a merge does; None: those of ``state``.
+        more_parameters: Beside those of a merge in the history.
+    """
 
     def __init__(
         self,
         open_table: OpenTable,
         state: TableState,
-        source: ChangelogSource,
+        source: UpsertSource | StagedKeys,
+        changes: KeyedRows,
         engine: MergeEngine,
-        mismatches: Mismatches | None = None,
+        known: KnownKeys | None,
+        mismatches: Mismatches,
+        properties: Mapping[str, str] | None = None,
         more_parameters: Callable[[], dict[str, str]] = dict,
     ) -> None:
-        known = known_keys(open_table.key_cache, source.keys.index, state)
-        super().__init__(source.keys, state, known, replaces_rows=engine.replaces_rows)
+        super().__init__(source, state, known, replaces_rows=engine.replaces_rows)
         self.num_decisions = 0
         self._engine = engine
-        self._mismatches = mismatches or Mismatches(USUAL, self.num_source_rows)
+        self._mismatches = mismatches
         self._more_parameters = more_parameters
-        self._changes = source.changes.of_keys(self._mismatches.held == 0)
-        self._retracted = self._mismatches.only_retracted(self._changes, engine)
+        self._changes = changes.of_keys(mismatches.held == 0)
+        self._retracted = mismatches.only_retracted(self._changes, engine)
         self._uri = open_table.uri
         self._files = FileRows(open_table.store, state)
         self._schema = state.schema
-        configuration = state.metadata.configuration
+        configuration = state.metadata.configuration if properties is None else properties
         self._brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
         self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and engine.replaces_rows
         is_open = engine.open_keys(self._changes, self.num_source_rows)
@@ -214,7 +232,7 @@ class MergedRows(KeyedChange):
         self._basis: bytes | None = None
         self._merged: Merged | None = None
         if not self._reads_old:
-            self._merged = engine.merge(self.num_source_rows, self._changes)
+            self._merged = self._merged_with(None)
         is_plain = self._merged is not None and bool(self._merged.has_row.all())
         self.writes_every_source_row = is_plain and engine.replaces_rows and not self.is_empty
 
@@ -234,12 +252,16 @@ class MergedRows(KeyedChange):
             merged = self._merge(_by_path(touched), _by_path(tombstones))
         assert merged is not None
         self._mismatches.judge_odd(merged.is_odd)
-        goes = merged.has_row | merged.is_dead
+        goes = self._goes(merged)
         if goes.all():
             return list(touched)
         return [
             replace(each, replaced=each.hits.positions[each.live & goes[each.hits.source_rows]]) for each in touched
         ]
+
+    def _goes(self, merged: Merged) -> NDArray[np.bool_]:
+        """Which keys lose the rows that they have in the table."""
+        return merged.has_row | merged.is_dead
 
     def tombstones(self) -> pa.RecordBatch | None:
         deletes = None if self._merged is None else self._merged.deletes
@@ -260,7 +282,7 @@ class MergedRows(KeyedChange):
             return self._merged
         old = self._old_rows(live)
         buried = self._old_rows(dead)
-        merged = self._merged_with(_with_deletes(old, buried) if len(buried.keys) else old)
+        merged = self._judged(_with_deletes(old, buried) if len(buried.keys) else old)
         self._merged = without_same(merged, old) if self._leaves_same else merged
         self._basis = digest.digest()
         self.num_decisions += 1
@@ -282,11 +304,11 @@ class MergedRows(KeyedChange):
                 keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
         return KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
 
-    def _merged_with(self, old: KeyedRows) -> Merged:
+    def _judged(self, old: KeyedRows) -> Merged:
         """Raises `MismatchFound` for rows that cannot be stored, unless the policy is to fail."""
         holds_unfit = self._mismatches.policy.unfit != "fail"
         try:
-            merged = self._engine.merge(self.num_source_rows, self._changes, old)
+            merged = self._merged_with(old)
         except InvalidInputError:
             if holds_unfit:
                 self._mismatches.hold_unfit(unfit_keys(self._engine, self.num_source_rows, self._changes, old))
@@ -295,14 +317,18 @@ class MergedRows(KeyedChange):
             self._mismatches.hold_unfit(keys_that_lack_values(merged, self._schema))
         return merged
 
+    def _merged_with(self, old: KeyedRows | None) -> Merged:
+        if len(self._changes.keys):
+            return self._engine.merge(self.num_source_rows, self._changes, old)
+        none = np.zeros(self.num_source_rows, dtype=bool)
+        return Merged(self._changes.rows, none, none)
+
     def report(self) -> None:
         self._mismatches.report_odd(self._uri)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        assert self._merged is not None
-        if not self._engine.replaces_rows:
-            return self._merged.has_row & ~self.matched(touched)
-        return self._merged.has_row
+        has_row = self.has_row()
+        return has_row if self._engine.replaces_rows else has_row & ~self.matched(touched)
 
     def changelog(self) -> Iterator[tuple[str, pa.RecordBatch]] | None:
         return self._as_they_came() if self._brings_changes else None

@@ -23,11 +23,12 @@ from txlog.core.changes.tasks import Touched
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store import QUARANTINE
 from txlog.core.util import logger
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps
 from txlog.core.wording import setting
 from txlog.core.writing import UnsentFiles, nullable
 from txlog.core.writing.write_intent import MismatchAction, MismatchPolicy
 from txlog.errors import InvalidInputError
+from txlog.result import WriteResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,6 +138,24 @@ class HeldBack:
         self._name = name
         self.cases: NDArray[np.int8] | None = None
         self.path: str | None = None
+
+    def steps(
+        self,
+        num_keys: int,
+        attempt: Callable[[Mismatches], Steps[WriteResult]],
+        schema: Struct,
+        rows: Callable[[NDArray[np.int8]], Iterable[QuarantineRows]],
+        text_of: Callable[[int], str],
+    ) -> Steps[WriteResult]:
+        """Those of an ``attempt``, begun again without the keys that it finds to be held back.
+
+        Raises what it raises, and what `begin_again` raises.
+        """
+        while True:
+            try:
+                return (yield from attempt(Mismatches(self.policy, num_keys, self.cases)))
+            except MismatchFound as found:
+                self.begin_again(found, schema, rows, text_of)
 
     def begin_again(
         self,

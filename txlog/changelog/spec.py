@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from txlog.changelog.collapse import MergeFunction
 from txlog.changelog.row_kinds import RowKinds
 from txlog.core.util import invalid, names_in, one_of
 from txlog.core.wording import argument
@@ -32,7 +31,6 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
         row_kind: The column of row kinds; None: every row is an upsert.
         row_kinds: The meaning of its values; see `RowKinds`.
         sequence_by: The column that orders changes of a key; None: order of arrival.
-        merge: Combines several changes of one key; None: the last one wins.
     """
 
     keys: tuple[str, ...]
@@ -40,7 +38,6 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
     row_kind: str | None = None
     row_kinds: Mapping[Any, str] | None = None
     sequence_by: str | None = None
-    merge: MergeFunction | None = None
 
     @classmethod
     def of(
@@ -50,7 +47,6 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
         row_kind: str | None = None,
         row_kinds: Mapping[Any, str] | None = None,
         sequence_by: str | None = None,
-        merge: MergeFunction | None = None,
     ) -> ChangelogSpec:
         """The same from a caller's arguments. Raises ``InvalidInputError`` for invalid ones."""
         if mode not in get_args(ChangelogMode):
@@ -74,7 +70,7 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
             RowKinds(row_kinds)
             row_kinds = dict(row_kinds)
         chosen: ChangelogMode = "retract" if mode == "retract" else "upsert"
-        return cls(names, chosen, row_kind, row_kinds, sequence_by, merge)
+        return cls(names, chosen, row_kind, row_kinds, sequence_by)
 
     def arguments(self) -> dict[str, Any]:
         """The caller's arguments for this spec."""

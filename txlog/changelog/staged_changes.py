@@ -7,23 +7,29 @@ keys are looked up on the version before the commit. Like every upsert, the chan
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.changelog.merge_engines.deduplicate import Deduplicate
+from txlog.changelog.merge_engines.engine import Merged
 from txlog.changelog.merge_engines.engines import stored_engine
-from txlog.changelog.mismatches import HeldBack, Mismatches, MismatchFound
-from txlog.changelog.open_changes import OpenChanges, OpenRowsFound, read_open_changes
+from txlog.changelog.merge_engines.keyed_rows import KeyedRows
+from txlog.changelog.merged_rows import MergedRows
+from txlog.changelog.mismatches import HeldBack, Mismatches
 from txlog.changelog.quarantine_reader import QuarantineReader
+from txlog.changelog.retractions import compared_columns
 from txlog.changelog.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.changelog.staged_merge import check_staged_rows, merge_steps
+from txlog.changelog.staged_rows_reader import gather_rows
 from txlog.core import ambient
 from txlog.core.changes.plan import RowOptions, check_changeable, prepared_steps
-from txlog.core.changes.tasks import FileReader, FileRows, Touched
-from txlog.core.changes.tasks.operations import KeyedChange, KnownKeys, SortedKeys, cached_keys
+from txlog.core.changes.tasks import FileReader, FileRows
+from txlog.core.changes.tasks.operations import KnownKeys, SortedKeys, cached_keys
+from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.reading import new_key_numbers
 from txlog.core.row_rules import KeyColumn, key_columns
@@ -90,34 +96,38 @@ def _keys_steps(
     cached = cached_keys(open_table.key_cache, keys, state)
     new_rows = rows_reader(open_table, state, keys)
     staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers, new_rows)
+    opened = _open_changes(open_table, state, committables, staged)
     reader = QuarantineReader(open_table, state, committables, staged)
 
-    def superseded(task_id: int, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        found = staged.superseded.get(task_id)
-        return np.zeros(batch.num_rows, dtype=bool) if found is None else _places(found, batch) >= 0
-
-    opened = read_open_changes(open_table, state, committables, keys, staged, superseded)
-    chosen = np.full(staged.num_rows if opened else 0, -1, dtype=np.int64)
-    more: tuple[PendingFile, ...] = ()
-    while True:
-        mismatches = Mismatches(job.mismatch, staged.num_rows, held.cases)
+    def attempt(mismatches: Mismatches) -> Steps[WriteResult]:
         files = _files_of_latest(open_table, state, job, committables, staged, mismatches.held, unsent)
         known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
-        operation = StagedChanges(open_table, state, staged, (*files, *more), known, mismatches, held, opened, chosen)
-        try:
-            result = yield from prepared_steps(open_table, state, options, operation, unsent=unsent)
-        except MismatchFound as found:
-            held.begin_again(found, state.schema, reader.rows, reader.text_of)
-            continue
-        except OpenRowsFound as found:
-            assert opened is not None
-            chosen = found.rows
-            more = _written(open_table, state, job, opened.new_rows(chosen), unsent)
-            continue
+        operation = StagedChanges(open_table, state, staged, opened, files, known, mismatches, held.parameters)
+        result = yield from prepared_steps(open_table, state, options, operation, unsent=unsent)
         if known is not None:
             known.keep_staged(staged.in_one_file(committables))
         open_table.key_cache.drop_staged(file.path for each in committables for file in each.files)
         return result
+
+    return held.steps(staged.num_rows, attempt, state.schema, reader.rows, reader.text_of)
+
+
+def _open_changes(
+    open_table: OpenTable, state: TableState, committables: Sequence[Committable], staged: StagedKeys
+) -> KeyedRows:
+    """The changes whose result depends on the table's row: retractions of rows that tasks do not know."""
+    in_order = sorted(committables, key=lambda each: each.task_id)
+    files = [(each.task_id, file) for each in in_order for file in each.keys if file.is_open]
+    keys = staged.index.keys
+
+    def counts(task_id: int, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        found = staged.superseded.get(task_id)
+        return np.ones(rows.num_rows, dtype=bool) if found is None else _places(found, rows) < 0
+
+    found = gather_rows(open_table.store.files, files, state.schema, keys, open_table.uri, counts)
+    beside = [field.name for field in state.schema.fields if physical_name(field) in found.told]
+    compared = tuple(compared_columns(state.schema, keys, beside))
+    return KeyedRows(found.rows, _places(staged.index, found.rows), found.kinds, compared=compared)
 
 
 def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColumn]) -> NewRows:
@@ -150,24 +160,11 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
     return read
 
 
-def _written(
-    open_table: OpenTable, state: TableState, job: WriteJob, rows: pa.Table, unsent: UnsentFiles
-) -> tuple[PendingFile, ...]:
-    """The rows that open keys get, in files of their own."""
-    if not rows.num_rows:
-        return ()
-    plan = replace(job.plan, computed=None)  # the tasks computed generated columns
-    named = pa.Table.from_arrays(rows.columns, schema=to_arrow(state.schema))
-    task = TaskIdentity(ambient.uuid4(), 0, 0)
-    found = tuple(write_task(open_table.store.files, plan, task, DataStream.of(named)).files)
-    unsent.own(file.path for file in found)
-    return found
+class StagedChanges(MergedRows):
+    """The `RowOperation` of a checkpoint of a table without a merge engine: the last change of each key counts.
 
-
-class StagedChanges(KeyedChange):
-    """The `RowOperation` of a checkpoint: an upsert whose new rows are already in files, and which also deletes keys.
-
-    ``chosen`` are the rows of open changes that ``files`` has, by key.
+    For most keys the tasks know it: their rows are in ``files`` already, or they are deleted. For the others, whose
+    changes are ``opened``, the engine ``deduplicate`` decides with the table's row.
     """
 
     def __init__(
@@ -175,59 +172,43 @@ class StagedChanges(KeyedChange):
         open_table: OpenTable,
         state: TableState,
         staged: StagedKeys,
+        opened: KeyedRows,
         files: tuple[PendingFile, ...],
         known: KnownKeys | None,
         mismatches: Mismatches,
-        held: HeldBack,
-        opened: OpenChanges | None,
-        chosen: NDArray[np.int64],
+        more_parameters: Callable[[], dict[str, str]],
     ) -> None:
-        super().__init__(staged, state, known)
-        self._opened, self._chosen = opened, chosen
-        self._staged = staged
+        bound = staged, opened, Deduplicate(), known, mismatches
+        super().__init__(open_table, state, *bound, properties={}, more_parameters=more_parameters)
+        self.writes_every_source_row = False
         self.source_files = self._new_files = files
-        self._mismatches = mismatches
-        self._held = held
-        self._are_new: NDArray[np.bool_] = ~staged.are_deletes & (mismatches.held == 0)
-        if opened is not None:
-            self._are_new |= chosen >= 0
-        self._open_table, self._state = open_table, state
+        self._index: SortedKeys = staged.index
+        self._is_decided: NDArray[np.bool_] = mismatches.held == 0
+        self._are_new: NDArray[np.bool_] = self._is_decided & ~staged.are_deletes
+        self._is_decided[opened.keys] = False
+        self._retracted |= staged.are_deletes & self._is_decided
 
     def parameters(self) -> dict[str, str]:
-        return self.history(["update", "delete"], **self._held.parameters())
+        return self.history(["update", "delete"], **self._more_parameters())
 
-    def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
-        """The rows of held-back keys stay, and those that the changes of open keys leave."""
-        retracted = self._staged.are_deletes
-        if self._opened is None:
-            return self._mismatches.judge(touched, retracted)
-        found = self._mismatches.judge(touched, self._opened.only_retracted(retracted))
-        resolved = self._opened.resolved(FileRows(self._open_table.store, self._state), self._state, touched)
-        self._mismatches.judge_odd(resolved.is_odd)
-        chosen = np.where(self._mismatches.held == 0, resolved.row, -1)
-        if (chosen != self._chosen).any():
-            raise OpenRowsFound(chosen)
-        return [self._without_kept(each, resolved.stays) for each in found]
-
-    def _without_kept(self, each: Touched, stays: NDArray[np.bool_]) -> Touched:
-        keys = self.of_hits(each)
-        return replace(each, replaced=each.replaced[~stays[keys]]) if stays[keys].any() else each
-
-    def report(self) -> None:
-        self._mismatches.report_odd(self._open_table.uri)
-
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        return self._are_new
+    def _goes(self, merged: Merged) -> NDArray[np.bool_]:
+        return self._is_decided | super()._goes(merged)
 
     def has_row(self) -> NDArray[np.bool_]:
-        return self._are_new
+        return self._are_new | super().has_row()
+
+    def beside_files(self, is_written: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return is_written & ~self._are_new
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        """Read from the tasks' files, which have each new row once."""
-        reader = FileRows(self._open_table.store, self._table).reader(self._table.schema.fields)
+        """Those of the tasks are read from their files, which have each new row once."""
+        yield from super().source_batches(is_written)
+        if not (is_written & self._are_new).any():
+            return
+        reader = self._files.reader(self._schema.fields)
         for file in self._new_files:
             for _, batch in reader.batches(file.to_add(), with_dead_rows=True):
-                wanted = is_written[_places(self._staged.index, batch)]
+                wanted = is_written[_places(self._index, batch)]
                 if wanted.any():
                     yield batch.filter(pa.array(wanted))
 
@@ -280,6 +261,6 @@ def _stays(
     return stays if superseded is None else stays & (_places(superseded, batch) < 0)
 
 
-def _places(index: SortedKeys, batch: pa.RecordBatch) -> NDArray[np.int64]:
+def _places(index: SortedKeys, batch: pa.RecordBatch | pa.Table) -> NDArray[np.int64]:
     """Each row's key, as its index in ``index``; -1 if it is not there."""
     return index.source_rows([key.of(batch) for key in index.keys])

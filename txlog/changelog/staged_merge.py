@@ -17,23 +17,19 @@ from msgspec.structs import replace
 from txlog.changelog.changelog_source import ChangelogSource, numbered, ordered_changes
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merged_rows import MergedRows
-from txlog.changelog.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
+from txlog.changelog.mismatches import HeldBack, Mismatches, QuarantineRows
 from txlog.changelog.retractions import compared_columns
 from txlog.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
-from txlog.changelog.staged_rows import FEED_PLACES
-from txlog.changelog.staged_rows_reader import read_staged_rows
+from txlog.changelog.staged_rows_reader import gather_rows
 from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.core.changes.plan import RowOptions, prepared_steps
-from txlog.core.changes.tasks.operations import MEMORY_MAX_BYTES
-from txlog.core.format.arrow.spill import SpillError, no_room
-from txlog.core.format.arrow.spill import held as held_rows
-from txlog.core.format.arrow.take_rows import taken_rows
+from txlog.core.changes.tasks.operations import known_keys
 from txlog.core.format.arrow.wide_years import python_value
-from txlog.core.format.schema import Struct, to_arrow
+from txlog.core.format.schema import Struct
 from txlog.core.row_rules import KeyColumn, key_text
 from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.state import TableState
-from txlog.core.writing import UnsentFiles, nullable
+from txlog.core.writing import UnsentFiles
 from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
@@ -81,13 +77,16 @@ def merge_steps(
         for batch in found.to_batches():
             yield batch, [KINDS[kind] for kind in kinds[of_row > 0].tolist()], of_row[of_row > 0]
 
-    while True:
-        mismatches = Mismatches(held.policy, source.keys.num_rows, held.cases)
-        merge = MergedRows(open_table, state, source, engine, mismatches, held.parameters)
-        try:
-            return (yield from prepared_steps(open_table, state, options, merge, unsent=unsent))
-        except MismatchFound as found:
-            held.begin_again(found, state.schema, rows, lambda key: key_text(keys, source.keys.index.columns, key))
+    def attempt(mismatches: Mismatches) -> Steps[WriteResult]:
+        known = known_keys(open_table.key_cache, source.keys.index, state)
+        bound = source.keys, source.changes, engine, known, mismatches
+        merge = MergedRows(open_table, state, *bound, more_parameters=held.parameters)
+        return prepared_steps(open_table, state, options, merge, unsent=unsent)
+
+    def text_of(key: int) -> str:
+        return key_text(keys, source.keys.index.columns, key)
+
+    return held.steps(source.keys.num_rows, attempt, state.schema, rows, text_of)
 
 
 def _source(
@@ -105,38 +104,21 @@ def _source(
                 f" now ({engine.name}): nothing was committed. Write the checkpoint again",
                 table=open_table.uri,
             )
-    parts = (
-        batch
-        for each in in_order
-        for file in each.keys
-        for batch in _of_task(
-            read_staged_rows(open_table.store.files, file, schema, keys, open_table.uri), each.task_id
-        )
-    )
-    wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64()), ("task", pa.int64())])
-    try:
-        found = held_rows(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
-    except SpillError as error:
-        raise no_room("the changes", error, open_table.uri) from error
-    width = len(wanted) - 3
-    tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()
-    is_of_feed = bool(len(places)) and int(places.min()) >= FEED_PLACES
-    order = np.lexsort((tasks, places) if is_of_feed else (places, tasks))
-    if (order != np.arange(len(order))).any():
-        found, tasks, places = taken_rows(found, order), tasks[order], places[order]
-    rows, kinds = found.select(range(width)), found.column(width).to_numpy()
-    compared = compared_columns(schema, keys, engine.sequence)
-    source = numbered(rows, kinds, keys, compared)
+    parts = [(each.task_id, file) for each in in_order for file in each.keys]
+    staged = gather_rows(open_table.store.files, parts, schema, keys, open_table.uri)
+    kinds = staged.kinds
+    source = numbered(staged.rows, kinds, keys, compared_columns(schema, keys, engine.sequence))
     changes = source.changes
     if (kinds == TAKEN_BACK).any():
         merged_as = np.where(kinds == TAKEN_BACK, np.int8(UPDATE_BEFORE), kinds)
         came_as = np.where(kinds == TAKEN_BACK, np.int8(DELETE), kinds)
         changes = replace(changes, kinds=merged_as, came_as=came_as)
-    if is_of_feed:
-        changes = ordered_changes(changes, places - FEED_PLACES, engine, of_feed=True)
+    if staged.feed_order is not None:
+        changes = ordered_changes(changes, staged.feed_order, engine, of_feed=True)
     source = replace(source, changes=changes)
-    if not is_of_feed and len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):
-        _refuse_unclear(open_table, source, tasks, keys, engine)
+    is_clear = staged.feed_order is not None or len(np.unique(staged.tasks)) < 2
+    if not is_clear and not is_order_free(engine, schema.names, keys):
+        _refuse_unclear(open_table, source, staged.tasks, keys, engine)
     return source
 
 
@@ -160,10 +142,3 @@ def _refuse_unclear(
         f" {ONE_TASK_FOR_EACH_KEY}" + ("" if values else ", or set txlog.sequence.field"),
         table=open_table.uri,
     )
-
-
-def _of_task(rows: pa.Table, task_id: int) -> list[pa.RecordBatch]:
-    """The rows with their task number as the last column."""
-    tasks = pa.repeat(pa.scalar(task_id, pa.int64()), rows.num_rows)
-    batches: list[pa.RecordBatch] = rows.append_column("task", tasks).to_batches()
-    return batches

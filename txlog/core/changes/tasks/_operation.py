@@ -112,7 +112,8 @@ class RowOperation(ABC):
     writes_every_source_row: bool = False
     """Whether every source row is written whatever it matches, so writing need not wait for the lookup."""
     source_files: tuple[PendingFile, ...] | None = None
-    """Files with exactly the rows that `inserted` marks, if other tasks wrote them; the same on every version."""
+    """Files of source rows that other tasks wrote; the same on every version. They are those that `inserted` marks, but
+    for the ones that `beside_files` has."""
     uses_key_cache: bool = False
     """Whether it knows files from earlier changes of the handle, see `recall`."""
     num_decisions: int = 0
@@ -213,6 +214,10 @@ class RowOperation(ABC):
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """These source rows, in the table's columns."""
         return iter(())
+
+    def beside_files(self, is_written: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the written source rows are not in `source_files`."""
+        return is_written
 
     def tombstones(self) -> pa.RecordBatch | None:
         """The deleted keys to leave in the table, in its columns, after `decided`; None for none."""

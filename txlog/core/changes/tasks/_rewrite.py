@@ -213,10 +213,10 @@ class FileRewriter:
                 is_written = None
         self._written.seconds = ambient.monotonic_s() - started_s
         self.join_source()
-        if self._operation.source_files is not None:
-            new += self._operation.source_files
-        elif is_written is not None:
-            new += self._source(is_written, self._source_ids(touched, len(is_written)))
+        new += self._operation.source_files or ()
+        if is_written is not None:
+            left = self._operation.beside_files(is_written)
+            new += self._source(left, self._source_ids(touched, len(left)) if left.any() else None)
         return replace(changed, new_files=[*changed.new_files, *new])
 
     # --- vectors --------------------------------------------------------------------------------------------
