@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -83,6 +84,15 @@ def test_few_files_name_one_primitive_type() -> None:
     """What differs from type to type is in the table of `txlog.core.format.schema`: a new one touches few files."""
     named = re.compile("timestamp_ntz", re.IGNORECASE)
     assert len([path for path in LIBRARY if named.search(path.read_text())]) <= TYPE_FILES_MAX
+
+
+def test_a_name_of_a_class_has_one_meaning_in_the_core() -> None:
+    named = defaultdict(list)
+    for name, path in modules().items():
+        for node in tree(path).body if name.startswith("core/") else ():
+            if isinstance(node, ast.ClassDef):
+                named[node.name].append(name)
+    assert {name: where for name, where in named.items() if len(where) > 1} == {}
 
 
 def test_the_package_exports_few_names_and_each_can_be_imported() -> None:

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from txlog.core.reading._key_file import DamagedKeyFileError, KeyFile, KeyFileHeader, key_file_bytes
+from txlog.core.reading._key_file import DamagedKeyFileError, KeyFileHeader, KeyIndexFile, key_file_bytes
 from txlog.core.reading._key_values import FileKeys, KeyNumbers, KeyValues
 
 HEADER = KeyFileHeader(((("id",), "long"),), {"day": None}, 10**6, b"footer", b"secret")
 KEYS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-50, 50), max_size=3000)
 
 
-def opened(body: bytes) -> KeyFile:
-    return KeyFile.opened(pa.BufferReader(body))
+def opened(body: bytes) -> KeyIndexFile:
+    return KeyIndexFile.opened(pa.BufferReader(body))
 
 
 def stored(keys: list[int]) -> bytes:
@@ -77,7 +77,7 @@ def test_a_search_reads_the_header_and_the_blocks_it_needs() -> None:
         read_bytes = 0
 
     body = Counted(stored([*range(200_000)]))
-    file = KeyFile.opened(body)
+    file = KeyIndexFile.opened(body)
     reads: list[int] = []
 
     class Noted:

@@ -64,7 +64,7 @@ def read_arrow_expression(expression: pc.Expression, column: Callable[[Path], Ex
         text = file.schema.to_string(show_field_metadata=False, show_schema_metadata=True, truncate_metadata=False)
     lines = text.partition("-- schema metadata --\n")[2].splitlines()
     entries = [_ENTRY.fullmatch(line) for line in lines]
-    reader = _Reader(parts, column)
+    reader = _ArrowReader(parts, column)
     try:
         return reader.read(iter([(found[1], found[2]) for found in entries if found is not None]))
     except InvalidInputError:
@@ -77,7 +77,7 @@ def _not_understood(expression: pc.Expression, why: str) -> InvalidInputError:
     return InvalidInputError(f"the pyarrow expression {expression} is not understood: {why}. Write it as SQL text")
 
 
-class _Reader:
+class _ArrowReader:
     def __init__(self, parts: pa.Table, column: Callable[[Path], Expression]) -> None:
         self._parts = parts
         self._column = column

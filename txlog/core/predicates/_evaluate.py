@@ -51,7 +51,7 @@ def evaluate(
     given = [rows for rows in (target, source) if rows is not None]
     if not given or len({rows.num_rows for rows in given}) > 1:
         raise TypeError("evaluate() needs the rows of at least one side, and the same number of rows of both")
-    rows = _Rows({"target": target, "source": source}, given[0].num_rows)
+    rows = _RowsOfSides({"target": target, "source": source}, given[0].num_rows)
     found = _compute(expression, rows)
     arrow_type = type_to_arrow(expression.type)
     if isinstance(found, pa.Scalar):
@@ -96,7 +96,7 @@ def _brought(node: Call) -> PackageFunction:
 # --- rows -----------------------------------------------------------------------------------------------------
 
 
-class _Rows(msgspec.Struct, frozen=True):
+class _RowsOfSides(msgspec.Struct, frozen=True):
     """The rows of each side; with ``numbers``, only these rows, taken when a column is needed."""
 
     sides: dict[Side, pa.RecordBatch | pa.Table | None]
@@ -115,15 +115,15 @@ class _Rows(msgspec.Struct, frozen=True):
         arrow_type = type_to_arrow(data_type)
         return cast_to(found, arrow_type)
 
-    def taken(self, numbers: Any) -> _Rows:
+    def taken(self, numbers: Any) -> _RowsOfSides:
         chosen = numbers if self.numbers is None else self.numbers[numbers]
-        return _Rows(self.sides, len(chosen), chosen)
+        return _RowsOfSides(self.sides, len(chosen), chosen)
 
 
 # --- the walk --------------------------------------------------------------------------------------------------
 
 
-def _compute(node: Expression, rows: _Rows) -> Any:
+def _compute(node: Expression, rows: _RowsOfSides) -> Any:
     match node:
         case Reference(path, data_type, side):
             return rows.column(path, data_type, side)
@@ -189,7 +189,7 @@ def _operands(node: Expression) -> tuple[Expression, ...]:
     return node.arguments
 
 
-def _compute_lazily(node: Expression, rows: _Rows) -> Any:
+def _compute_lazily(node: Expression, rows: _RowsOfSides) -> Any:
     operands = _operands(node)
     if not any(can_fail(operand) for operand in operands[1:]):
         return _joined(node, [_compute(operand, rows) for operand in operands])
@@ -224,7 +224,7 @@ def _branches(node: Call) -> list[tuple[Expression | None, Expression]]:
     return [*pairs, (None, node.arguments[-1])]
 
 
-def _compute_connective(node: And | Or, rows: _Rows) -> Any:
+def _compute_connective(node: And | Or, rows: _RowsOfSides) -> Any:
     """Compute the right operand only for rows that the left one does not decide. For other rows it counts as NULL,
     which does not change the result."""
     left = _whole(_compute(node.left, rows), rows.num_rows)

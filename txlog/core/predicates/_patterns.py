@@ -45,10 +45,10 @@ def java_pattern(pattern: str, *, is_test: bool = True, captures: bool = True) -
     Raises:
         ValueError: The pattern is invalid, or has a construct that is not common to both.
     """
-    return _Reader(pattern, is_test=is_test, captures=captures).read()
+    return _PatternReader(pattern, is_test=is_test, captures=captures).read()
 
 
-class _Reader:
+class _PatternReader:
     """Reads one pattern from left to right."""
 
     def __init__(self, pattern: str, *, is_test: bool, captures: bool) -> None:

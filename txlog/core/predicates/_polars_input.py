@@ -63,7 +63,7 @@ def read_frame_expression(expression: Any, schema: Struct) -> Predicate:
     try:
         if type(expression).__module__.startswith("narwhals"):
             expression = _of_narwhals(expression, schema)
-        return as_condition(_Reader(schema).read(expression))
+        return as_condition(_PolarsReader(schema).read(expression))
     except InvalidInputError:
         raise
     except Exception as error:
@@ -89,7 +89,7 @@ def _of_narwhals(expression: Any, schema: Struct) -> Any:
         return polars.Expr.deserialize(io.BytesIO(orjson.dumps(plan["Filter"]["predicate"])), format="json")
 
 
-class _Reader:
+class _PolarsReader:
     def __init__(self, schema: Struct) -> None:
         self._schema = schema
 

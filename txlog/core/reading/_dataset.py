@@ -46,7 +46,7 @@ _COLUMN_BY_NUMBER = "FieldPath("
 _GUARDED = "this operation of Arrow's reads data files without the table's log; pass it dataset.to_table() instead"
 
 
-class _Files(msgspec.Struct, frozen=True):
+class _ScannedFiles(msgspec.Struct, frozen=True):
     """The files of a scan: fragments for Arrow, and tasks for txlog, with what the log knows about their rows."""
 
     fragments: list[ds.ParquetFileFragment]
@@ -210,7 +210,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
     def _matching(
         self, needed: Sequence[str], filter: pc.Expression | None, skipped_by: Collection[str] = ()
-    ) -> _Files:
+    ) -> _ScannedFiles:
         """The files whose guarantees do not contradict the filter, by their reader (Arrow or txlog).
 
         Arrow skips row groups by the columns of the filter, and later by those in ``skipped_by``.
@@ -224,7 +224,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         by_path = {fragment.path: task for fragment, task in made}
         kept = [*self._of_arrow([fragment for fragment, _ in made]).get_fragments(filter=filter)]
         are_plain = self._are_plain([(each, by_path[each.path]) for each in kept], needed, skipped_by or filtered)
-        found = _Files([], [], [])
+        found = _ScannedFiles([], [], [])
         for fragment, is_plain in zip(kept, are_plain, strict=True):
             if is_plain:
                 found.fragments.append(fragment)
@@ -286,7 +286,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return ds.FileSystemDataset(fragments, self.schema, self._format, self._file_system)
 
     def _batches(
-        self, files: _Files, needed: Sequence[str], filter: pc.Expression | None, schema: pa.Schema
+        self, files: _ScannedFiles, needed: Sequence[str], filter: pc.Expression | None, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         if files.fragments:
             yield from self._of_arrow(files.fragments).to_batches(columns=[*needed], filter=filter)

@@ -27,7 +27,7 @@ from txlog.core.util import cached_property
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DamagedKeyFileError", "KeyFile", "KeyFileHeader", "key_file_bytes"]
+__all__ = ["DamagedKeyFileError", "KeyFileHeader", "KeyIndexFile", "key_file_bytes"]
 
 _MAGIC = b"txlogky1"
 _PRELUDE = struct.Struct("<8sII")
@@ -82,7 +82,7 @@ def key_file_bytes(header: KeyFileHeader, values: KeyValues, positions: NDArray[
     return b"".join((_PRELUDE.pack(_MAGIC, len(stored), zlib.crc32(stored)), stored, *blocks))
 
 
-class KeyFile(msgspec.Struct, frozen=True, dict=True):
+class KeyIndexFile(msgspec.Struct, frozen=True, dict=True):
     """An open key index file. ``body`` is a random-access file, such as ``pyarrow.NativeFile``."""
 
     header: KeyFileHeader
@@ -91,7 +91,7 @@ class KeyFile(msgspec.Struct, frozen=True, dict=True):
     """Where the blocks begin."""
 
     @classmethod
-    def opened(cls, body: Any) -> KeyFile:
+    def opened(cls, body: Any) -> KeyIndexFile:
         """Raises DamagedKeyFileError, and OSError if the file cannot be read."""
         start = bytes(body.read_at(_FIRST_READ_BYTES, 0))
         if len(start) < _PRELUDE.size:

@@ -25,7 +25,7 @@ from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.statistics_read import num_records
 from txlog.core.parallel import begin, parallel_map
 from txlog.core.reading._footers import path_in_store
-from txlog.core.reading._key_file import DamagedKeyFileError, KeyFile, KeyFileHeader, key_file_bytes
+from txlog.core.reading._key_file import DamagedKeyFileError, KeyFileHeader, KeyIndexFile, key_file_bytes
 from txlog.core.store import KEYS, FileStore, TableFiles
 from txlog.core.util import logger
 from txlog.errors import NotFoundError, TxlogError
@@ -58,7 +58,7 @@ class Near(msgspec.Struct, frozen=True):
     secret: bytes
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _WantedFile(msgspec.Struct, frozen=True):
     """A data file whose keys are known, and the digest that its footer had before they were read."""
 
     add: AddFile
@@ -82,7 +82,7 @@ class KeyFolder:
         self._has_cheap_calls = store.has_cheap_calls
         self._folder = f"{KEYS}/{_digest(msgspec.json.encode((table_id, columns))).hex()}"
         self._has: set[FileId] = set()
-        self._wanted: dict[FileId, _Written] = {}
+        self._wanted: dict[FileId, _WantedFile] = {}
 
     def near(
         self, adds: Sequence[AddFile], wanted_by: Callable[[bytes], KeyValues | None], *, whole: Collection[FileId] = ()
@@ -107,7 +107,7 @@ class KeyFolder:
             look_at_footer = begin(look_at_footer)
         try:
             with self._body(self._path(add.file_id)) as body:
-                found = KeyFile.opened(body)
+                found = KeyIndexFile.opened(body)
                 self._check(found.header, add, look_at_footer())
                 wanted = wanted_by(found.header.secret)
                 if wanted is None:
@@ -127,7 +127,7 @@ class KeyFolder:
         if rows is None or not _ROWS_MIN <= rows <= _ROWS_MAX or add.file_id in self._has:
             return False
         try:
-            self._wanted[add.file_id] = _Written(add, self._footer_of(add))
+            self._wanted[add.file_id] = _WantedFile(add, self._footer_of(add))
         except (TxlogError, OSError, DamagedKeyFileError):  # whoever reads the file says what is wrong
             return False
         return True
@@ -143,7 +143,7 @@ class KeyFolder:
         due = [(found, each) for each in keys if (found := self._wanted.pop(each.file, None)) is not None]
         list(parallel_map(lambda pair: self._keep(*pair), due, threads=_REQUESTS_AT_ONCE))
 
-    def _keep(self, known: _Written, keys: FileKeys) -> None:
+    def _keep(self, known: _WantedFile, keys: FileKeys) -> None:
         add = known.add
         header = KeyFileHeader(
             columns=self._columns,

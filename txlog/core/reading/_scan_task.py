@@ -212,7 +212,7 @@ class TaskReader:
         with TxlogError.located(self._selection.uri, self._selection.version):
             return evaluate(predicate, batch)
 
-    def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
+    def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_ChosenRows, pa.RecordBatch]]:
         """The live rows of the row groups that may match, as the columns that the selection needs."""
         from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
@@ -258,7 +258,7 @@ class TaskReader:
 
     def _read(
         self, task: ScanTask, parquet: Any, footer: bytes | None, at: NDArray[np.int64] | None
-    ) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
+    ) -> Iterator[tuple[_ChosenRows, pa.RecordBatch]]:
         selection = self._selection
         constants = {each.name: partition_scalar(each, task.partition_values) for each in self._constants}
         columns = self._columns_of(parquet.schema_arrow)
@@ -271,7 +271,7 @@ class TaskReader:
         uses_threads = task.size_bytes > _SMALL_BYTES
         raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
         for first_row, batch in raw:
-            rows = _Rows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))
+            rows = _ChosenRows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))
             if rows.chosen is not None:  # before columns are converted: few rows may be wanted
                 batch = batch.take(from_numbers(rows.chosen))
             arrays = [
@@ -377,7 +377,7 @@ def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
     return found
 
 
-class _Rows(msgspec.Struct, frozen=True):
+class _ChosenRows(msgspec.Struct, frozen=True):
     """The ``chosen`` rows of a batch that begins at ``first`` of its file, ascending from 0; None means all."""
 
     first: int

@@ -116,7 +116,7 @@ def _of_field(metadata: Any, data_type: DataType, path: _Path, table: str | None
         yield from _of_members(data_type, path, table)
         return
     try:
-        found = _Reader(str(text)).whole()
+        found = _TypedTextReader(str(text)).whole()
         yield from _of_type(found, data_type, path)
     except ValueError:
         raise UnsupportedFeatureError(
@@ -232,7 +232,7 @@ class _Type(msgspec.Struct, frozen=True):
         return [part for _, part in self.inner]
 
 
-class _Reader:
+class _TypedTextReader:
     """Reads the text of one type from the start. Raises ValueError if it has another form."""
 
     def __init__(self, text: str) -> None:

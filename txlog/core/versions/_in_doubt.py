@@ -78,7 +78,7 @@ _LOOKS_S = 0.02, 0.5
 _DEFINITIONS_MAX = 100
 
 
-class Opened(Protocol):
+class TableAccess(Protocol):
     """What is needed of an ``OpenTable``."""
 
     store: TableStore
@@ -88,7 +88,7 @@ class Opened(Protocol):
     @property
     def uri(self) -> str: ...
 
-    def beside(self, uri: str) -> Opened:
+    def beside(self, uri: str) -> TableAccess:
         """Another table, opened with the same storage options."""
 
     def commit(
@@ -102,7 +102,7 @@ class Opened(Protocol):
         """See ``OpenTable.commit``."""
 
 
-def settle(open_table: Opened, state: TableState) -> bool:
+def settle(open_table: TableAccess, state: TableState) -> bool:
     """End what ``state`` is prepared for. False if that cannot be told from here.
 
     Raises ``TxlogError`` only for this table's own store and log.
@@ -127,14 +127,14 @@ def settle(open_table: Opened, state: TableState) -> bool:
     return True
 
 
-def preparation_of(open_table: Opened, state: TableState) -> Preparation | None:
+def preparation_of(open_table: TableAccess, state: TableState) -> Preparation | None:
     """What a prepared version says; None if it is cleaned up or cannot be read."""
     last = state.transactions[PREPARED]
     commit = commit_of_last(open_table.log, state.version, last)
     return None if commit is None else preparation(commit)
 
 
-def opened_at(place: Place, like: Opened) -> Opened:
+def opened_at(place: Place, like: TableAccess) -> TableAccess:
     """Another table of a transaction, or what is at its location by now, opened as ``like`` is."""
     return like.beside(place.uri)
 
@@ -142,7 +142,7 @@ def opened_at(place: Place, like: Opened) -> Opened:
 # --- is it decided? -----------------------------------------------------------------------------------------------
 
 
-def _settled(open_table: Opened, found: Preparation) -> bool:
+def _settled(open_table: TableAccess, found: Preparation) -> bool:
     """Whether the transaction takes effect: final. Waits for its writer first."""
     try:
         decider = opened_at(found.decider, open_table)
@@ -172,7 +172,7 @@ def _settled(open_table: Opened, found: Preparation) -> bool:
             continue
 
 
-def decision_of(decider: Opened, found: Preparation, state: TableState) -> bool | None:
+def decision_of(decider: TableAccess, found: Preparation, state: TableState) -> bool | None:
     """Whether the deciding table's log up to ``state`` has the decision, or says that it never will; None: neither.
 
     Raises ``NotFoundError`` if the versions that would say so are cleaned up.
@@ -187,27 +187,27 @@ def decision_of(decider: Opened, found: Preparation, state: TableState) -> bool 
     return None
 
 
-def _is_patient(open_table: Opened, found: Preparation, since_s: float) -> bool:
+def _is_patient(open_table: TableAccess, found: Preparation, since_s: float) -> bool:
     """Whether to wait on: neither this process, nor the table by the clocks of both, has waited for long."""
     age_s = _age_ms(open_table, found) / 1000
     longest_s = _PATIENCE_S + _ROUND_TRIPS * len(found.tables) * open_table.log.versions.round_trip_s()
     return max(ambient.monotonic_s() - since_s, age_s) < longest_s
 
 
-def _is_past_retention(open_table: Opened, found: Preparation) -> bool:
+def _is_past_retention(open_table: TableAccess, found: Preparation) -> bool:
     """Whether any vacuum may have deleted the part's files by now."""
     retention_ms = open_table.log.newest_state(refresh=False).properties.deleted_file_retention_ms
     return _age_ms(open_table, found) > retention_ms
 
 
-def _age_ms(open_table: Opened, found: Preparation) -> int:
+def _age_ms(open_table: TableAccess, found: Preparation) -> int:
     """How long ago the table was prepared, by the clocks of both writers."""
     prepared = open_table.log.newest_state(refresh=False).transactions.get(PREPARED)
     prepared_ms = 0 if prepared is None or prepared.version != found.number else prepared.last_updated or 0
     return ambient.now_ms() - prepared_ms
 
 
-def _has_effect(open_table: Opened, place: Place, found: Preparation) -> bool:
+def _has_effect(open_table: TableAccess, place: Place, found: Preparation) -> bool:
     if place == found.decider:
         return False
     try:
@@ -220,7 +220,7 @@ def _has_effect(open_table: Opened, place: Place, found: Preparation) -> bool:
         return False
 
 
-def _newest_first(open_table: Opened, since: int) -> Iterator[Commit]:
+def _newest_first(open_table: TableAccess, since: int) -> Iterator[Commit]:
     for version in range(open_table.log.newest_state().version, since, -1):
         try:
             yield open_table.log.read_commit(version, files=False)
@@ -232,7 +232,7 @@ def _newest_first(open_table: Opened, since: int) -> Iterator[Commit]:
 
 
 def land(
-    open_table: Opened,
+    open_table: TableAccess,
     found: Preparation,
     proposal: Proposal,
     prepared: TableState | None,
@@ -303,7 +303,7 @@ class PlanAgain:
         return 0.0
 
 
-def _prepared_state(open_table: Opened, found: Preparation) -> TableState | None:
+def _prepared_state(open_table: TableAccess, found: Preparation) -> TableState | None:
     """The prepared version, or the newest one if that is cleaned up; None if the preparation has ended."""
     newest = open_table.log.newest_state()
     if number_of(newest) != found.number:
@@ -333,7 +333,7 @@ def _on_newest_definition(proposal: Proposal, newest: TableState) -> Proposal | 
     )
 
 
-def _leave_out(open_table: Opened, found: Preparation, error: TxlogError) -> NoReturn:
+def _leave_out(open_table: TableAccess, found: Preparation, error: TxlogError) -> NoReturn:
     """End the preparation without rows, and say so: the other tables have theirs."""
     reason = "; ".join(map(str, error.reasons)) if isinstance(error, ConflictError) else error.message
     roll_back(open_table, found, f"it does not fit what another engine committed meanwhile: {reason}")
@@ -348,11 +348,11 @@ def _leave_out(open_table: Opened, found: Preparation, error: TxlogError) -> NoR
     raise partly from error
 
 
-def _id_of(open_table: Opened) -> str:
+def _id_of(open_table: TableAccess) -> str:
     return open_table.log.newest_state(refresh=False).metadata.id
 
 
-def roll_back(open_table: Opened, found: Preparation, reason: str) -> None:
+def roll_back(open_table: TableAccess, found: Preparation, reason: str) -> None:
     """End a preparation without rows; nothing if it has ended."""
     while True:
         state = open_table.log.newest_state()
@@ -366,7 +366,7 @@ def roll_back(open_table: Opened, found: Preparation, reason: str) -> None:
         return remove_part(open_table, found)
 
 
-def _ended(open_table: Opened, found: Preparation) -> WriteResult:
+def _ended(open_table: TableAccess, found: Preparation) -> WriteResult:
     """The result of a preparation that another process has ended."""
     for commit in _newest_first(open_table, found.version):
         if transaction_of(commit) == found.transaction:
@@ -382,7 +382,7 @@ def _ended(open_table: Opened, found: Preparation) -> WriteResult:
 # --- staged work --------------------------------------------------------------------------------------------------
 
 
-def stage_part(open_table: Opened, name: str, part: StagedPart) -> None:
+def stage_part(open_table: TableAccess, name: str, part: StagedPart) -> None:
     """Write what a table gets; durable when this returns. Raises ``StorageError``."""
     store = open_table.store.staging
     assert store is not None
@@ -390,7 +390,7 @@ def stage_part(open_table: Opened, name: str, part: StagedPart) -> None:
         write_once(store, name, part.to_bytes(), open_table.retry)
 
 
-def remove_part(open_table: Opened, found: Preparation) -> None:
+def remove_part(open_table: TableAccess, found: Preparation) -> None:
     """Delete a table's staged work. Never raises: a vacuum removes what stays."""
     store = open_table.store.staging
     if store is None or found.part is None:
@@ -401,7 +401,7 @@ def remove_part(open_table: Opened, found: Preparation) -> None:
         logger.debug("%s: %s stays until a vacuum: %s", open_table.uri, found.part, error)
 
 
-def _part(open_table: Opened, found: Preparation) -> Proposal | None:
+def _part(open_table: TableAccess, found: Preparation) -> Proposal | None:
     store = open_table.store.staging
     if store is None or found.part is None:
         return None
@@ -419,7 +419,7 @@ def nothing_of(state: TableState) -> Proposal:
     return ProposalBuilder(state).build(txn_id="", now_ms=0, isolation=level, operation="COMMIT PREPARED")
 
 
-def _warn(open_table: Opened, why: str) -> None:
+def _warn(open_table: TableAccess, why: str) -> None:
     logger.warning(
         "%s: it is prepared for a transaction over several tables, and %s: this commit goes on without waiting for it",
         open_table.uri,

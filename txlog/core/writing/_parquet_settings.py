@@ -152,7 +152,7 @@ def check_columns(keys: Iterable[str], schema: Struct, partition_columns: Iterab
 
     ``keys`` are the names of settings; a mapping has their values too, without which encodings are not checked.
     """
-    leaves: list[_Leaf] | None = None
+    leaves: list[_ValueColumn] | None = None
     for key in keys:
         name, mark, column = key.partition(COLUMN_MARK)
         if not mark or not is_parquet_setting(key):
@@ -236,7 +236,7 @@ def _merged(found: list[ColumnSettings]) -> ColumnSettings:
 # --- columns of files ---------------------------------------------------------------------------------------------
 
 
-class _Leaf(msgspec.Struct, frozen=True):
+class _ValueColumn(msgspec.Struct, frozen=True):
     """A column that holds values: ``path`` has the table's names, as Delta and as Parquet write them (``element`` and
     ``list.element``), in lower case; ``in_file`` has the names of the file."""
 
@@ -249,18 +249,18 @@ class _Leaf(msgspec.Struct, frozen=True):
         return any(path == column or path.startswith(f"{column}.") for path in (self.path, self.parquet_path))
 
 
-def _leaves(schema: Struct) -> Iterator[_Leaf]:
+def _leaves(schema: Struct) -> Iterator[_ValueColumn]:
     for member in schema.fields:
         if member.type != VOID:
             name = fold_name(member.name)
             yield from _below(name, name, physical_name(member), member.type)
 
 
-def _below(path: str, parquet_path: str, in_file: str, data_type: DataType) -> Iterator[_Leaf]:
+def _below(path: str, parquet_path: str, in_file: str, data_type: DataType) -> Iterator[_ValueColumn]:
     match data_type:
         case Struct():
             for leaf in _leaves(data_type):
-                yield _Leaf(
+                yield _ValueColumn(
                     f"{path}.{leaf.path}", f"{parquet_path}.{leaf.parquet_path}", f"{in_file}.{leaf.in_file}", leaf.type
                 )
         case Array():
@@ -273,7 +273,7 @@ def _below(path: str, parquet_path: str, in_file: str, data_type: DataType) -> I
                     f"{path}.{part}", f"{parquet_path}.key_value.{part}", f"{in_file}.key_value.{part}", inner
                 )
         case _:
-            yield _Leaf(path, parquet_path, in_file, data_type)
+            yield _ValueColumn(path, parquet_path, in_file, data_type)
 
 
 def _encodings_of(data_type: DataType) -> tuple[str, ...]:

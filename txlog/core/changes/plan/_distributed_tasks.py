@@ -101,7 +101,7 @@ SourceFor: TypeAlias = "Callable[[TableState], tuple[Extent, SpreadSource | None
 and there is nothing to do."""
 
 
-class _Part(msgspec.Struct):
+class _PartDone(msgspec.Struct):
     """What a task did, with its files as of the plan's last executed version.
 
     ``leaves_rows`` is true if another part writes a source row that replaces one of this part's rows.
@@ -140,7 +140,7 @@ class TasksInParts:
         self._workers = workers
         self._source_rows = source_rows
         self._unsent = unsent
-        self._parts: list[_Part] = []
+        self._parts: list[_PartDone] = []
         self._new_rows: _NewRows | None = None
         self._random_prefix_length = WritePlan.of(
             job.table.metadata, job.table.protocol, table=job.table.uri, rows="old"
@@ -235,7 +235,7 @@ class TasksInParts:
             return None  # only a new look at the file shows whether a row is left
         return after, dead | replaced
 
-    def _write_vectors(self, grown: Sequence[tuple[_Part, FileId, FileOutcome, BitMap64 | None]]) -> None:
+    def _write_vectors(self, grown: Sequence[tuple[_PartDone, FileId, FileOutcome, BitMap64 | None]]) -> None:
         new = [dead for _, _, _, dead in grown if dead is not None]
         if not grown:
             return
@@ -264,7 +264,7 @@ class TasksInParts:
                 if (matched & placed) - known:
                     again |= touched.keys()
                     continue
-                self._parts.append(_Part(outcome, touched, leaves_rows=bool(matched & known)))
+                self._parts.append(_PartDone(outcome, touched, leaves_rows=bool(matched & known)))
                 self._touched.update((each.key, each) for each in outcome.files)
                 placed |= matched
             to_do = [add for add in to_do if add.file_id in again]
@@ -346,7 +346,7 @@ class TasksInParts:
     def _own_vectors(self, vectors: Iterable[DeletionVectorDescriptor]) -> None:
         self._unsent.own(vector_files(vectors))
 
-    def _set_parts(self, parts: list[_Part]) -> None:
+    def _set_parts(self, parts: list[_PartDone]) -> None:
         self._parts = parts
         self._touched = {outcome.key: outcome for part in parts for outcome in part.files.values()}
 

@@ -21,7 +21,7 @@ _KEPT_BYTES = 32 << 20
 """The maximum total bytes of files in memory; further files are opened each time."""
 
 
-class _Files(msgspec.Struct, frozen=True):
+class _FilesOpenedOnce(msgspec.Struct, frozen=True):
     """Implements ``TableFiles``."""
 
     uri: str
@@ -31,7 +31,7 @@ class _Files(msgspec.Struct, frozen=True):
 
 def opened_once(store: TableFiles) -> TableFiles:
     """The same files for one operation, which keeps the files that it has opened. Thread-safe."""
-    return _Files(store.uri, cast(FileStore, _OpenedOnce(store.files)), store.has_cheap_calls)
+    return _FilesOpenedOnce(store.uri, cast(FileStore, _OpenedOnce(store.files)), store.has_cheap_calls)
 
 
 class _OpenedOnce:

@@ -94,7 +94,7 @@ class _SourceFiles(msgspec.Struct, frozen=True):
         return is_same and np.array_equal(self.is_written, other.is_written)
 
 
-class _Joined(msgspec.Struct, frozen=True):
+class _JoinedCopies(msgspec.Struct, frozen=True):
     """Files with the copies of small files and with source rows, and what they were written for."""
 
     replaced: dict[LiveKey, NDArray[np.uint64]]
@@ -108,7 +108,7 @@ class _Written(msgspec.Struct):
     copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = msgspec.field(default_factory=dict)
     images: list[_Images] = msgspec.field(default_factory=list)
     source: _SourceFiles | None = None
-    joined: _Joined | None = None
+    joined: _JoinedCopies | None = None
     tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
     seconds: float = 0.0
 
@@ -396,7 +396,7 @@ class FileRewriter:
         if found is None or not found.source.is_for(wanted) or not _have_equal_values(found.replaced, replaced):
             rows = itertools.chain.from_iterable(self._apply_to(small)(lambda each: list(self._left(each)), small))
             files = self._write(itertools.chain(rows, self._source_rows(is_written, ids)))
-            found = self._written.joined = _Joined(replaced, replace(wanted, files=files))
+            found = self._written.joined = _JoinedCopies(replaced, replace(wanted, files=files))
         return found.source.files
 
     # --- rows of the source ---------------------------------------------------------------------------------

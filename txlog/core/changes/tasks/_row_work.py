@@ -112,7 +112,7 @@ class RowsDone(msgspec.Struct, frozen=True):
         )
 
 
-class _Seen(msgspec.Struct):
+class _KnownFiles(msgspec.Struct):
     """What is known about immutable files and vectors."""
 
     hits: dict[FileId, Hits] = msgspec.field(default_factory=dict)
@@ -155,7 +155,7 @@ class RowWork:
         self.rewriter = FileRewriter(
             store, table, operation, self.rows, unsent, with_vectors=with_vectors, parquet=parquet
         )
-        self._seen = _Seen()
+        self._seen = _KnownFiles()
         self._rate = _Rate()
 
     # --- which rows -----------------------------------------------------------------------------------------

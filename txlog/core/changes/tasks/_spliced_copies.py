@@ -146,7 +146,9 @@ class SplicedCopies:
         if rows != each.num_rows or counted not in (None, rows) or old_calendar(metadata.metadata) is not None:
             return None
         leaves = _leaves(metadata.schema)
-        if list(map(_Leaf.bare, leaves)) != list(map(_Leaf.bare, self._leaves)) or not self._has_the_codec(metadata):
+        if list(map(_LeafFormat.bare, leaves)) != list(map(_LeafFormat.bare, self._leaves)) or not self._has_the_codec(
+            metadata
+        ):
             return None
         splice = Splice.of(tail, source.size())
         if splice is None:
@@ -155,7 +157,7 @@ class SplicedCopies:
         return _Old(source, metadata, believed, splice, frozenset(other))
 
     @cached_property
-    def _leaves(self) -> list[_Leaf]:
+    def _leaves(self) -> list[_LeafFormat]:
         body = encoded(self.file_format.schema.empty_table(), self.file_format, ())
         return _leaves(pq.ParquetFile(pa.BufferReader(body)).schema)
 
@@ -474,7 +476,7 @@ class _Copy:
         return body
 
 
-class _Leaf(NamedTuple):
+class _LeafFormat(NamedTuple):
     """What the values of a leaf column are and how they are stored."""
 
     path: str
@@ -484,14 +486,14 @@ class _Leaf(NamedTuple):
     repetition_levels: int
     definition_levels: int
 
-    def bare(self) -> _Leaf:
+    def bare(self) -> _LeafFormat:
         """The same for passing it on: readers take the levels from the file."""
         return self._replace(definition_levels=0)
 
 
-def _leaves(schema: Any) -> list[_Leaf]:
+def _leaves(schema: Any) -> list[_LeafFormat]:
     return [
-        _Leaf(
+        _LeafFormat(
             each.path.replace(".list.item", ".list.element"),  # both are in use
             each.physical_type,
             _WHOLE_NUMBERS.get((each.physical_type, text := str(each.logical_type)), text),

@@ -29,17 +29,17 @@ _DICTIONARIES_SINCE = {"parquet-cpp-arrow": (12, 0, 0)}
 for those of all (apache/arrow#34106)."""
 
 
-class _Writer(NamedTuple):
+class _WritingProgram(NamedTuple):
     name: str
     version: tuple[int, int, int] | None
 
 
 @lru_cache(64)
-def _writer(created_by: str | None) -> _Writer:
+def _writer(created_by: str | None) -> _WritingProgram:
     found = _VERSION.fullmatch(created_by or "")
     if found is None:
-        return _Writer((created_by or "").partition(" version")[0], None)
-    return _Writer(found[1], (int(found[2]), int(found[3]), int(found[4] or 0)))
+        return _WritingProgram((created_by or "").partition(" version")[0], None)
+    return _WritingProgram(found[1], (int(found[2]), int(found[3]), int(found[4] or 0)))
 
 
 class FooterStatistics:

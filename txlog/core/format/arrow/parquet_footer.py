@@ -122,7 +122,7 @@ def indexed_leaves(group: Any) -> tuple[str, ...]:
     return tuple(chunk.path_in_schema for chunk in chunks if _is_indexed(chunk))
 
 
-def _leaves(schema: Any) -> list[_Leaf]:
+def _leaves(schema: Any) -> list[_ChunksOfLeaf]:
     """What checks the chunks of each leaf, kept from file to file: the files of a table mostly have one schema.
 
     Nobody else has them until they are in `_idle` again.
@@ -132,11 +132,11 @@ def _leaves(schema: Any) -> list[_Leaf]:
     except IndexError:
         known = None
     if known is None or not known.equals(schema):
-        leaves = [_Leaf(schema.column(at)) for at in range(len(schema))]
+        leaves = [_ChunksOfLeaf(schema.column(at)) for at in range(len(schema))]
     return leaves
 
 
-_idle: list[tuple[Any, list[_Leaf]]] = []
+_idle: list[tuple[Any, list[_ChunksOfLeaf]]] = []
 _IDLE_MAX = 8
 
 
@@ -163,7 +163,7 @@ _PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYT
 _WIDTHS_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 
 
-class _Leaf:
+class _ChunksOfLeaf:
     """Checks the column chunks of one leaf.
 
     The check depends only on the bytes ahead, so bytes that equal those of an earlier chunk of the leaf need no second

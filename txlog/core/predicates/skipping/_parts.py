@@ -25,7 +25,7 @@ __all__ = ["Parts"]
 _OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!="))
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _ColumnPart(msgspec.Struct, frozen=True):
     """A part of a column: its name in the package, the name of the column that stands for it, and its type."""
 
     key: str
@@ -37,7 +37,7 @@ class Parts:
     """The parts that a predicate compares. ``predicate`` and ``schema`` have a column for each."""
 
     def __init__(self, predicate: Predicate, schema: Struct) -> None:
-        self._columns: dict[Path, tuple[TypeSupport, dict[str, _Part]]] = {}
+        self._columns: dict[Path, tuple[TypeSupport, dict[str, _ColumnPart]]] = {}
         self.predicate = self._replaced(predicate)
         named = [Field(part.name, part.type) for _, parts in self._columns.values() for part in parts.values()]
         self.schema = Struct((*schema.fields, *named)) if named else schema
@@ -89,7 +89,7 @@ class Parts:
             return None
         path, key = found
         name = f"{path_text(path)}:{key}::{type_name(operand.type)}"
-        self._columns.setdefault(path, (support, {}))[1].setdefault(name, _Part(key, name, operand.type))
+        self._columns.setdefault(path, (support, {}))[1].setdefault(name, _ColumnPart(key, name, operand.type))
         return name
 
 
@@ -99,7 +99,7 @@ def _found(tree: Any, path: Path) -> Any:
     return tree
 
 
-def _bounds(support: TypeSupport, parts: Mapping[str, _Part], bound: Any, *, is_maximum: bool) -> dict[str, Any]:
+def _bounds(support: TypeSupport, parts: Mapping[str, _ColumnPart], bound: Any, *, is_maximum: bool) -> dict[str, Any]:
     """The bounds by the names of the columns that stand for the parts."""
     found = {
         part.name: support.bound_of_part(bound, part.key, part.type, is_maximum=is_maximum)
