@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from txlog.changelog.key_files import StagedKeyRows, read_keys
-from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY
+from txlog.changelog.merge_engines.runs import ranks
+from txlog.changelog.task_order import ONE_TASK_FOR_EACH_KEY, ties_of_tasks
 from txlog.core.changes.tasks.operations import ColumnValues, SortedKeys, sort_order
 from txlog.core.format.arrow.wide_years import python_value
 from txlog.core.format.schema import type_to_arrow
@@ -324,23 +324,16 @@ def _latest(
 ) -> NDArray[np.bool_]:
     """Which changes stay, by key number. If one key has several deletes, any may stay. ``refuse`` raises an error for
     two changes in unknown order."""
-    if sequence is None:
-        rank = np.zeros(len(codes), dtype=np.int64)
-    else:
-        rank = pc.rank(sequence, tiebreaker="dense").to_numpy().astype(np.int64)
-    order = np.lexsort((rank, codes))
-    num_keys = int(codes.max()) + 1
-    greatest = np.zeros(num_keys, dtype=np.int64)
-    greatest[codes[order]] = rank[order]
-    before, after = order[:-1], order[1:]
-    # Two changes share the last place of their key: it is unknown which of them came later.
-    unclear = (codes[before] == codes[after]) & (rank[before] == rank[after]) & (rank[after] == greatest[codes[after]])
-    unclear &= ~(are_deletes[before] & are_deletes[after])
-    if unclear.any():
-        at = int(np.argmax(unclear))
+    rank = np.zeros(len(codes), dtype=np.int64) if sequence is None else ranks(sequence)
+    # Of one task too: what no task of changes wrote may have several rows of a key.
+    before, after = ties_of_tasks(codes, [rank], np.arange(len(codes)), by_last_alone=True)
+    is_unclear = ~(are_deletes[before] & are_deletes[after])
+    if is_unclear.any():
+        at = int(np.argmax(is_unclear))
         refuse(*sorted((int(before[at]), int(after[at]))))
-    found = np.zeros(len(codes), dtype=bool)
-    last = np.zeros(num_keys, dtype=np.int64)
+    order = np.lexsort((rank, codes))
+    last = np.zeros(int(codes.max()) + 1, dtype=np.int64)
     last[codes[order]] = order
+    found = np.zeros(len(codes), dtype=bool)
     found[last] = True
     return found

@@ -22,7 +22,7 @@ from txlog.core.wording import advice
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ONE_TASK_FOR_EACH_KEY", "Unclear", "first_unclear", "is_order_free"]
+__all__ = ["ONE_TASK_FOR_EACH_KEY", "Unclear", "first_unclear", "is_order_free", "ties_of_tasks"]
 
 ONE_TASK_FOR_EACH_KEY = advice("one task for each key", "Send all rows of a key to one task (Sink.partition_of)")
 
@@ -48,23 +48,31 @@ def first_unclear(
     for order in engine.orders(changes, kinds, _beside_keys(changes.rows.schema.names, keys)):
         rows = np.flatnonzero(order.is_wanted)
         by = [ranks(changes.rows.column(name))[rows] for name in order.sequence]
-        codes = changes.keys[rows]
-        places = np.lexsort((tasks[rows], *reversed(by), codes))
-        before, after = places[:-1], places[1:]
-        is_same_key = codes[before] == codes[after]
-        is_tie = np.logical_and.reduce([is_same_key, *(rank[before] == rank[after] for rank in by)])
-        found = is_tie & (tasks[rows][before] != tasks[rows][after])
-        if order.by_last_alone:
-            run = np.concatenate([[0], np.cumsum(~is_tie)]) if len(rows) else np.empty(0, np.int64)
-            last_run = np.zeros(len(codes) and int(codes.max()) + 1, dtype=np.int64)
-            last_run[codes[places]] = run
-            found &= run[1:] == last_run[codes[after]]
+        ties = ties_of_tasks(changes.keys[rows], by, tasks[rows], by_last_alone=order.by_last_alone)
+        before, after = rows[ties]
         if engine.takes_last_row:  # among several deletes, any may be the last
-            found &= (kinds[rows][before] != DELETE) | (kinds[rows][after] != DELETE)
-        if found.any():
-            at = int(np.argmax(found))
-            return Unclear((int(rows[before[at]]), int(rows[after[at]])), order.sequence)
+            counts = (kinds[before] != DELETE) | (kinds[after] != DELETE)
+            before, after = before[counts], after[counts]
+        if len(before):
+            return Unclear((int(before[0]), int(after[0])), order.sequence)
     return None
+
+
+def ties_of_tasks(
+    keys: NDArray[np.int64], by: Sequence[NDArray[np.int64]], tasks: NDArray[np.int64], *, by_last_alone: bool
+) -> NDArray[np.int64]:
+    """Pairs of rows with one key and equal ranks ``by``, from different tasks: the indices of the first, and of the
+    second ones. ``by_last_alone``: only such rows of which none with their key comes later."""
+    places = np.lexsort((tasks, *reversed(by), keys))
+    before, after = places[:-1], places[1:]
+    is_tie = np.logical_and.reduce([keys[before] == keys[after], *(rank[before] == rank[after] for rank in by)])
+    found = is_tie & (tasks[before] != tasks[after])
+    if by_last_alone and len(places):
+        run = np.concatenate([[0], np.cumsum(~is_tie)])
+        last_run = np.zeros(int(keys.max()) + 1, dtype=np.int64)
+        last_run[keys[places]] = run
+        found &= run[1:] == last_run[keys[after]]
+    return np.stack([before[found], after[found]])
 
 
 def _beside_keys(columns: Sequence[str], keys: Sequence[KeyColumn]) -> list[str]:
