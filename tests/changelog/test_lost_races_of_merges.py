@@ -44,3 +44,27 @@ def test_after_a_lost_race_the_rows_of_an_unchanged_file_go_by_what_is_decided_t
     expected = [(1, 10), (2, 25), (3, 30)] + ([(7, 0)] if other_file else [])
     assert sorted((row["k"], row["v"]) for row in table.to_arrow().to_pylist()) == expected
     assert table.verify().is_sound
+
+
+@pytest.mark.parametrize("properties", [{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
+@pytest.mark.parametrize(("before", "meanwhile", "left"), [(10, 20, [20]), (20, 10, [])])
+def test_after_a_lost_race_the_changes_of_a_key_are_about_the_row_that_the_winner_left(
+    tmp_path: Path, properties: dict[str, str], before: int, meanwhile: int, left: list[int]
+) -> None:
+    """A -U is about the table's row if that is equal, and otherwise about the new row before it."""
+    table = txlog.Table.create(
+        str(tmp_path / "t"), PAIRS, properties={**properties, "delta.enableChangeDataFeed": "true"}
+    )
+    table.append(pairs((1, before), (2, 2)))
+    loser = losing_to(table, lambda other: other.update({"v": txlog.lit(meanwhile)}, where="k = 1"))
+    sink = txlog.Sink(loser, "app", mode="retract", keys=["k"], row_kind="op")
+    with sink.task(1) as task:
+        task.write(pa.table({"k": [1, 1, 3], "v": [20, 20, 3], "op": ["+I", "-U", "+I"]}))
+    done = sink.commit(1, [task.committable])
+    assert done.metrics.reexecutions == 1
+    rows = [(1, each) for each in left] + [(2, 2), (3, 3)]
+    assert sorted((row["k"], row["v"]) for row in table.to_arrow().to_pylist()) == rows
+    changes = table.changes(done.version, done.version).read_all().to_pylist()
+    new = sorted((row["k"], row["v"]) for row in changes if row["_change_type"] in ("insert", "update_postimage"))
+    assert new == [(1, each) for each in left] + [(3, 3)]
+    assert table.verify().is_sound
