@@ -15,7 +15,7 @@ import txlog
 from txlog import Table
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable, open_table_of
-from txlog.errors import TxlogError
+from txlog.errors import TableExistsError, TxlogError
 from txlog.testing.faults import Crashed, Fault, StoreCall, faulty_table_store
 
 KINDS = ("crash_after",)
@@ -80,6 +80,14 @@ def branched(folder: Path) -> tuple[Table, Table]:
     return table, branch
 
 
+def remade(table: Table) -> Table:
+    """The branch that is made now, or the one that a dead process had begun, and that is finished now."""
+    try:
+        return table.branch("b")
+    except TableExistsError:
+        return Table.open(f"{table.uri}@b")
+
+
 def publications(table: Table) -> int:
     return sum(each["operation"] == "PUBLISH BRANCH" for each in table.history())
 
@@ -126,11 +134,19 @@ def test_a_rebase_that_dies_at_any_call_leaves_the_branch_whole(
         assert publications(Table.open(table.uri)) == 1
 
 
-@pytest.mark.hunt(part="branches")
+@pytest.mark.parametrize(
+    ("most", "kinds"),
+    [
+        pytest.param(1_000, ALL_KINDS, id="its files are actions", marks=pytest.mark.hunt(part="branches")),
+        pytest.param(0, ALL_KINDS, id="a checkpoint has its files", marks=pytest.mark.hunt(part="branches")),
+        pytest.param(0, KINDS, id="a checkpoint has its files, and the process dies"),
+    ],
+)
 def test_a_branch_that_is_made_or_discarded_by_a_process_that_dies_is_whole_or_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    most: int, kinds: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for count, process in enumerate(processes(ALL_KINDS), 1):
+    monkeypatch.setattr("txlog.branch.creation.AS_ACTIONS_MAX", most)
+    for count, process in enumerate(processes(kinds), 1):
         folder = tmp_path / str(count)
         columns = "n bigint generated always as identity, id bigint"
         table = Table.create(folder / "t", columns, properties={"delta.enableRowTracking": "true"})
@@ -138,7 +154,7 @@ def test_a_branch_that_is_made_or_discarded_by_a_process_that_dies_is_whole_or_n
         process.run(table.uri, lambda each: each.branch("b").discard(), monkeypatch)
         known = {each.name: each.status for each in table.branches()}
         assert known in ({}, {"b": "open"}, {"b": "discarded"})
-        branch = Table.open(f"{table.uri}@b") if known == {"b": "open"} else table.branch("b")
+        branch = remade(table) if known != {"b": "open"} else Table.open(f"{table.uri}@b")
         branch.append(rows_of(3))
         table.append(rows_of(4))
         branch.publish()
@@ -151,20 +167,18 @@ def test_a_branch_that_is_made_or_discarded_by_a_process_that_dies_is_whole_or_n
 @pytest.mark.parametrize("others", [1, 3])
 def test_publications_of_one_branch_at_the_same_time_land_once(others: int, tmp_path: Path) -> None:
     """The second is planned before the first lands."""
-    from txlog.branch.known import table_and_branch
-    from txlog.branch.publication import Publication, new_definition, unpublished
+    from txlog.branch.publication import Publication
+    from txlog.branch.work import work_of
 
     table, branch = branched(tmp_path)
     handles = [open_table_of(Table.open(branch.uri)) for _ in range(1 + others)]
     planned = []
     for handle in handles:
-        parent, state, origin = table_and_branch(handle)
-        unsent = parent.unsent_files()
-        changes = unpublished(handle, state, origin, None)
-        plan = Publication(parent, handle, state, origin, changes, new_definition(handle, state, origin), unsent, None)
-        newest = parent.writable_state()
-        planned.append((parent, plan, newest, unsent))
-        plan.execute(newest)
+        work = work_of(handle)
+        unsent = work.table.unsent_files()
+        plan = Publication(work, unsent)
+        planned.append((work.table, plan, work.newest, unsent))
+        plan.execute(work.newest)
     outcomes = [parent.commit_plan(plan, newest, unsent=unsent).outcome for parent, plan, newest, unsent in planned]
     assert outcomes == ["committed"] + ["already_committed"] * others
     assert ids(table) == [2, 3, 4, 9]

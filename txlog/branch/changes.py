@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from txlog.branch.places import Places
-from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol, RemoveFile
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, Struct
@@ -79,6 +79,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
         deletes: The conditions of its deletes.
         predicates: Conditions that updates and merges read by.
         reads_table: Whether a commit read the whole table, as far as is known.
+        defined_at: The last version whose commit has metadata or a protocol; -1 if none has.
     """
 
     version: int
@@ -89,6 +90,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
     deletes: Sequence[Delete]
     predicates: Sequence[Predicate]
     reads_table: bool
+    defined_at: int = -1
 
     @property
     def reads(self) -> Sequence[Predicate]:
@@ -179,8 +181,10 @@ def changes_of(
     version ``since``, on top of what ``net`` begins with; of what was read, all."""
     operations: dict[str, None] = {}
     reads = _Reads(state, time_zone)
-    moves_only = True
+    moves_only, defined_at = True, -1
     for commit in commits:
+        if any(type(action) in (Metadata, Protocol) for action in commit.actions):
+            defined_at = commit.version
         adds = [action for action in commit.actions if type(action) is AddFile]
         removes = [action for action in commit.actions if type(action) is RemoveFile]
         if (not adds and not removes) or commit.operation == REBASE:
@@ -202,6 +206,7 @@ def changes_of(
         deletes=reads.deletes,
         predicates=reads.predicates,
         reads_table=reads.whole_table,
+        defined_at=defined_at,
     )
 
 

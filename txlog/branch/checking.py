@@ -16,9 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import txlog
-from txlog.branch.changes import BranchChanges
-from txlog.branch.known import Origin, published_version, table_and_branch
-from txlog.branch.publication import unpublished
+from txlog.branch.work import BranchWork, work_of
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, adds_to_batch, live_rows
 from txlog.errors import InvalidInputError, NotFoundError
@@ -39,19 +37,17 @@ def check(open_table: OpenTable, *, checks: Sequence[str] | str = ()) -> BranchC
     for each in given:
         if not isinstance(each, str) or not each.strip():
             raise invalid("checks", each, "conditions or queries in SQL", table=open_table.uri)
-    table, state, origin = table_and_branch(open_table)
-    newest = table.log.newest_state()
-    changes = unpublished(open_table, state, origin, published_version(newest, origin))
-    constraints = [text for key, text in newest.metadata.configuration.items() if key.startswith(CONSTRAINT)]
+    work = work_of(open_table)
+    constraints = [text for key, text in work.newest.metadata.configuration.items() if key.startswith(CONSTRAINT)]
     conditions = [*constraints, *(each for each in given if not _QUERY.match(each))]
     queries = [each for each in given if _QUERY.match(each)]
-    failures = NewRows(table, open_table, state, origin, changes).failures(conditions)
+    failures = NewRows(work).failures(conditions)
     for query in queries:
-        if (found := _rows_of(query, table, open_table)).num_rows:
+        if (found := _rows_of(query, work.table, open_table)).num_rows:
             failures.append(FailedCheck(query, found.num_rows, found.slice(0, _ROWS_SHOWN)))
     return BranchCheck(
-        version=state.version,
-        num_rows=sum(map(live_rows, changes.added.values())),
+        version=work.state.version,
+        num_rows=sum(map(live_rows, work.changes.added.values())),
         checks=(*conditions, *queries),
         failures=tuple(failures),
     )
@@ -60,14 +56,9 @@ def check(open_table: OpenTable, *, checks: Sequence[str] | str = ()) -> BranchC
 class NewRows:
     """The rows that a branch has, and the version of its table with which it began has not."""
 
-    def __init__(
-        self, table: OpenTable, branch: OpenTable, state: TableState, origin: Origin, changes: BranchChanges
-    ) -> None:
-        self._table = table
-        self._branch = branch
-        self._state = state
-        self._origin = origin
-        self._changes = changes
+    def __init__(self, work: BranchWork) -> None:
+        self._work = work
+        self._changes = work.changes
 
     def failures(self, conditions: Sequence[str]) -> list[FailedCheck]:
         """The conditions that a new row does not meet; null is no more than false, as in Delta's constraints.
@@ -87,7 +78,7 @@ class NewRows:
         ]
 
     def _failing(self, where: str) -> pa.Table:
-        return self._read(self._branch, self._state, [*self._changes.added.values()], where)
+        return self._read(self._work.branch, self._work.state, [*self._changes.added.values()], where)
 
     def _without_copies(self, where: str) -> pa.Table:
         """The new rows for which a condition is true, but for those that the branch copied from files it rewrote."""
@@ -108,14 +99,14 @@ class NewRows:
         """The rows for which a condition is true that the table's files had, and that the branch took away."""
         paths = [touched.path for touched in self._changes.touched]
         try:
-            base = self._table.log.state_at(self._origin.base_version)
-            before = add_files_of(self._table.log.named_files(base, paths)[0])
+            base = self._work.table.log.state_at(self._work.origin.base_version)
+            before = add_files_of(self._work.table.log.named_files(base, paths)[0])
         except NotFoundError:  # cleaned up: then copies count as new rows
             return []
         after = [touched.after for touched in self._changes.touched if touched.after is not None]
-        left = Counter(map(_key, self._read(self._branch, self._state, after, where).to_pylist()))
+        left = Counter(map(_key, self._read(self._work.branch, self._work.state, after, where).to_pylist()))
         found = []
-        for row in self._read(self._table, base, before, where).to_pylist():
+        for row in self._read(self._work.table, base, before, where).to_pylist():
             if left[key := _key(row)]:
                 left[key] -= 1
             else:

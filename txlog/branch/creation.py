@@ -8,15 +8,17 @@ log, as the next version: a writer that is still at work on the old one loses a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Mapping
 
+import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.known import PROPERTY, Origin, info_of, origin_of
+from txlog.branch.base_files import differing
+from txlog.branch.known import PROPERTY, Origin, info_of, look_at, origin_of, remember_table
 from txlog.branch.places import check_name, place_of, require_no_branch
-from txlog.core.format.actions import AddFile, Metadata, operation_parameters
+from txlog.core.format.actions import Metadata, operation_parameters
 from txlog.core.format.features import check_can_read
-from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.identity import IDENTITY_PREFIX, identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
 from txlog.errors import (
@@ -41,11 +43,14 @@ from txlog.extend.commits import (
     row_id_mark,
     tracks_rows,
 )
+from txlog.result import WriteResult
 
 __all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
 
 ROW_IDS = 1 << 40
 """How many row ids are set aside for a branch. There are 2**63, and nobody sees the gaps."""
+AS_ACTIONS_MAX = 300
+"""A branch of more files begins with a checkpoint, whose cost for each file is a tenth of an action's."""
 NUMBERS = 1 << 24
 """How many numbers of an identity column are set aside for a branch."""
 
@@ -73,17 +78,18 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
     with TxlogError.located(table.uri, base.version):
         check_can_read(base.protocol, base.metadata)
     branch = table.beside(place_of(table.uri, checked))
-    there = branch.state_if_exists()
+    there = _there(table, newest, branch)
     if there is not None:
         _require_finished(newest, branch, there, checked)
-    files = add_files_of(table.log.files(base))
-    if base.version != newest.version:
-        _require_kept(table, newest, base, files)
+    files = _files_of(table, newest, base)
     origin = _origin(table, newest, base, checked)
+    wanted = origin.places.files_in_branch(files)
     while True:
-        first = 0 if there is None else there.version + 1
-        made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), files)
+        is_large = there is None and wanted.num_rows > AS_ACTIONS_MAX
+        first = int(is_large) if there is None else there.version + 1
+        made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), wanted)
         if made is not None:
+            remember_table(branch, table)
             return branch
         there = branch.writable_state()
 
@@ -113,14 +119,31 @@ def _require_finished(newest: TableState, branch: OpenTable, there: TableState, 
         )
 
 
-def _require_kept(table: OpenTable, newest: TableState, base: TableState, files: Sequence[AddFile]) -> None:
-    """Raises InvalidInputError if a vacuum may delete files of an old version at any moment."""
+def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> TableState | None:
+    """The newest version of a branch. One that another process has begun, and maybe left, is finished first.
+
+    Raises NotFoundError if the rows that it was to begin with are gone, and what `_files_of` raises.
+    """
+    there, begun = look_at(branch)
+    origin = None if begun is None else origin_of(begun)
+    if begun is None or origin is None:
+        return there
+    base = newest if newest.version == origin.base_version else table.log.state_at(origin.base_version)
+    branch.finish(begun, origin.places.files_in_branch(_files_of(table, newest, base)))
+    return branch.log.newest_state()
+
+
+def _files_of(table: OpenTable, newest: TableState, base: TableState) -> pa.Table:
+    """The files of a version. Raises InvalidInputError if a vacuum may delete some at any moment."""
+    files = table.log.files(base)
+    if base.version == newest.version:
+        return files
     live, tombstones = table.log.files_and_tombstones(newest, with_stats=False)
     cutoff_ms = ambient.now_ms() - newest.properties.deleted_file_retention_ms
     kept = {canonical_path(path) for path in live["path"].to_pylist()}
     times = zip(tombstones["path"].to_pylist(), tombstones["deletionTimestamp"].to_pylist(), strict=True)
     kept |= {canonical_path(path) for path, removed_ms in times if (removed_ms or 0) > cutoff_ms}
-    gone = [add.path for add in files if canonical_path(add.path) not in kept]
+    gone = [path for path in files["path"].to_pylist() if canonical_path(path) not in kept]
     if gone:
         raise InvalidInputError(
             f"version {base.version} cannot have a branch: {len(gone):,} of its files, such as {gone[0]}, were removed"
@@ -129,6 +152,7 @@ def _require_kept(table: OpenTable, newest: TableState, base: TableState, files:
             table=table.uri,
             version=base.version,
         )
+    return files
 
 
 # --- what the table sets aside ------------------------------------------------------------------------------------
@@ -190,23 +214,20 @@ def _commit(
     branch: OpenTable,
     there: TableState | None,
     origin: Origin,
-    files: Sequence[AddFile],
+    wanted: pa.Table,
 ) -> int | None:
     """The branch's first version, or the next one of a log whose branch is finished. None if others wrote meanwhile."""
     with TxlogError.located(branch.uri, None if there is None else there.version):
         definition = definition_of_branch(base, there, origin)
-    places = origin.places
     builder = ProposalBuilder(there)
     define(builder, definition)
     builder.read_table()
-    wanted = map(places.in_branch, files)
-    if there is None:
-        builder.add(*wanted, are_new=False)
-    else:
-        by_key = {add.key: add for add in wanted}
-        live = {add.key: add for add in add_files_of(branch.log.files(there))}
-        builder.remove(*(add for key, add in live.items() if key not in by_key))
-        builder.add(*(add for key, add in by_key.items() if key not in live), are_new=False)
+    is_large = there is None and origin.own_version > 0
+    if not is_large:
+        live = wanted.slice(0, 0) if there is None else branch.log.files(there)
+        gone, come = differing(live, wanted)
+        builder.remove(*gone)
+        builder.add(*come, are_new=False)
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
     proposal = builder.build(
@@ -217,16 +238,17 @@ def _commit(
         parameters=operation_parameters(
             source=f"delta.`{table.uri}`", sourceVersion=base.version, isShallow=True, branch=origin.name
         ),
-        metrics={"sourceNumOfFiles": str(len(files)), "sourceTableSize": str(sum(add.size for add in files))},
+        metrics={"sourceNumOfFiles": str(wanted.num_rows), "sourceTableSize": str(sum(wanted["size"].to_pylist()))},
     )
-    try:
-        done = branch.commit(proposal, there)
-    except ConflictError:
+    done: WriteResult | None = None
+    with contextlib.suppress(ConflictError):
+        done = branch.begin(proposal, wanted) if is_large else branch.commit(proposal, there)
+    if done is None:
         if there is None:
             raise TableExistsError(
                 f"another writer made the branch {origin.name!r} first: open it, or choose another name",
                 table=branch.uri,
-            ) from None
+            )
         _require_finished(table.log.newest_state(), branch, branch.log.newest_state(), origin.name)
         return None
     return done.version if done.version == origin.own_version else None

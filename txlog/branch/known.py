@@ -8,8 +8,9 @@ application transaction. So open branches cost the table's writers nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
@@ -33,10 +34,12 @@ __all__ = [
     "branches",
     "info_of",
     "is_commit",
+    "look_at",
     "names_of",
     "origin_of",
     "published_by",
     "published_version",
+    "remember_table",
     "table_and_branch",
 ]
 
@@ -44,6 +47,8 @@ PROPERTY: Final = "txlog.branch"
 """The property of a branch's metadata that says which table it is of, and where it begins."""
 
 _LOOKS_AT_ONCE = 8
+_TABLES: Final[MutableMapping[OpenTable, OpenTable]] = WeakKeyDictionary()
+"""The table of each branch that somebody works with."""
 _COMMIT = re.compile(r"\d{20}\.json")
 
 
@@ -122,6 +127,18 @@ def origin_of(state: TableState) -> Origin | None:
         ) from None
 
 
+def look_at(branch: OpenTable) -> tuple[TableState | None, TableState | None]:
+    """The newest version of a branch; or the definition of one of many files that nobody can read yet, because it is
+    being made, or its maker died. None for what is not there. Raises StorageError, CorruptLogError."""
+    try:
+        return branch.state_if_exists(), None
+    except CorruptLogError:
+        begun = branch.begun()
+        if begun is None:
+            raise
+        return None, begun
+
+
 def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Origin]:
     """The table of an open branch, and the branch's newest version.
 
@@ -136,7 +153,15 @@ def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Orig
             table=open_table.uri,
             version=state.version,
         )
-    return open_table.beside(found[0]), state, origin
+    table = _TABLES.get(open_table)
+    if table is None or table.uri != found[0]:
+        table = _TABLES[open_table] = open_table.beside(found[0])
+    return table, state, origin
+
+
+def remember_table(branch: OpenTable, table: OpenTable) -> None:
+    """Have what is done with the branch use this handle of its table, which knows the table's newest versions."""
+    _TABLES[branch] = table
 
 
 def names_of(table: OpenTable) -> list[str]:
@@ -170,7 +195,7 @@ def _first_after(table: OpenTable, after: str) -> str | None:
 def branch_named(table: OpenTable, name: str) -> OpenTable:
     """The branch of a table. Raises TableNotFoundError, which lists the branches that there are."""
     branch = table.beside(place_of(table.uri, name))
-    state = branch.state_if_exists()
+    state, _ = look_at(branch)
     if state is None or origin_of(state) is None:
         known = ", ".join(each.name for each in branches(table)) or "none"
         raise TableNotFoundError(
@@ -202,7 +227,7 @@ def branches(table: OpenTable) -> list[BranchInfo]:
 def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None:
     branch = table.beside(place_of(table.uri, name))
     try:
-        state = branch.state_if_exists()
+        state, _ = look_at(branch)
     except CorruptLogError:
         left = _left_of_ended(branch)
         if left is None:

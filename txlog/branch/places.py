@@ -12,10 +12,12 @@ import re
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import vector_path
+from txlog.core.format.file_columns import DELETION_VECTOR
 from txlog.core.format.paths import canonical_path, encode_path, path_below, resolve_data_path, uri_of
 from txlog.errors import InvalidInputError
 from txlog.extend.commits import cached_property, invalid
@@ -70,21 +72,45 @@ class Places(msgspec.Struct, frozen=True, dict=True):
     def _root(self) -> str:
         return uri_of(self.table)
 
+    @property
+    def _own(self) -> str:
+        return f"{FOLDER}/{self.name}/"
+
     def in_branch(self, add: AddFile) -> AddFile:
         """A file of the table as the branch names it, with its row ids."""
-        path, own = add.path, f"{FOLDER}/{self.name}/"
-        if path.startswith("/") or ":" in path:
+        vector = None if add.deletion_vector is None else self._vector(add.deletion_vector)
+        return replace(add, path=self._path_in_branch(add.path), deletion_vector=vector, data_change=True)
+
+    def files_in_branch(self, files: pa.Table) -> pa.Table:
+        """Files of the table (``FILES_SCHEMA``) as the branch names them, column by column: there may be millions."""
+        for column, named in (("path", self._paths), ("deletionVector", self._vectors)):
+            place = files.schema.get_field_index(column)
+            field = files.schema.field(place)
+            files = files.set_column(
+                place, field, pa.chunked_array([named(each) for each in files[column].chunks], field.type)
+            )
+        return files
+
+    def _paths(self, paths: pa.StringArray) -> pa.StringArray:
+        from txlog.core.format.arrow.compute import pc
+
+        named = pc.binary_join_element_wise(pa.scalar(f"{self._root}/"), paths, "")
+        is_odd = pc.or_(pc.match_substring_regex(paths, "^/|:"), pc.starts_with(paths, self._own))
+        odd = [self._path_in_branch(path) for path in paths.filter(is_odd).to_pylist()]
+        return pc.replace_with_mask(named, is_odd, pa.array(odd, pa.string())) if odd else named
+
+    def _path_in_branch(self, path: str) -> str:
+        if not self.is_own(path):
             below = path_below(self.table, resolve_data_path(path))
             path = path if below is None else encode_path(below)
-        if not path.startswith("/") and ":" not in path:
-            path = path.removeprefix(own) if path.startswith(own) else f"{self._root}/{path}"
-        vector = None if add.deletion_vector is None else self._vector(add.deletion_vector)
-        return replace(add, path=path, deletion_vector=vector, data_change=True)
+        if not self.is_own(path):
+            return path
+        return path.removeprefix(self._own) if path.startswith(self._own) else f"{self._root}/{path}"
 
     def in_table(self, path: str) -> str:
         """The path of the branch's log as the table names it, in one spelling (`canonical_path`)."""
         if self.is_own(path):
-            return canonical_path(f"{FOLDER}/{self.name}/{path}")
+            return canonical_path(f"{self._own}{path}")
         below = path_below(self.table, resolve_data_path(path))
         return canonical_path(path if below is None else encode_path(below))
 
@@ -97,6 +123,21 @@ class Places(msgspec.Struct, frozen=True, dict=True):
         if found is None or not found.is_relative:
             return vector
         return replace(vector, storage_type="p", path_or_inline=f"{self._root}/{encode_path(found.path)}")
+
+    def _vectors(self, column: pa.StructArray) -> pa.StructArray:
+        """The same for a column of vectors. Many of them share a file."""
+        if column.null_count == len(column):
+            return column
+        named: dict[tuple[str, str], DeletionVectorDescriptor] = {}
+        rows = column.to_pylist()
+        for row in rows:
+            if row is None:
+                continue
+            key = row["storageType"], row["pathOrInlineDv"]
+            if key not in named:
+                named[key] = self._vector(DeletionVectorDescriptor.from_json(row))
+            row["storageType"], row["pathOrInlineDv"] = named[key].storage_type, named[key].path_or_inline
+        return pa.array(rows, DELETION_VECTOR)
 
 
 def require_no_branch(uri: str) -> None:

@@ -12,31 +12,23 @@ an application, `app_id_of`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from msgspec.structs import replace
 from pyroaring import BitMap64
 
-from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
-from txlog.branch.creation import OF_A_BRANCH
 from txlog.branch.ending import end
-from txlog.branch.known import PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
+from txlog.branch.known import PROPERTY, app_id_of, published_by, table_and_branch
 from txlog.branch.touched_rows import NEXT_STEP, TouchedRows, conflict
 from txlog.branch.winners import Winners
-from txlog.core.format.actions import (
-    AddFile,
-    DeletionVectorDescriptor,
-    Metadata,
-    Protocol,
-    operation_parameters,
-)
+from txlog.branch.work import BranchWork
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, operation_parameters
 from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged
-from txlog.core.format.file_columns import add_files_of, live_rows
+from txlog.core.format.file_columns import live_rows
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.wide_statistics import wide_statistics
-from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     ChangeFiles,
@@ -52,26 +44,12 @@ from txlog.extend.commits import (
 )
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = [
-    "OPERATION",
-    "Publication",
-    "as_of_table",
-    "check_can_publish",
-    "new_definition",
-    "publish",
-    "publish_to",
-    "unpublished",
-    "wide",
-    "without_origin",
-]
+__all__ = ["OPERATION", "Publication", "publish", "wide"]
 
 OPERATION = "PUBLISH BRANCH"
 _VACUUMS_MET_MAX = 5
 _CLOSE_S = 0.005  # fixed time of every execution
 _VECTOR_S = 0.002  # time to read or write a vector
-
-Definitions: TypeAlias = tuple[Metadata, Metadata, Protocol]
-"""The metadata that the branch began with, what it has now, and its protocol."""
 
 
 def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | None = None) -> WriteResult:
@@ -82,7 +60,7 @@ def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | N
         state = open_table.log.state_at(state.version - 1)
     for met in range(_VACUUMS_MET_MAX + 1):
         try:
-            done = publish_to(table, open_table, state, origin, user_metadata)
+            done = _published_now(BranchWork(table, table.writable_state(), open_table, state, origin), user_metadata)
             break
         except ConflictError as error:  # a vacuum that began meanwhile makes a commit look again, no more
             if met == _VACUUMS_MET_MAX or any(each.winner_operation != "VACUUM START" for each in error.reasons):
@@ -93,91 +71,41 @@ def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | N
     return replace(done, notes=(*done.notes, note))
 
 
-def publish_to(
-    table: OpenTable, branch: OpenTable, state: TableState, origin: Origin, user_metadata: str | None = None
-) -> WriteResult:
-    """Publish a version of a branch to its open table. Raises what `Table.publish` raises."""
-    newest = table.writable_state()
-    published = published_version(newest, origin)
-    check_can_publish(table, newest, branch, state, origin, published)
-    if published is not None and published >= state.version:
-        return WriteResult(_version_of(table, newest, origin), "already_committed", 0, "")
-    changes = unpublished(branch, state, origin, published)
-    definition = new_definition(branch, state, origin)
-    if changes.is_empty and definition is None:
+def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:
+    table, newest, published = work.table, work.newest, work.published
+    work.require_publishable()
+    if published is not None and published >= work.state.version:
+        return WriteResult(_version_of(work), "already_committed", 0, "")
+    if work.changes.is_empty and work.definition is None:
         return WriteResult(newest.version, "empty", 0, "")
-    _check_numbers(branch, state, origin)
+    _check_numbers(work)
     with table.unsent_files() as unsent:
-        plan = Publication(table, branch, state, origin, changes, definition, unsent, user_metadata)
-        if changes.is_blind and definition is None:
+        plan = Publication(work, unsent, user_metadata)
+        if work.changes.is_blind and work.definition is None:
             return table.commit(plan.execute(newest), newest, plan.metrics, unsent=unsent)
         return table.commit_plan(plan, newest, unsent=unsent)
 
 
-def unpublished(branch: OpenTable, state: TableState, origin: Origin, published: int | None) -> BranchChanges:
-    """What the branch did up to ``state`` that its table does not have. Raises NotFoundError, CorruptLogError."""
-    since = max(origin.own_version, -1 if published is None else published)
-    net, first = NetFiles(origin.places), origin.made_at + 1
-    with TxlogError.located(branch.uri, state.version):
-        if since == origin.own_version > origin.made_at:  # the last rebase carried what was not published by then
-            carried = Carried.of(branch.log.read_commit(since, files=False))
-            net.carry(carried, _live_of(branch, since, origin, carried))
-        commits = branch.log.commits_between(first, state.version) if first <= state.version else iter(())
-        return changes_of(commits, net, state, branch.time_zone, since)
-
-
-def _live_of(branch: OpenTable, version: int, origin: Origin, carried: Carried) -> dict[str, AddFile]:
-    """The files of a version that a rebase carried, by their paths in the table."""
-    places = origin.places
-    wanted = {*map(places.in_table, carried.added), *(path for path, _ in carried.touched)}
-    files = branch.log.files(branch.log.state_at(version))
-    mask = [places.in_table(path) in wanted for path in files["path"].to_pylist()]
-    return {places.in_table(add.path): add for add in add_files_of(files.filter(mask))}
-
-
-def check_can_publish(
-    table: OpenTable,
-    newest: TableState,
-    branch: OpenTable,
-    state: TableState,
-    origin: Origin,
-    published: int | None,
-) -> None:
-    if newest.metadata.id != origin.table_id:
-        raise InvalidInputError(
-            f"the branch was made of another table that was at {table.uri} before: copy the rows that you need, and"
-            " discard the branch",
-            table=branch.uri,
-            version=state.version,
-        )
-    if origin.ended_at is not None and (published is None or published < origin.ended_at - 1):
-        raise InvalidInputError(
-            "the branch was discarded, so nothing of it is published: make a new one by table.branch(name)",
-            table=branch.uri,
-            version=state.version,
-        )
-
-
-def _check_numbers(branch: OpenTable, state: TableState, origin: Origin) -> None:
+def _check_numbers(work: BranchWork) -> None:
     """Raises InvalidInputError if rows of the branch have numbers that the table may have given to others."""
-    for column in identity_columns(state.schema):
-        last = origin.numbers.get(column.physical)
+    for column in identity_columns(work.state.schema):
+        last = work.origin.numbers.get(column.physical)
         if column.mark is not None and last is not None and column.is_beyond(column.mark, last):
             raise InvalidInputError(
                 f"the branch has counted {column.name} up to {column.mark:,}, and the table set aside the numbers up to"
                 f" {last:,} for it: rows of the table may have the others. Make another branch, and append the rows"
                 " there in smaller parts",
-                table=branch.uri,
-                version=state.version,
+                table=work.branch.uri,
+                version=work.state.version,
             )
 
 
-def _version_of(table: OpenTable, newest: TableState, origin: Origin) -> int | None:
+def _version_of(work: BranchWork) -> int | None:
     """The version that published a branch last; None if its commit was cleaned up."""
-    app_id = app_id_of(origin)
+    app_id = app_id_of(work.origin)
     try:
-        for version in range(newest.version, origin.base_version, -1):
-            if published_by(table.log.read_commit(version, files=False), app_id) is not None:
+        for version in range(work.newest.version, work.origin.base_version, -1):
+            if published_by(work.table.log.read_commit(version, files=False), app_id) is not None:
                 return version
     except NotFoundError:
         pass
@@ -190,54 +118,19 @@ def wide(stats: str | None) -> str | None:
     return stats if total is None else wide_statistics(stats, num_records=total)
 
 
-def new_definition(branch: OpenTable, state: TableState, origin: Origin) -> Definitions | None:
-    """The definitions that the branch began with and that it has now; None if they say the same of every row."""
-    first = branch.log.state_at(origin.own_version)
-    before, after = (without_origin(each.metadata) for each in (first, state))
-    is_same = is_same_definition(before, after) and merged(first.protocol, state.protocol) == first.protocol
-    return None if is_same else (first.metadata, state.metadata, state.protocol)
-
-
-def without_origin(metadata: Metadata) -> Metadata:
-    configuration = {key: value for key, value in metadata.configuration.items() if key != PROPERTY}
-    return replace(metadata, configuration=configuration)
-
-
-def as_of_table(table: OpenTable, origin: Origin, metadata: Metadata, state: TableState) -> Metadata:
-    """The metadata with which the branch began, as the table had it: with the table's own id, name and properties."""
-    try:
-        return table.log.state_at(origin.base_version).metadata
-    except NotFoundError:  # cleaned up: a branch has all of it that matters
-        theirs, base = state.metadata.configuration, metadata.configuration
-        own = {key: value for key, value in theirs.items() if key not in base or key in OF_A_BRANCH}
-        return replace(state.metadata, schema_string=metadata.schema_string, configuration={**base, **own})
-
-
 class Publication:
     """A `Plan`: the changes of a branch on any later version of its table."""
 
-    def __init__(
-        self,
-        table: OpenTable,
-        branch: OpenTable,
-        state: TableState,
-        origin: Origin,
-        changes: BranchChanges,
-        definition: Definitions | None,
-        unsent: UnsentFiles,
-        user_metadata: str | None,
-    ) -> None:
-        self._table = table
-        self._branch = branch
-        self._state = state
-        self._origin = origin
-        self._changes = changes
-        self._definition = definition
+    def __init__(self, work: BranchWork, unsent: UnsentFiles, user_metadata: str | None = None) -> None:
+        self._work = work
+        self._table = work.table
+        self._state = work.state
+        self._changes = work.changes
         self._unsent = unsent
         self._user_metadata = user_metadata
         self._txn_id = ambient.uuid4()
-        self._winners = Winners(table, origin)
-        self._touched = TouchedRows(table, branch, state, origin)
+        self._winners = Winners(work)
+        self._touched = TouchedRows(work)
         self._written: dict[str, tuple[BitMap64, DeletionVectorDescriptor]] = {}
         self.metrics = WriteMetrics()
 
@@ -246,14 +139,14 @@ class Publication:
 
     def execute(self, state: TableState) -> Proposal:
         """Raises the `ConflictError` of what others did since the branch began."""
-        changes, origin = self._changes, self._origin
-        self._winners.check(self._state, changes, changes.reads, state, OPERATION)
+        changes = self._changes
+        self._winners.check(changes.reads, state, OPERATION)
         builder = ProposalBuilder(state, data_change=not changes.moves_only)
         self._define(builder, state)
-        builder.set_transaction(app_id_of(origin), self._state.version)
+        builder.set_transaction(app_id_of(self._work.origin), self._state.version)
         if not changes.is_blind:
             builder.read_partitions(())  # what it read was judged above, on every execution
-        live = self._touched.live(changes, state)
+        live = self._touched.live(state)
         dead: dict[str, BitMap64] = {}
         for touched in changes.touched:
             rows = self._touched.dead(touched, live.get(touched.path), state, NEXT_STEP)
@@ -276,9 +169,8 @@ class Publication:
     def _define(self, builder: ProposalBuilder, state: TableState) -> None:
         """Publish the branch's definition if it changed. The table's must not have changed then, and otherwise only in
         what does not concern the branch's files."""
-        before = without_origin(self._branch.log.state_at(self._origin.own_version).metadata)
-        base = as_of_table(self._table, self._origin, before, state)
-        if self._definition is None:
+        definition, base = self._work.definition, self._work.metadata_in_table(state)
+        if definition is None:
             is_kept = keeps_write_rules(base, state.metadata)
             if not is_kept:
                 lacked = lacked_columns(base, state.metadata, self._state.schema)
@@ -288,8 +180,8 @@ class Publication:
         if not is_kept:
             detail = "or an earlier commit changed the table's definition after the branch began"
             conflict(self._table, "MetadataChangedError", state, detail)
-        if self._definition is not None:
-            first, last, protocol = self._definition
+        if definition is not None:
+            first, last, protocol = definition
             changed = {
                 key: last.configuration.get(key)
                 for key in {*first.configuration, *last.configuration} - {PROPERTY}
@@ -346,14 +238,14 @@ class Publication:
             isolation=Isolation.SERIALIZABLE if not changes.is_blind else self._table.isolation(state),
             operation=OPERATION,
             parameters=operation_parameters(
-                branch=self._origin.name,
+                branch=self._work.origin.name,
                 branchVersion=changes.version,
-                baseVersion=self._origin.base_version,
+                baseVersion=self._work.origin.base_version,
                 operations=list(changes.operations),
             ),
             metrics=self.metrics.operation_metrics(),
             user_metadata=self._user_metadata,
-            is_reexecutable=not changes.is_blind or self._definition is not None,
+            is_reexecutable=not changes.is_blind or self._work.definition is not None,
         )
 
 

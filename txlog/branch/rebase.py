@@ -10,24 +10,26 @@ rows must meet new constraints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.changes import CARRIED, REBASE, BranchChanges, Carried, key_of
+from txlog.branch.base_files import differing
+from txlog.branch.changes import CARRIED, REBASE, Carried
 from txlog.branch.checking import CONSTRAINT, NewRows
 from txlog.branch.creation import definition_of_branch
-from txlog.branch.known import PROPERTY, Origin, published_version, table_and_branch
-from txlog.branch.publication import as_of_table, check_can_publish, new_definition, unpublished, wide, without_origin
+from txlog.branch.known import PROPERTY, table_and_branch
+from txlog.branch.publication import wide
 from txlog.branch.touched_rows import TouchedRows, conflict
 from txlog.branch.winners import Winners
-from txlog.core.format.actions import AddFile, Metadata, operation_parameters
+from txlog.branch.work import BranchWork
+from txlog.core.format.actions import Metadata, operation_parameters
+from txlog.core.format.arrow.compute import pc
 from txlog.core.format.column_mapping import schema_of
 from txlog.core.format.deletion_vector import vector_files
-from txlog.core.format.file_columns import add_files_of
-from txlog.core.format.paths import canonical_path
+from txlog.core.format.file_columns import add_files_of, adds_to_batch
+from txlog.core.format.paths import canonical_path, canonical_paths
 from txlog.errors import ConflictError, InvalidInputError
-from txlog.extend import OpenTable, TableState
+from txlog.extend import OpenTable
 from txlog.extend.commits import (
     DeleteSpec,
     Isolation,
@@ -52,50 +54,47 @@ def rebase(open_table: OpenTable) -> WriteResult:
     """Rebase the branch. Raises what `Table.rebase` raises."""
     while True:
         parent, state, origin = table_and_branch(open_table)
-        newest = parent.writable_state()
-        published = published_version(newest, origin)
-        check_can_publish(parent, newest, open_table, state, origin, published)
-        if newest.version == origin.base_version:
+        work = BranchWork(parent, parent.writable_state(), open_table, state, origin)
+        work.require_publishable()
+        if work.newest.version == origin.base_version:
             return WriteResult(state.version, "committed", 0, "")
-        changes = unpublished(open_table, state, origin, published)
-        done = _Rebase(parent, newest, open_table, state, origin, changes).run()
+        done = _Rebase(work).run()
         if done is not None:
             return done
 
 
 class _Rebase:
-    def __init__(
-        self,
-        table: OpenTable,
-        newest: TableState,
-        branch: OpenTable,
-        state: TableState,
-        origin: Origin,
-        changes: BranchChanges,
-    ) -> None:
-        self._table = table
-        self._newest = newest
-        self._branch = branch
-        self._state = state
-        self._origin = origin
-        self._changes = changes
-        self._live = add_files_of(branch.log.files(state))
+    def __init__(self, work: BranchWork) -> None:
+        self._work = work
+        self._table = work.table
+        self._newest = work.newest
+        self._branch = work.branch
+        self._state = work.state
+        self._origin = work.origin
+        self._changes = work.changes
         self._moved = replace(
-            origin, base_version=newest.version, own_version=state.version + 1, table=table.uri, ended_at=None
+            work.origin,
+            base_version=work.newest.version,
+            own_version=work.state.version + 1,
+            table=work.table.uri,
+            ended_at=None,
         )
 
     def run(self) -> WriteResult | None:
         """The commit; None if others wrote to the branch meanwhile."""
         changes = self._changes
-        Winners(self._table, self._origin).check(self._state, changes, changes.predicates, self._newest, REBASE, _NEXT)
+        Winners(self._work).check(changes.predicates, self._newest, REBASE, _NEXT)
         metadata = self._metadata()
         self._check_constraints()
         with self._branch.unsent_files() as unsent:
             builder = ProposalBuilder(self._state)
             builder.define(metadata)
             builder.read_table()
-            base = add_files_of(self._table.log.files(self._newest))
-            self._replace_files(builder, base, unsent)
+            files = self._table.log.files(self._newest)
+            base, live = self._moved.places.files_in_branch(files), self._branch.log.files(self._state)
+            gone, come = differing(live, self._without_deleted(files, base, unsent))
+            builder.remove(*gone)
+            builder.add(*come, are_new=False)
             for each in changes.deletes:
                 self._delete_again(builder, each.text, unsent)
             builder.add(*changes.added.values(), are_new=False)
@@ -107,7 +106,7 @@ class _Rebase:
                 parameters=operation_parameters(
                     baseVersion=self._newest.version,
                     formerVersion=self._origin.base_version,
-                    **{CARRIED: self._carried(builder, base).to_text()},
+                    **{CARRIED: self._carried(base, builder.live(live)).to_text()},
                 ),
             )
             try:
@@ -120,12 +119,11 @@ class _Rebase:
 
     def _metadata(self) -> Metadata:
         """The definition of the rebased branch: the table's, or its own if only that changed."""
-        first = without_origin(self._branch.log.state_at(self._origin.own_version).metadata)
-        base = as_of_table(self._table, self._origin, first, self._newest)
+        base = self._work.metadata_in_table(self._newest)
         own = {**self._state.metadata.configuration, PROPERTY: self._moved.to_text()}
         if is_same_definition(base, self._newest.metadata):
             return replace(self._state.metadata, configuration=own)
-        if new_definition(self._branch, self._state, self._origin) is not None:
+        if self._work.definition is not None:
             self._refuse("changed the table's definition, as the branch does")
         before, after = (_without_constraints(each) for each in (base, self._newest.metadata))
         if not keeps_write_rules(before, after):
@@ -145,7 +143,7 @@ class _Rebase:
             for key, text in self._newest.metadata.configuration.items()
             if key.startswith(CONSTRAINT) and had.get(key) != text
         ]
-        failures = NewRows(self._table, self._branch, self._state, self._origin, self._changes).failures(new)
+        failures = NewRows(self._work).failures(new)
         if failures:
             raise InvalidInputError(
                 f"rows of the branch do not meet the table's new constraint {failures[0].check}: {failures[0].num_rows}"
@@ -157,46 +155,38 @@ class _Rebase:
 
     # --- the files ----------------------------------------------------------------------------------------------------
 
-    def _replace_files(self, builder: ProposalBuilder, base: Sequence[AddFile], unsent: UnsentFiles) -> None:
-        """The table's files as they are now, ``base``, in place of those that the branch began with, less what it
-        deleted. Its own new files are left out for the moment."""
-        by_key = {(canonical_path(add.path), add.key[1]): add for add in self._without_deleted(base, unsent)}
-        live = {(canonical_path(add.path), add.key[1]): add for add in self._live}
-        builder.remove(*(add for key, add in live.items() if key not in by_key))
-        builder.add(*(add for key, add in by_key.items() if key not in live), are_new=False)
-
-    def _without_deleted(self, base: Sequence[AddFile], unsent: UnsentFiles) -> list[AddFile]:
-        places = self._origin.places
-        named = {canonical_path(add.path): places.in_branch(add) for add in base}
-        rows = TouchedRows(self._table, self._branch, self._state, self._origin)
-        there = {canonical_path(add.path): add for add in base} if self._changes.touched else {}
+    def _without_deleted(self, files: pa.Table, base: pa.Table, unsent: UnsentFiles) -> pa.Table:
+        """The table's ``files`` as they are now, which the branch names as in ``base``, less what it deleted. Its own
+        new files are left out for the moment."""
+        if not self._changes.touched:
+            return base
+        rows = TouchedRows(self._work)
+        is_touched = pc.is_in(
+            canonical_paths(files["path"]), value_set=pa.array([each.path for each in self._changes.touched])
+        )
+        there = {canonical_path(add.path): add for add in add_files_of(files.filter(is_touched))}
         dead = {}
         for each in self._changes.touched:
             found = rows.dead(each, there.get(each.path), self._newest, _NEXT)
-            if found is None:
-                del named[each.path]
-            else:
+            if found is not None:
                 dead[each.path] = found
         descriptors, _ = write_vectors(self._branch.store.files, [*dead.values()])
         unsent.own(vector_files(descriptors))
-        for path, vector in zip(dead, descriptors, strict=True):
-            named[path] = replace(named[path], deletion_vector=vector, stats=wide(named[path].stats))
-        return [*named.values()]
-
-    def _carried(self, builder: ProposalBuilder, base: Sequence[AddFile]) -> Carried:
-        """What the rebased branch has besides the rows of its table."""
-        places = self._origin.places
-        files = {places.in_table(add.path): add for add in self._live}
-        for remove in builder.removes:
-            files.pop(places.in_table(remove.path), None)
-        files |= {places.in_table(add.path): add for add in builder.adds}
-        before = {canonical_path(add.path): places.in_branch(add).deletion_vector for add in base}
-        touched = [
-            (path, None if vector is None else vector.to_json())
-            for path, vector in before.items()
-            if path not in files or key_of(files[path].deletion_vector) != key_of(vector)
+        named = {path: self._moved.places.in_branch(there[path]) for path in dead}
+        marked = [
+            replace(named[path], deletion_vector=vector, stats=wide(named[path].stats))
+            for path, vector in zip(dead, descriptors, strict=True)
         ]
-        return Carried(tuple(add.path for path, add in files.items() if path not in before), tuple(touched))
+        return pa.concat_tables([base.filter(pc.invert(is_touched)), pa.Table.from_batches([adds_to_batch(marked)])])
+
+    def _carried(self, base: pa.Table, rebased: pa.Table) -> Carried:
+        """What the ``rebased`` branch has besides the rows of its table, ``base``."""
+        named = self._moved.places.in_table
+        own, missed = differing(rebased, base)
+        touched = {
+            named(add.path): None if add.deletion_vector is None else add.deletion_vector.to_json() for add in missed
+        }
+        return Carried(tuple(add.path for add in own if named(add.path) not in touched), tuple(touched.items()))
 
     def _delete_again(self, builder: ProposalBuilder, text: str, unsent: UnsentFiles) -> None:
         """A delete of the branch, on the rows that others added."""

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from pyroaring import BitMap64
 
-from txlog.branch.changes import BranchChanges, TouchedFile, key_of
-from txlog.branch.known import Origin
+from txlog.branch.changes import TouchedFile, key_of
+from txlog.branch.work import BranchWork
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.bitmaps import deserialized
 from txlog.core.format.file_columns import add_files_of
@@ -35,16 +35,17 @@ def conflict(table: OpenTable, rule: str, state: TableState, detail: str, next_s
 
 
 class TouchedRows:
-    """Reads the deletion vectors of a branch at ``state``, and those of its table."""
+    """Reads the deletion vectors of a branch, and those of its table."""
 
-    def __init__(self, table: OpenTable, branch: OpenTable, state: TableState, origin: Origin) -> None:
-        self._table = table
-        self._origin = origin
-        self._reader = DeletionVectorReader(branch.store, state.version)
+    def __init__(self, work: BranchWork) -> None:
+        self._table = work.table
+        self._places = work.places
+        self._changes = work.changes
+        self._reader = DeletionVectorReader(work.branch.store, work.state.version)
 
-    def live(self, changes: BranchChanges, state: TableState) -> Mapping[str, AddFile]:
+    def live(self, state: TableState) -> Mapping[str, AddFile]:
         """The files that the branch touched, as a version of its table has them, by path."""
-        wanted = [touched.path for touched in changes.touched]
+        wanted = [touched.path for touched in self._changes.touched]
         if not wanted:
             return {}
         files, _ = self._table.log.named_files(state, wanted)
@@ -58,7 +59,7 @@ class TouchedRows:
         if there is None:
             detail = f"or an earlier commit removed {touched.path}, of which the branch changes rows"
             conflict(self._table, "ConcurrentDeleteDeleteError", state, detail, next_step)
-        seen = self._origin.places.in_branch(there).deletion_vector
+        seen = self._places.in_branch(there).deletion_vector
         is_as_before = key_of(seen) == key_of(touched.before)
         if touched.after is None:
             if not is_as_before:

@@ -12,14 +12,14 @@ from typing import TypeGuard
 
 from msgspec.structs import replace
 
-from txlog.branch.changes import BranchChanges
-from txlog.branch.known import Origin, app_id_of, published_by
+from txlog.branch.known import app_id_of, published_by
 from txlog.branch.touched_rows import NEXT_STEP, conflict
+from txlog.branch.work import BranchWork
 from txlog.core.format.actions import Action, AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.paths import canonical_path
 from txlog.errors import NotFoundError
-from txlog.extend import OpenTable, TableState
+from txlog.extend import TableState
 from txlog.extend.commits import Conflict, Predicate, Proposal, ReadSet, ambient, decide, raise_conflict
 
 __all__ = ["Winners"]
@@ -28,22 +28,19 @@ __all__ = ["Winners"]
 class Winners:
     """The commits of a table since a branch began. For one thread."""
 
-    def __init__(self, table: OpenTable, origin: Origin) -> None:
-        self._table = table
-        self._origin = origin
+    def __init__(self, work: BranchWork) -> None:
+        self._table = work.table
+        self._origin = work.origin
+        self._branch = work.state
+        self._changes = work.changes
         self._commits: list[Commit] = []
 
     def check(
-        self,
-        branch: TableState,
-        changes: BranchChanges,
-        predicates: Sequence[Predicate],
-        state: TableState,
-        operation: str,
-        next_step: str = NEXT_STEP,
+        self, predicates: Sequence[Predicate], state: TableState, operation: str, next_step: str = NEXT_STEP
     ) -> None:
         """Raises the ConflictError of commits up to ``state`` that added rows for which one of the ``predicates`` may
         be true, or that changed what the branch read whole."""
+        changes = self._changes
         if changes.moves_only or not (predicates or changes.reads_table):
             return
         judged = Proposal(
@@ -53,12 +50,12 @@ class Winners:
             read_set=ReadSet(changes.reads_table, tuple(predicates), frozenset()),
             isolation=self._table.isolation(state),
             operation=operation,
-            schema=branch.schema,
-            partition_columns=branch.partition_columns,
+            schema=self._branch.schema,
+            partition_columns=self._branch.partition_columns,
             planned_on=state.metadata,
             planned_protocol=state.protocol,
         )
-        decision = decide(judged, [self._of_rows(commit, changes) for commit in self._until(state, next_step)])
+        decision = decide(judged, [self._of_rows(commit) for commit in self._until(state, next_step)])
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self._table.uri, next_step)
 
@@ -71,12 +68,12 @@ class Winners:
             conflict(self._table, "ConcurrentDeleteReadError", state, detail, next_step)
         return self._commits[: state.version - self._origin.base_version]
 
-    def _of_rows(self, commit: Commit, changes: BranchChanges) -> Commit:
+    def _of_rows(self, commit: Commit) -> Commit:
         """A commit with what it added and removed of others' rows. A publication of the branch itself is none."""
         if published_by(commit, app_id_of(self._origin)) is not None:
             return replace(commit, actions=())
         judged_by_row = set[str]()
-        if commit.operation != "RESTORE" and not changes.reads_table:
+        if commit.operation != "RESTORE" and not self._changes.reads_table:
             judged_by_row = _marked_more(commit)
         kept = (
             action

@@ -137,9 +137,11 @@ def make_predecessor_durable(
         return _require_checkpoint(context, state)
 
 
-def require_predecessor(context: CommitContext, state: TableState | None, confirmed_at: ambient.Instant | None) -> None:
-    """The version after ``state`` is ours. Raise if the one below is gone, or if later ones were there first: no reader
-    would see this commit. ``confirmed_at``: when the one below was the newest, if that is known."""
+def require_predecessor(
+    context: CommitContext, state: TableState | None, confirmed_at: ambient.Instant | None, version: int
+) -> None:
+    """The ``version`` after ``state`` is ours. Raise if the one below is gone, or if later ones were there first: no
+    reader would see this commit. ``confirmed_at``: when the one below was the newest, if that is known."""
     versions = context.log.versions
     if versions.capabilities.remembers_versions:
         return
@@ -156,7 +158,7 @@ def require_predecessor(context: CommitContext, state: TableState | None, confir
         except StorageError as error:
             raise BrokenBase(f"the version before it could not be read ({error.message})") from error
     if not was_free:
-        _require_not_passed(context, 0 if state is None else state.version + 1)
+        _require_not_passed(context, version)
 
 
 def _require_not_passed(context: CommitContext, version: int) -> None:

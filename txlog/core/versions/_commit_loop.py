@@ -136,7 +136,9 @@ class CommitRun:
         peers: Peers,
         plan: Plan | None = None,
         unsent: UnsentFiles | None = None,
+        first: int = 0,
     ) -> None:
+        self.first = first
         self.context = context
         self.log = context.log
         self.versions = context.log.versions
@@ -170,7 +172,7 @@ class CommitRun:
 
     @property
     def target(self) -> int:
-        return self.state.version + 1 if self.state else 0
+        return self.state.version + 1 if self.state else self.first
 
     def read_ahead(self, newest: int) -> None:
         """Read commits of which another writer of this machine knows, while this one waits for its turn."""
@@ -211,6 +213,11 @@ class CommitRun:
             raise
         finally:
             self.peers.leave()
+
+    def take_first(self) -> Commit | None:
+        """Make what is proposed the first version of a log; None if another writer's commit is there."""
+        encoded = self._encode(self.proposal)
+        return encoded.commit() if self._take(encoded.attempt) is _Seen.MINE else None
 
     def _round(self) -> RunResult | _Next:
         """Try for one version."""
@@ -518,7 +525,7 @@ class CommitRun:
 
     def _require_predecessor(self) -> None:
         try:
-            require_predecessor(self.context, self.state, self.confirmed_at)
+            require_predecessor(self.context, self.state, self.confirmed_at, self.target)
         except BrokenBase as broken:
             raise self._unknown(str(broken)) from broken.__cause__
 

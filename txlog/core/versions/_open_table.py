@@ -38,6 +38,8 @@ from txlog.result import WriteMetrics, WriteResult, counted
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    import pyarrow as pa
+
     from txlog.core.changes.tasks import TaskStore, TaskTable
     from txlog.core.reading import KeyCache
     from txlog.core.row_rules import Numbers
@@ -431,6 +433,42 @@ class OpenTable:
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result
+
+    def begin(self, proposal: Proposal, files: pa.Table) -> WriteResult | None:
+        """Begin the log of a table with very many ``files`` (``FILES_SCHEMA``), which are no actions of the proposal:
+        a checkpoint has them. Costs as much as reading and writing one checkpoint.
+
+        It begins as a log begins of which what came before was cleaned up: with a version that has a checkpoint. Nobody
+        can read it until the checkpoint is there. If this process dies before that, whoever meets the first commit
+        (`begun`) finishes it (`finish`). None if another writer's commit is there.
+
+        Raises ``InvalidInputError``, ``StorageError``, ``CorruptLogError``, ``CommitStateUnknownError``.
+        """
+        from txlog.core.versions._begin_log import begin_log
+
+        with TxlogError.located(self.uri), self.timed("commit"):
+            validate_proposal(proposal, append_only=False)
+            begun = begin_log(self._commits, proposal, files)
+        if begun is None:
+            return None
+        result = WriteResult(begun.version, "committed", 1, proposal.txn_id)
+        self._log(proposal, result)
+        self.post_commit.after(begun, proposal.txn_id)
+        if self._hooks is not None:
+            call(self._hooks.on_commit, self.uri, result)
+        return result
+
+    def begun(self) -> TableState | None:
+        """The definition of a table whose log `begin` has begun, and whose checkpoint is not there yet, without files;
+        None if the log is another one. Raises ``StorageError``, ``CorruptLogError``."""
+        from txlog.core.versions._begin_log import begun
+
+        return begun(self.log)
+
+    def finish(self, begun: TableState, files: pa.Table) -> None:
+        """Write the checkpoint of a log that was `begun`, whose files are these. Raises as `begin` does."""
+        with TxlogError.located(self.uri, begun.version):
+            self.log.begin(self.log.read_commit(begun.version), files)
 
     def settle(self, state: TableState | None = None) -> bool:
         """End the transaction over several tables that the table is prepared for, if it is; whether that could be told.

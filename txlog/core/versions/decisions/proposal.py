@@ -106,7 +106,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     ``is_reexecutable``: a plan made it, and can make another one for a newer version. ``is_tied_to_version``: its
     caller named the version it comes from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
     ``planned_on`` is the table's metadata at ``read_version``, and ``planned_protocol`` its protocol. ``members`` are
-    the appends that a joined commit carries (`joined.Joining`); none for every other one.
+    the appends that a joined commit carries (`joined.Joining`); none for every other one. ``beside`` are the number and
+    the bytes of files that are no actions, since the checkpoint of the version has them (`OpenTable.begin`).
     """
 
     txn_id: str
@@ -129,6 +130,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     planned_on: Metadata | None = None
     planned_protocol: Protocol | None = None
     members: tuple[Proposal, ...] = ()
+    beside: tuple[int, int] = (0, 0)
 
     @property
     def base_version(self) -> int:
@@ -201,7 +203,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
         sizes = [remove.size for remove in removes if remove.size is not None]
         if len(sizes) < len(removes) or (adds and not self.adds_are_new):
             return None
-        return len(adds) - len(sizes), sum([add.size for add in adds]) - sum(sizes)
+        files, size_bytes = self.beside
+        return files + len(adds) - len(sizes), size_bytes + sum([add.size for add in adds]) - sum(sizes)
 
     @cached_property
     def is_blind_append(self) -> bool:

@@ -18,6 +18,7 @@ import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import p
 from txlog.core import ambient
 from txlog.core.format.actions import Sidecar
 from txlog.core.format.commit_file import Limits
+from txlog.core.format.file_columns import TOMBSTONES_SCHEMA
 from txlog.core.format.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.core.parallel import parallel_map
 from txlog.core.store import PutOutcome, TableStore
@@ -63,14 +64,14 @@ class CheckpointWriter:
         self._files = FileLoader(store, limits)
         self._reader = CheckpointReader(store, limits)
 
-    def write(self, state: TableState) -> tuple[CheckpointFiles | None, Totals | None]:
+    def write(self, state: TableState, files: pa.Table | None = None) -> tuple[CheckpointFiles | None, Totals | None]:
         """Publish a checkpoint of ``state``, or return the existing one. None if the table must have no checkpoint.
 
-        Also returns the number of files and their bytes, if all are known. Raises ``CorruptLogError``,
-        ``StorageError``, ``NotFoundError``.
+        ``files`` are those of the first version of a log, which nothing else in it has. Also returns the number of
+        files and their bytes, if all are known. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``.
         """
         with small_pages():
-            return self._write_v2(state) if wants_v2(state) else self._write_classic(state)
+            return self._write_v2(state, files) if wants_v2(state) else self._write_classic(state, files)
 
     def build(self, state: TableState) -> bytes:
         """A classic checkpoint of ``state`` without removed files, checked but not published. Raises what `write`
@@ -81,8 +82,13 @@ class CheckpointWriter:
 
     # --- classic -----------------------------------------------------------------------------------------------
 
-    def _write_classic(self, state: TableState) -> tuple[CheckpointFiles | None, Totals]:
-        live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)
+    def _listed(self, state: TableState, columns: FileColumns, files: pa.Table | None) -> tuple[pa.Table, pa.Table]:
+        if files is not None:
+            return files, TOMBSTONES_SCHEMA.empty_table()
+        return self._files.files_and_tombstones(state, columns.statistics)
+
+    def _write_classic(self, state: TableState, files: pa.Table | None) -> tuple[CheckpointFiles | None, Totals]:
+        live, tombstones = self._listed(state, FileColumns.of(state), files)
         name, checkpoint = checkpoint_name(state.version), self._built(state, live, tombstones)
         totals = _totals(live)
         if not self._publish(name, checkpoint.body):
@@ -102,7 +108,7 @@ class CheckpointWriter:
 
     # --- V2 ----------------------------------------------------------------------------------------------------
 
-    def _write_v2(self, state: TableState) -> tuple[CheckpointFiles, Totals | None]:
+    def _write_v2(self, state: TableState, files: pa.Table | None) -> tuple[CheckpointFiles, Totals | None]:
         """Write under a unique name, unless this version already has a checkpoint: a second one would be useless."""
         began = ambient.instant()
         newest_checkpoint = self._files.newest_checkpoint(state)
@@ -112,7 +118,7 @@ class CheckpointWriter:
         found = None
         if newest_checkpoint is not None and newest_checkpoint.kind is LogFileKind.V2_CHECKPOINT:
             found = self._increment(state, newest_checkpoint, columns)
-        kept, live, tombstones = found or ([], *self._files.files_and_tombstones(state, columns.statistics))
+        kept, live, tombstones = found or ([], *self._listed(state, columns, files))
         now_ms = ambient.now_ms()
         retained = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
         written = list(self._write_sidecars(state.version, columns, live, retained, now_ms))

@@ -32,8 +32,8 @@ from txlog.core.versions.decisions.retention import (
     checkpoint_is_overdue,
     trusted_s,
 )
-from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing
-from txlog.core.versions.decisions.state import TableState, Totals, advance, commit_mark
+from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing, LogSegment
+from txlog.core.versions.decisions.state import StateBuilder, TableState, Totals, advance, commit_mark
 from txlog.core.versions.files._commits import CommitReader, unsynced_versions
 from txlog.core.versions.files._listing import list_log, read_hint
 from txlog.core.versions.files._state_loader import StateLoader
@@ -635,6 +635,26 @@ class DeltaLog:
         if totals is not None:
             self.learn_totals(state.version, totals)
         return state.version
+
+    def begin(self, commit: Commit, files: pa.Table) -> TableState:
+        """Publish the checkpoint of the first version of a log, which has its ``files``, while ``commit`` has none.
+
+        Returns the version, which is remembered. Raises ``CorruptLogError``, ``StorageError``.
+        """
+        from txlog.core.versions.files._checkpoint_writer import CheckpointWriter
+
+        asked = ambient.instant()
+        state = self.defined_by(commit)
+        written, totals = CheckpointWriter(self.store, self.limits).write(state, files)
+        if written is None:  # others have finished what was begun
+            return self.reload()
+        return self._remember(replace(state, segment=LogSegment(commit.version, written), totals=totals), asked)
+
+    def defined_by(self, commit: Commit) -> TableState:
+        """A version whose commit has all of its definition, without files. Raises ``CorruptLogError``."""
+        builder = StateBuilder()
+        builder.apply_commit(commit)
+        return builder.build(LogSegment(commit.version, None), self.time_zone, table=self.uri)
 
     def make_durable(self, state: TableState) -> None:
         """Publish and sync the commit of ``state`` and those below it, before a file of the log refers to it.

@@ -1,0 +1,144 @@
+"""An open branch at one of its versions, and what it did that its table does not have: `BranchWork`.
+
+In: an open branch. Out: the value that checking, publishing and rebasing begin with. What it knows is read when it is
+asked for, once. The definition of the version that the branch began with is read only if somebody changed it since.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
+from txlog.branch.creation import OF_A_BRANCH
+from txlog.branch.known import PROPERTY, Origin, published_version, table_and_branch
+from txlog.branch.places import Places
+from txlog.core.format.actions import AddFile, Metadata, Protocol
+from txlog.core.format.features import merged
+from txlog.core.format.file_columns import add_files_of
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.extend import OpenTable, TableState
+from txlog.extend.commits import cached_property, is_same_definition
+
+__all__ = ["BranchWork", "Definitions", "without_origin", "work_of"]
+
+Definitions: TypeAlias = tuple[Metadata, Metadata, Protocol]
+"""The metadata that the branch began with, what it has now, and its protocol."""
+
+
+class BranchWork:
+    """What a branch did up to one of its versions.
+
+    Attributes:
+        table: The open table.
+        newest: Its version that the branch is compared with.
+        branch: The open branch.
+        state: The branch's version.
+        origin: Where the branch comes from.
+    """
+
+    def __init__(
+        self, table: OpenTable, newest: TableState, branch: OpenTable, state: TableState, origin: Origin
+    ) -> None:
+        self.table = table
+        self.newest = newest
+        self.branch = branch
+        self.state = state
+        self.origin = origin
+
+    @property
+    def places(self) -> Places:
+        return self.origin.places
+
+    @property
+    def published(self) -> int | None:
+        """The branch's version that the table has; None if it has none."""
+        return published_version(self.newest, self.origin)
+
+    @cached_property
+    def changes(self) -> BranchChanges:
+        """What the table does not have. Raises NotFoundError, CorruptLogError."""
+        origin, published = self.origin, self.published
+        since = max(origin.own_version, -1 if published is None else published)
+        net = NetFiles(self.places)
+        with TxlogError.located(self.branch.uri, self.state.version):
+            if since == origin.own_version > origin.made_at:  # the last rebase carried what was not published by then
+                carried = Carried.of(self.branch.log.read_commit(since, files=False))
+                net.carry(carried, self._live_of(since, carried))
+            first, last = origin.made_at + 1, self.state.version
+            commits = self.branch.log.commits_between(first, last) if first <= last else iter(())
+            return changes_of(commits, net, self.state, self.branch.time_zone, since)
+
+    def _live_of(self, version: int, carried: Carried) -> dict[str, AddFile]:
+        """The files of a version that a rebase carried, by their paths in the table."""
+        named = self.places.in_table
+        wanted = {*map(named, carried.added), *(path for path, _ in carried.touched)}
+        files = self.branch.log.files(self.branch.log.state_at(version))
+        mask = [named(path) in wanted for path in files["path"].to_pylist()]
+        return {named(add.path): add for add in add_files_of(files.filter(mask))}
+
+    # --- the definition ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _first(self) -> tuple[Metadata, Protocol]:
+        """The metadata and the protocol of the version that the branch began with, or was rebased to."""
+        own = self.origin.own_version
+        first = self.branch.log.state_at(own) if self.changes.defined_at > own else self.state
+        return first.metadata, first.protocol
+
+    @property
+    def first_metadata(self) -> Metadata:
+        """The metadata that the branch began with, without what makes it a branch's."""
+        return without_origin(self._first[0])
+
+    @cached_property
+    def definition(self) -> Definitions | None:
+        """The definitions that the branch began with and that it has now; None if they say the same of every row."""
+        before, protocol = self._first
+        is_same = is_same_definition(self.first_metadata, without_origin(self.state.metadata))
+        if is_same and merged(protocol, self.state.protocol) == protocol:
+            return None
+        return before, self.state.metadata, self.state.protocol
+
+    def metadata_in_table(self, state: TableState) -> Metadata:
+        """The metadata with which the branch began, as the table had it, with its own id, name and properties;
+        ``state`` is a later version of the table."""
+        try:
+            return self.table.log.state_at(self.origin.base_version).metadata
+        except NotFoundError:  # cleaned up: a branch has all of it that matters
+            theirs, first = state.metadata.configuration, self.first_metadata
+            own = {key: value for key, value in theirs.items() if key not in first.configuration or key in OF_A_BRANCH}
+            configuration = {**first.configuration, **own}
+            return replace(state.metadata, schema_string=first.schema_string, configuration=configuration)
+
+    # --- what forbids it --------------------------------------------------------------------------------------------
+
+    def require_publishable(self) -> None:
+        """Raises InvalidInputError for a branch of an earlier table at this place, and for one that was discarded."""
+        origin, published = self.origin, self.published
+        if self.newest.metadata.id != origin.table_id:
+            raise InvalidInputError(
+                f"the branch was made of another table that was at {self.table.uri} before: copy the rows that you"
+                " need, and discard the branch",
+                table=self.branch.uri,
+                version=self.state.version,
+            )
+        if origin.ended_at is not None and (published is None or published < origin.ended_at - 1):
+            raise InvalidInputError(
+                "the branch was discarded, so nothing of it is published: make a new one by table.branch(name)",
+                table=self.branch.uri,
+                version=self.state.version,
+            )
+
+
+def work_of(open_table: OpenTable) -> BranchWork:
+    """What a branch did up to its newest version. Raises what `table_and_branch` raises."""
+    table, state, origin = table_and_branch(open_table)
+    return BranchWork(table, table.log.newest_state(), open_table, state, origin)
+
+
+def without_origin(metadata: Metadata) -> Metadata:
+    """The metadata without what makes it a branch's."""
+    configuration = {key: value for key, value in metadata.configuration.items() if key != PROPERTY}
+    return replace(metadata, configuration=configuration)
