@@ -198,7 +198,7 @@ def test_branches_say_where_they_begin_and_what_became_of_them(tmp_path: Path) -
     found = {
         each.name: (each.status, each.version, each.base_version, each.published_version) for each in table.branches()
     }
-    assert found == {"a": ("open", 1, 1, None), "b": ("published", 2, 1, 1), "c": ("open", 1, 1, 1)}
+    assert found == {"a": ("open", 1, 1, None), "b": ("published", 1, 1, 1), "c": ("open", 2, 1, 2)}
 
 
 def test_a_branch_that_is_kept_publishes_what_came_later(tmp_path: Path) -> None:
@@ -214,6 +214,34 @@ def test_a_branch_that_is_kept_publishes_what_came_later(tmp_path: Path) -> None
     branch.publish()
     assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 11]
     assert table.version == 4
+
+
+def test_a_publication_is_one_commit_of_the_table_and_none_of_the_branch(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.append(rows_of(10))
+    before = table.version, branch.version
+    branch.publish()
+    assert (Table.open(table.uri).version, Table.open(branch.uri).version) == (before[0] + 1, before[1])
+    assert table.branches()[0].status == "published"
+
+
+def test_a_branch_is_published_once_in_a_table_that_forgets_what_applications_wrote(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
+    kept, branch = table.branch("kept"), table.branch("b")
+    kept.append(rows_of(11))
+    kept.publish(keep=True)
+    branch.append(rows_of(10))
+    branch.publish()
+    time.sleep(0.01)
+    table.create_checkpoint()
+    for name in ("b", "kept"):
+        assert Table.open(f"{table.uri}@{name}").publish(keep=True).outcome == "already_committed"
+    assert ids(table) == [*range(12)]
+    for commit in (Path(table.uri) / "_delta_log").glob("0*[23].json"):
+        commit.unlink()
+    with pytest.raises(InvalidInputError, match="nobody can tell whether this branch was published"):
+        Table.open(f"{table.uri}@kept").publish()
 
 
 def test_a_branch_without_changes_publishes_nothing(tmp_path: Path) -> None:

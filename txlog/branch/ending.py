@@ -1,8 +1,9 @@
-"""Ends a branch, published or thrown away: its last commit says so.
+"""Ends a branch that is thrown away, or that publications do not end: its last commit says so.
 
-In: the open branch. Out: its last version. Its files that the table does not have go with the next vacuum of the table
-that finds this commit older than the retention: until then whoever reads the branch finds what is there. If somebody
-writes to it later, it is open again.
+In: the open branch. Out: its last version. A branch that is published ends without it, since the table's log says so.
+The branch's files that the table does not have go with the next vacuum of the table that finds its last commit older
+than the retention: until then whoever reads the branch finds what is there. If somebody writes to it later, it is open
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Isolation, ProposalBuilder, ambient
 from txlog.result import WriteResult
 
-__all__ = ["discard", "end"]
+__all__ = ["discard", "end", "keep"]
 
 
 def discard(open_table: OpenTable) -> WriteResult:
@@ -32,8 +33,21 @@ def discard(open_table: OpenTable) -> WriteResult:
 
 def end(branch: OpenTable, state: TableState, origin: Origin, operation: str) -> WriteResult | None:
     """End the branch after ``state``; None if somebody wrote to it since. Raises what a commit raises."""
-    ended = replace(origin, ended_at=state.version + 1)
-    configuration = {**state.metadata.configuration, PROPERTY: ended.to_text()}
+    return _marked(branch, state, replace(origin, ended_at=state.version + 1), operation)
+
+
+def keep(open_table: OpenTable) -> None:
+    """Have no publication end the branch. Raises what a commit raises."""
+    while True:
+        _, state, origin = table_and_branch(open_table)
+        if origin.is_kept or origin.ended_at == state.version:
+            return
+        if _marked(open_table, state, replace(origin, is_kept=True), "KEEP BRANCH") is not None:
+            return
+
+
+def _marked(branch: OpenTable, state: TableState, origin: Origin, operation: str) -> WriteResult | None:
+    configuration = {**state.metadata.configuration, PROPERTY: origin.to_text()}
     builder = ProposalBuilder(state)
     builder.define(replace(state.metadata, configuration=configuration))
     builder.read_table()  # what somebody writes meanwhile is not ended unseen
@@ -48,4 +62,4 @@ def end(branch: OpenTable, state: TableState, origin: Origin, operation: str) ->
         done = branch.commit(proposal, state)
     except ConflictError:
         return None
-    return done if done.version == ended.ended_at else None
+    return done if done.version == state.version + 1 else None

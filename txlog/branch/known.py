@@ -8,7 +8,7 @@ application transaction. So open branches cost the table's writers nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,7 @@ __all__ = [
     "branches",
     "info_of",
     "is_commit",
+    "last_origin",
     "look_at",
     "names_of",
     "origin_of",
@@ -68,6 +69,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         numbers: By the physical name of each identity column: the last number that the table set aside for the branch.
         row_ids: The last row id that the table set aside for the branch; None if it does not track rows.
         ended_at: The version of the branch that ended it, published or not; None if none did.
+        is_kept: Whether a publication does not end it. One that was published and is not kept has ended.
     """
 
     id: str
@@ -81,6 +83,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
     row_ids: int | None = None
     ended_at: int | None = None
+    is_kept: bool = False
 
     @property
     def places(self) -> Places:
@@ -229,7 +232,7 @@ def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None
     try:
         state, _ = look_at(branch)
     except CorruptLogError:
-        left = _left_of_ended(branch)
+        left = _left_of_ended(newest, branch)
         if left is None:
             raise
         return left
@@ -237,18 +240,29 @@ def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None
     return None if state is None or origin is None else info_of(newest, branch, state, origin)
 
 
-def _left_of_ended(branch: OpenTable) -> BranchInfo | None:
-    """What a vacuum that was interrupted left of a branch: its last commit, which ended it; else None."""
+def _left_of_ended(newest: TableState, branch: OpenTable) -> BranchInfo | None:
+    """What a vacuum that was interrupted left of a branch that ended; None if it may be what is left of another one."""
     commits = [meta.name for meta in branch.store.log.list_from("0") if is_commit(meta.name)]
-    if not commits:
+    found = last_origin(branch, commits)
+    if found is None:
         return None
-    version = int(commits[-1].partition(".")[0])
-    for action in branch.log.read_commit(version, files=False).actions:
-        if type(action) is Metadata and PROPERTY in action.configuration:
-            origin = _read(action.configuration[PROPERTY])
-            if origin.ended_at == version:
-                return _info(branch, version, origin, "discarded", None)
+    origin, version = found[1], _version_of(commits[-1])
+    published = published_version(newest, origin)
+    status = _status(origin, version, published)
+    return None if status == "open" else _info(branch, version, origin, status, published)
+
+
+def last_origin(branch: OpenTable, commits: Sequence[str]) -> tuple[str, Origin] | None:
+    """The last of these commits, in ascending order, that says where the branch comes from, and what it says."""
+    for name in reversed(commits):
+        for action in branch.log.read_commit(_version_of(name), files=False).actions:
+            if type(action) is Metadata and PROPERTY in action.configuration:
+                return name, _read(action.configuration[PROPERTY])
     return None
+
+
+def _version_of(name: str) -> int:
+    return int(name.rpartition("/")[2].partition(".")[0])
 
 
 def is_commit(name: str) -> bool:
@@ -281,10 +295,13 @@ def info_of(newest: TableState, branch: OpenTable, state: TableState, origin: Or
     """What is known of a branch at ``state``, and of its table at ``newest``. If somebody writes to a branch after it
     was published or discarded, it is open again, so that a vacuum keeps what was written."""
     published = published_version(newest, origin)
-    status: BranchStatus = "open"
-    if origin.ended_at == state.version:
-        status = "discarded" if published is None or published < state.version - 1 else "published"
-    return _info(branch, state.version, origin, status, published)
+    return _info(branch, state.version, origin, _status(origin, state.version, published), published)
+
+
+def _status(origin: Origin, version: int, published: int | None) -> BranchStatus:
+    if origin.ended_at == version:
+        return "discarded" if published is None or published < version - 1 else "published"
+    return "published" if published is not None and published >= version and not origin.is_kept else "open"
 
 
 def _info(branch: OpenTable, version: int, origin: Origin, status: BranchStatus, published: int | None) -> BranchInfo:

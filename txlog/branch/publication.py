@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pyroaring import BitMap64
 
 from txlog.branch.ending import end
+from txlog.branch.ending import keep as keep_open
 from txlog.branch.known import PROPERTY, app_id_of, published_by, table_and_branch
 from txlog.branch.touched_rows import NEXT_STEP, TouchedRows, conflict
 from txlog.branch.winners import Winners
@@ -54,21 +55,32 @@ _VECTOR_S = 0.002  # time to read or write a vector
 
 def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | None = None) -> WriteResult:
     """Publish the branch, and end it unless it is to be kept. Raises what `Table.publish` raises."""
+    if keep:
+        keep_open(open_table)
     table, state, origin = table_and_branch(open_table)
     ended = origin.ended_at == state.version
     if ended:  # the last version only says that it ended
         state = open_table.log.state_at(state.version - 1)
     for met in range(_VACUUMS_MET_MAX + 1):
+        work = BranchWork(table, table.writable_state(), open_table, state, origin)
         try:
-            done = _published_now(BranchWork(table, table.writable_state(), open_table, state, origin), user_metadata)
+            done = _published_now(work, user_metadata)
             break
         except ConflictError as error:  # a vacuum that began meanwhile makes a commit look again, no more
             if met == _VACUUMS_MET_MAX or any(each.winner_operation != "VACUUM START" for each in error.reasons):
                 raise
-    if keep or ended or end(open_table, state, origin, "END BRANCH") is not None:
+    if keep or ended or _has_ended(work, done):
         return done
     note = f"others wrote to the branch after its version {state.version}, so it stays open: publish it again"
     return replace(done, notes=(*done.notes, note))
+
+
+def _has_ended(work: BranchWork, done: WriteResult) -> bool:
+    """End the branch, unless its publication has done so; False if others wrote to it since."""
+    forgets = work.newest.properties.set_transaction_retention_ms is not None
+    if done.outcome == "empty" or work.origin.is_kept or forgets:
+        return end(work.branch, work.state, work.origin, "END BRANCH") is not None
+    return work.branch.log.newest_state().version == work.state.version
 
 
 def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:

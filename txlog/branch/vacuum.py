@@ -12,8 +12,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.branch.known import branches, is_commit, names_of
-from txlog.branch.places import FOLDER
+from txlog.branch.known import branches, is_commit, last_origin, names_of
+from txlog.branch.places import FOLDER, place_of
 from txlog.extend import OpenTable
 from txlog.extend.commits import ObjectMeta
 
@@ -37,7 +37,7 @@ def _files(branch: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
 
 def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[ObjectMeta]]:
     """The files of branches that ended, and to which nothing was written since ``cutoff_ms``. The log of a branch comes
-    last, and its newest commit after all others: what a crash leaves still says that the branch ended."""
+    last, and after all others the commit that says which branch it is: so what a crash leaves says that it ended."""
     known = {each.name: each for each in branches(open_table)}
     for name in names_of(open_table):
         found = known.get(name)
@@ -48,7 +48,9 @@ def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[Objec
             continue
         log = sorted(meta for meta in metas if meta.name.startswith(f"{FOLDER}/{name}/{_LOG}"))
         in_log = {meta.name for meta in log}
-        last = [meta for meta in log if is_commit(meta.name)][-1:]
+        branch = open_table.beside(place_of(open_table.uri, name))
+        origin = last_origin(branch, [meta.name for meta in log if is_commit(meta.name)])
+        last = [meta for meta in log if origin is not None and meta.name == origin[0]]
         yield [meta for meta in metas if meta.name not in in_log]
         yield [meta for meta in log if meta not in last]
         yield last

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
 from txlog.branch.creation import OF_A_BRANCH
-from txlog.branch.known import PROPERTY, Origin, published_version, table_and_branch
+from txlog.branch.known import PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
 from txlog.branch.places import Places
 from txlog.core.format.actions import AddFile, Metadata, Protocol
 from txlog.core.format.features import merged
@@ -51,10 +51,32 @@ class BranchWork:
     def places(self) -> Places:
         return self.origin.places
 
-    @property
+    @cached_property
     def published(self) -> int | None:
-        """The branch's version that the table has; None if it has none."""
-        return published_version(self.newest, self.origin)
+        """The branch's version that the table has; None if it has none.
+
+        Raises InvalidInputError if the table may have forgotten it, and what reading the table's commits raises.
+        """
+        found = published_version(self.newest, self.origin)
+        forgets = self.newest.properties.set_transaction_retention_ms is not None
+        return self._published_in_commits() if found is None and forgets else found
+
+    def _published_in_commits(self) -> int | None:
+        first, newest = self.origin.base_version + 1, self.newest.version
+        app_id, last = app_id_of(self.origin), None
+        try:
+            for commit in self.table.log.commits_between(first, newest, files=False) if first <= newest else ():
+                version = published_by(commit, app_id)
+                last = last if version is None else version
+        except NotFoundError:
+            raise InvalidInputError(
+                "nobody can tell whether this branch was published: the table forgets what was, by its property"
+                " delta.setTransactionRetentionDuration, and its log was cleaned up. Compare the two, and append to the"
+                " table what it lacks",
+                table=self.branch.uri,
+                version=self.state.version,
+            ) from None
+        return last
 
     @cached_property
     def changes(self) -> BranchChanges:

@@ -69,7 +69,8 @@ _UNIT = rf"[A-Za-z0-9\-_.!~*'(),;$&+=@{_OTHER_SCRIPTS}]|%(?:[01][0-9A-F]|2[0235]
 _CANONICAL = rf"(?:{_UNIT}|%3A)+(?:/(?:{_UNIT}|[/:])*)?"
 """A relative path as `encode_path` writes it, unless a control character or space beyond ASCII is escaped in it."""
 _CANONICAL_PATH = pattern(_CANONICAL)
-_PLAIN_PATH = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.=-]*)*")
+_PLAIN_SEGMENT = r"(?!_delta_log)[A-Za-z0-9_][A-Za-z0-9_.=-]*"
+_PLAIN_PATH = pattern(rf"{_PLAIN_SEGMENT}(?:/{_PLAIN_SEGMENT})*")
 """Nearly every path matches: relative, nothing escaped, no segment with a special meaning."""
 _NEEDS_NO_ESCAPE = pattern(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}{_OTHER_SCRIPTS}]*")
 _NEEDS_ESCAPE = pattern(rf"[^A-Za-z0-9:{re.escape(_URI_UNESCAPED)}{_OTHER_SCRIPTS}]+")
