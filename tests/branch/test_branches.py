@@ -612,6 +612,34 @@ def test_a_vacuum_of_the_table_stands_against_no_publication(change: str, tmp_pa
     assert ids(table) == wanted
 
 
+def test_a_forced_vacuum_of_the_table_keeps_what_an_open_branch_reads(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    branch = table.branch("b")
+    branch.append(rows_of(10))
+    table.overwrite(rows_of(20))
+    for lite in (False, True):
+        table.vacuum(retention_hours=0, force=True, lite=lite)
+    assert ids(branch) == ids_elsewhere(branch.uri) == [*range(11)]
+    branch.publish()
+    assert ids(table) == [10, 20]
+
+
+def test_a_forced_vacuum_of_a_branch_keeps_what_its_table_has(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    branch = table.branch("b")
+    for more in (10, 11):
+        branch.append(rows_of(more))
+        branch.publish(keep=True)
+    table.delete("id = 11")  # its file may still be read for a week
+    branch.overwrite(rows_of(12))
+    branch.overwrite(rows_of(13))
+    gone = branch.vacuum(retention_hours=0, force=True).paths
+    assert len(gone) == 1
+    assert ids(table) == ids_elsewhere(table.uri) == [*range(11)]
+    assert sorted(table.snapshot(3).to_arrow()["id"].to_pylist()) == [*range(12)]
+    assert ids(branch) == [13]
+
+
 def test_a_vacuum_of_a_branch_by_another_engine_deletes_nothing(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     branch = table.branch("b")

@@ -91,6 +91,12 @@ class Places(msgspec.Struct, frozen=True, dict=True):
             )
         return files
 
+    def own_files(self, files: pa.Table) -> pa.Table:
+        """Those of the table's files that lie in the branch's folder, as the branch names them."""
+        from txlog.core.format.arrow.compute import pc
+
+        return self.files_in_branch(files.filter(pc.starts_with(files["path"], self._own)))
+
     def _paths(self, paths: pa.StringArray) -> pa.StringArray:
         from txlog.core.format.arrow.compute import pc
 

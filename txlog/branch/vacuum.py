@@ -1,7 +1,8 @@
 """What a vacuum of a table must know of its branches: an entry of the group ``txlog.kept_files``.
 
 In: the open table. Out: the table's files that open branches read, and what is left of branches that ended. The table's
-log names the files that branches published, so a vacuum keeps those by itself.
+log names the files that branches published, so its vacuum keeps those by itself; a vacuum of the branch learns of them
+here.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.branch.known import branches, is_commit, last_origin, names_of
-from txlog.branch.places import FOLDER, place_of
+from txlog.branch.known import branches, is_commit, last_origin, names_of, origin_of, table_and_branch
+from txlog.branch.places import FOLDER, Places, place_of
 from txlog.extend import OpenTable
-from txlog.extend.commits import ObjectMeta
+from txlog.extend.commits import ObjectMeta, ambient
 
 __all__ = ["disposable", "needed"]
 
@@ -23,7 +24,12 @@ _LOG = "_delta_log/"
 
 
 def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callable[[], Iterator[pa.Table]]]]:
-    """The files of each open branch: live ones, and those that it removed after ``cutoff_ms``."""
+    """The files of each open branch: live ones, and those that it removed after ``cutoff_ms``. If this is a branch: its
+    files that its table has, or removed within its own retention."""
+    if origin_of(open_table.log.newest_state()) is not None:
+        table, _, origin = table_and_branch(open_table)
+        yield f"published, version {table.log.newest_state().version}", partial(_published, table, origin.places)
+        return
     for each in branches(open_table):
         if each.status == "open":
             yield f"{each.name} {each.version} {each.created}", partial(_files, open_table.beside(each.uri), cutoff_ms)
@@ -33,6 +39,13 @@ def _files(branch: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
     live, tombstones = branch.log.files_and_tombstones(branch.log.newest_state(), with_stats=False)
     recent = pc.greater_equal(tombstones["deletionTimestamp"], pa.scalar(cutoff_ms, pa.int64()))
     yield from (live, tombstones.filter(recent))
+
+
+def _published(table: OpenTable, places: Places) -> Iterator[pa.Table]:
+    newest = table.log.newest_state()
+    cutoff_ms = ambient.now_ms() - newest.properties.deleted_file_retention_ms
+    for files in _files(table, cutoff_ms):
+        yield places.own_files(files.select(["path", "deletionVector"]))
 
 
 def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[ObjectMeta]]:

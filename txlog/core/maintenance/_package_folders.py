@@ -28,7 +28,8 @@ class FolderKeeper(Protocol):
         """The table's files that the folder's owner needs. A running vacuum asks again and again.
 
         Args:
-            open_table: The table.
+            open_table: The table that has the folder; or one that lies in the folder of another table, which may need
+                files of it.
             cutoff_ms: What its own logs removed before this time, in ms since the epoch, it needs no more.
 
         Yields:
@@ -54,8 +55,13 @@ KEEPERS: Final[Point[FolderKeeper]] = Point("txlog.kept_files", "what keeps the 
 
 
 def keepers_of(open_table: OpenTable) -> list[FolderKeeper]:
-    """What knows the folders of packages that the table has. Raises StorageError."""
-    return [KEEPERS.load(folder) for folder in KEEPERS.names() if _has(open_table, folder)]
+    """What knows the folders of packages that the table has, and those of another table in which it lies. Raises
+    StorageError."""
+    return [
+        KEEPERS.load(folder)
+        for folder in KEEPERS.names()
+        if f"/{folder}/" in open_table.uri or _has(open_table, folder)
+    ]
 
 
 def _has(open_table: OpenTable, folder: str) -> bool:
