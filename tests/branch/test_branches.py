@@ -461,6 +461,28 @@ def test_numbers_of_identity_columns_never_meet(tmp_path: Path) -> None:
     assert len(set(numbers)) == len(numbers) == 9
 
 
+def test_a_branch_that_needs_more_numbers_draws_them_from_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in ("numbers", "creation"):
+        monkeypatch.setattr(f"txlog.branch.{room}.NUMBERS", 4)
+    columns = "n bigint generated always as identity (start with -1 increment by -2), id bigint, day string"
+    table = Table.create(tmp_path / "orders", columns)
+    branches = [table.branch(name) for name in ("b", "c")]
+    for first in (0, 3, 6):
+        for number, each in enumerate((table, *branches)):
+            each.append(rows_of(*range(first + 10 * number, first + 10 * number + 3)))
+    assert sum(each["operation"] == "RESERVE FOR BRANCH" for each in table.history()) > 2
+    branches[0].rebase()
+    branches[0].append(rows_of(19))
+    for each in branches:
+        each.publish()
+    rows = Table.open(table.uri).to_arrow()
+    assert rows.num_rows == 28
+    assert len(set(rows["n"].to_pylist())) == 28
+    assert table.verify().is_sound
+
+
 def test_row_ids_of_a_branch_are_its_own_and_stay_when_it_is_published(tmp_path: Path) -> None:
     table = made(tmp_path, {**VECTORS, **ROW_IDS})
     branch, other = table.branch("b"), table.branch("c")

@@ -16,23 +16,21 @@ from msgspec.structs import replace
 
 from txlog.branch.base_files import differing
 from txlog.branch.known import PROPERTY, Origin, info_of, look_at, origin_of, remember_table
+from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
 from txlog.branch.places import check_name, place_of, require_no_branch
 from txlog.core.format.actions import Metadata, operation_parameters
 from txlog.core.format.features import check_can_read
-from txlog.core.format.identity import IDENTITY_PREFIX, identity_columns, with_marks
+from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
 from txlog.errors import (
     ConflictError,
     InvalidInputError,
-    MetadataChangedError,
-    ProtocolChangedError,
     TableExistsError,
     TxlogError,
     UnsupportedFeatureError,
 )
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
-    ROW_TRACKING_DOMAIN,
     Definition,
     Isolation,
     ProposalBuilder,
@@ -40,19 +38,13 @@ from txlog.extend.commits import (
     cloned,
     define,
     row_id_domain,
-    row_id_mark,
-    tracks_rows,
 )
 from txlog.result import WriteResult
 
 __all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
 
-ROW_IDS = 1 << 40
-"""How many row ids are set aside for a branch. There are 2**63, and nobody sees the gaps."""
 AS_ACTIONS_MAX = 300
 """A branch of more files begins with a checkpoint, whose cost for each file is a tenth of an action's."""
-NUMBERS = 1 << 24
-"""How many numbers of an identity column are set aside for a branch."""
 
 OF_A_BRANCH: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 36500 days",
@@ -82,7 +74,19 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
     if there is not None:
         _require_finished(newest, branch, there, checked)
     files = _files_of(table, newest, base)
-    origin = _origin(table, newest, base, checked)
+    numbers, row_ids = first_numbers(table, newest, branch=checked, base_version=base.version)
+    origin = Origin(
+        id=ambient.uuid4(),
+        name=checked,
+        table=table.uri,
+        table_id=base.metadata.id,
+        base_version=base.version,
+        made_at=0,
+        own_version=0,
+        created_ms=ambient.now_ms(),
+        numbers=numbers,
+        row_ids=row_ids,
+    )
     wanted = origin.places.files_in_branch(files)
     while True:
         is_large = there is None and wanted.num_rows > AS_ACTIONS_MAX
@@ -153,56 +157,6 @@ def _files_of(table: OpenTable, newest: TableState, base: TableState) -> pa.Tabl
             version=base.version,
         )
     return files
-
-
-# --- what the table sets aside ------------------------------------------------------------------------------------
-
-
-def _origin(table: OpenTable, newest: TableState, base: TableState, name: str) -> Origin:
-    """The origin of a new branch, after the table set numbers aside for it."""
-    origin = Origin(
-        id=ambient.uuid4(),
-        name=name,
-        table=table.uri,
-        table_id=base.metadata.id,
-        base_version=base.version,
-        made_at=0,
-        own_version=0,
-        created_ms=ambient.now_ms(),
-    )
-    while True:
-        marks, row_ids = _set_aside(newest)
-        if not marks and row_ids is None:
-            return origin
-        builder = ProposalBuilder(newest)
-        if marks:
-            builder.define(with_marks(newest.metadata, marks))
-        if row_ids is not None:
-            builder.set_domain(row_id_domain(row_ids))
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE,
-            operation="RESERVE FOR BRANCH",
-            parameters=operation_parameters(branch=name, baseVersion=base.version),
-        )
-        try:
-            table.commit(proposal, newest)
-        except (MetadataChangedError, ProtocolChangedError, ConflictError):
-            newest = table.writable_state()
-            continue
-        columns = {column.name: column.physical for column in identity_columns(newest.schema)}
-        return replace(origin, numbers={columns[each]: mark for each, mark in marks.items()}, row_ids=row_ids)
-
-
-def _set_aside(state: TableState) -> tuple[dict[str, int], int | None]:
-    """The marks of identity columns, by name, and the highest row id, with which a table leaves room for a branch."""
-    marks = {}
-    if IDENTITY_PREFIX in state.metadata.schema_string:
-        marks = {column.name: column.next(NUMBERS)[1] for column in identity_columns(state.schema)}
-    if not tracks_rows(state.protocol, state.metadata.configuration):
-        return marks, None
-    return marks, row_id_mark(state.domains.get(ROW_TRACKING_DOMAIN)) + ROW_IDS
 
 
 # --- the commit -----------------------------------------------------------------------------------------------------

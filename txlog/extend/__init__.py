@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txlog.core.points import Point
     from txlog.core.predicates import PackageFunction
     from txlog.core.row_rules import computed_names
-    from txlog.core.versions import FollowsCommits, MakesFollower, OpenTable, open_table_of
+    from txlog.core.versions import FollowsCommits, GivesNumbers, MakesFollower, OpenTable, open_table_of
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing import Changelog, ChangeWriter, SinkModeOf
 else:
@@ -53,6 +53,7 @@ else:
         points: Point
         predicates: PackageFunction
         row_rules: computed_names
+        versions._identity_ranges: GivesNumbers
         versions._open_table: OpenTable open_table_of
         versions.decisions.state: TableState
         versions.upkeep._post_commit: FollowsCommits MakesFollower
@@ -71,6 +72,7 @@ __all__ = [
     "FindsTable",
     "FolderKeeper",
     "FollowsCommits",
+    "GivesNumbers",
     "MakesFollower",
     "OpenTable",
     "OpensCatalog",

@@ -27,7 +27,7 @@ from txlog.core.operations._write_effects import Replaced, write_parameters
 from txlog.core.operations._write_planning import on_newer_definition, with_existing_table
 from txlog.core.util import logger
 from txlog.core.versions import OpenTable, Steps, ToCommit
-from txlog.core.versions.decisions.definition_changes import is_same_definition
+from txlog.core.versions.decisions.definition_changes import keeps_write_rules
 from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -262,7 +262,7 @@ class GlobalCommitter:
     def _require_same_definition(self, job: WriteJob, state: TableState) -> None:
         if state.protocol != job.base_protocol:
             raise_conflict_since(self._open_table, "ProtocolChangedError", state, "changed the table's protocol")
-        if job.base_metadata is None or not is_same_definition(job.base_metadata, state.metadata):
+        if job.base_metadata is None or not keeps_write_rules(job.base_metadata, state.metadata):
             raise_conflict_since(
                 self._open_table,
                 "MetadataChangedError",

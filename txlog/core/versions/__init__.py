@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from txlog.core.versions._cached_tables import KEPT_MAX, KeptOpen
     from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
     from txlog.core.versions._commit_together import Part, commit_together, steps_together
-    from txlog.core.versions._identity_ranges import numbers_of
+    from txlog.core.versions._identity_ranges import GivesNumbers, numbers_of
     from txlog.core.versions._open_table import OpenTable, Steps, ToCommit, open_table_of
     from txlog.core.versions._plan import Plan
     from txlog.core.versions._read_together import states_together
@@ -25,7 +25,7 @@ else:
         """
         _cached_tables: KEPT_MAX KeptOpen
         _commit_together: Part commit_together steps_together
-        _identity_ranges: numbers_of
+        _identity_ranges: GivesNumbers numbers_of
         _open_table: OpenTable Steps ToCommit open_table_of
         _plan: Plan
         _commit_errors: READ_AGAIN WRITE_AGAIN raise_conflict
@@ -43,6 +43,7 @@ __all__ = [
     "READ_AGAIN",
     "WRITE_AGAIN",
     "FollowsCommits",
+    "GivesNumbers",
     "KeptOpen",
     "MakesFollower",
     "OpenTable",

@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import pyarrow as pa
 
 from txlog.core import ambient
-from txlog.core.format.actions import operation_parameters
+from txlog.core.format.actions import Metadata, operation_parameters
+from txlog.core.format.column_mapping import schema_of
 from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
+from txlog.core.format.properties import is_of_a_package
 from txlog.core.store import TableStore, open_store
 from txlog.core.util import cached_property, repr_without
 from txlog.core.versions._commit_errors import raise_conflict
@@ -28,7 +31,23 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import ConflictReason, InvalidInputError, MetadataChangedError, ProtocolChangedError
 from txlog.result import WriteMetrics
 
-__all__ = ["TableNumbers", "numbers_of"]
+if TYPE_CHECKING:
+    from txlog.core.points import Point
+
+__all__ = ["GivesNumbers", "TableNumbers", "numbers_of"]
+
+
+class GivesNumbers(Protocol):
+    def __call__(self, open_table: OpenTable, state: TableState, column: IdentityColumn, count: int) -> Metadata:
+        """The metadata from whose high-water mark the next ``count`` numbers of a column may be counted: that of
+        ``state``, the newest version, or one with another mark. It becomes the table's. An entry of the group
+        ``txlog.numbers`` that has the name of the property which switches it on."""
+
+
+def _offered() -> Point[GivesNumbers]:
+    from txlog.core.points import Point  # most tables ask no package
+
+    return Point("txlog.numbers", "what gives numbers to tables with")
 
 
 def numbers_of(open_table: OpenTable, state: TableState) -> TableNumbers | None:
@@ -121,14 +140,13 @@ class _Reservation:
     def execute(self, state: TableState) -> Proposal:
         """Raises MetadataChangedError if the table no longer has the column; InvalidInputError if it has no numbers
         left."""
-        column = self.require_column(state)
         try:
-            self.first, mark = column.next(self.count)
+            metadata, column, mark = self._next(state)
         except InvalidInputError:
             self.count = self._least
-            self.first, mark = column.next(self.count)
+            metadata, column, mark = self._next(state)
         builder = ProposalBuilder(state)
-        builder.define(with_mark(state.metadata, column, mark))
+        builder.define(with_mark(metadata, column, mark))
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
@@ -137,6 +155,18 @@ class _Reservation:
             parameters=operation_parameters(column=column.name, first=self.first, last=mark),
             is_reexecutable=True,
         )
+
+    def _next(self, state: TableState) -> tuple[Metadata, IdentityColumn, int]:
+        """The definition with which the numbers may be counted, its column, and the last of the numbers."""
+        column, metadata = self.require_column(state), state.metadata
+        for key in filter(is_of_a_package, metadata.configuration):
+            if (gives := _offered().get(key)) is not None:
+                metadata = gives(self._open_table, state, column, self.count)
+        if metadata is not state.metadata:
+            columns = identity_columns(schema_of(metadata))
+            column = next(each for each in columns if each.physical == column.physical)
+        self.first, mark = column.next(self.count)
+        return metadata, column, mark
 
     def remaining_work_s(self, state: TableState) -> float:
         return 0.0
