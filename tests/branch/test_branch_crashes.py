@@ -164,6 +164,31 @@ def test_a_branch_that_is_made_or_discarded_by_a_process_that_dies_is_whole_or_n
         assert table.verify().is_sound
 
 
+@pytest.mark.parametrize("newer", [False, True])
+def test_what_a_publication_took_that_landed_after_a_rebase_is_not_published_again(newer: bool, tmp_path: Path) -> None:
+    """A row that the table has lost since would come back with its file."""
+    from txlog.branch.publication import Publication
+    from txlog.branch.work import work_of
+
+    table = Table.create(tmp_path / "t", rows_of().schema, properties={"delta.enableDeletionVectors": "true"})
+    table.append(rows_of(1, 2, 3))
+    branch = table.branch("b")
+    branch.append(rows_of(4, 5))
+    work = work_of(open_table_of(Table.open(branch.uri)))
+    slow = work.table.unsent_files()
+    plan = Publication(work, slow)
+    plan.execute(work.newest)
+    if newer:
+        branch.append(rows_of(6))
+    table.append(rows_of(9))
+    branch.rebase()
+    assert work.table.commit_plan(plan, work.newest, unsent=slow).outcome == "committed"
+    Table.open(table.uri).delete("id = 4")
+    branch.append(rows_of(7))
+    branch.publish()
+    assert ids(table) == [1, 2, 3, 5, *([6] if newer else []), 7, 9]
+
+
 @pytest.mark.parametrize("others", [1, 3])
 def test_publications_of_one_branch_at_the_same_time_land_once(others: int, tmp_path: Path) -> None:
     """The second is planned before the first lands."""

@@ -437,6 +437,21 @@ def test_a_branch_that_published_and_was_rebased_publishes_only_what_is_new(tmp_
     assert ids(table) == [*range(1, 13)]
 
 
+def test_what_was_published_after_a_rebase_is_not_published_again(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.append(rows_of(10))
+    branch.publish(keep=True)
+    branch.append(rows_of(11, 12))
+    table.append(rows_of(20))
+    branch.rebase()
+    branch.publish(keep=True)
+    table.delete("id = 11")  # it would come back with its file
+    branch.append(rows_of(13))
+    branch.publish()
+    assert ids(table) == [*range(11), 12, 13, 20]
+
+
 def test_a_column_that_the_table_got_meanwhile_is_null_in_published_rows(tmp_path: Path) -> None:
     table = made(tmp_path)
     branch = table.branch("b")
@@ -705,6 +720,17 @@ def test_what_is_written_to_a_branch_after_it_ended_is_kept_and_can_be_published
     assert [each.status for each in table.branches()] == ["open"]
     branch.publish()
     assert ids(table) == [*range(12)]
+
+
+@pytest.mark.parametrize("ends", ["discard", "publish"])
+def test_a_branch_that_is_written_after_it_ended_is_published(ends: str, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    getattr(branch, ends)()
+    branch.append(rows_of(10))
+    assert [each.status for each in table.branches()] == ["open"]
+    branch.publish()
+    assert ids(table) == [*range(11)]
 
 
 def test_a_branch_of_a_table_that_was_made_anew_is_not_published(tmp_path: Path) -> None:

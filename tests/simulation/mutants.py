@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mutants_of_branches import BRANCH_MUTANTS
 from mutants_of_catalogs import CATALOG_MUTANTS
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_definitions import DEFINITION_MUTANTS
@@ -411,6 +412,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | STREAM_MUTANTS
     | GROUP_MUTANTS
     | JOINT_MUTANTS
+    | BRANCH_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS
     | OWNER_MUTANTS

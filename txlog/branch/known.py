@@ -69,6 +69,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         numbers: By the physical name of each identity column: the last number that the table set aside for the branch.
         row_ids: The last row id that the table set aside for the branch; None if it does not track rows.
         ended_at: The version of the branch that ended it, published or not; None if none did.
+        published: The branch's version that the table had at ``base_version``, if it was rebased on that; None if it
+            had none.
         is_kept: Whether a publication does not end it. One that was published and is not kept has ended.
     """
 
@@ -83,6 +85,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
     row_ids: int | None = None
     ended_at: int | None = None
+    published: int | None = None
     is_kept: bool = False
 
     @property

@@ -78,6 +78,7 @@ class _Rebase:
             own_version=work.state.version + 1,
             table=work.table.uri,
             ended_at=None,
+            published=work.published,
         )
 
     def run(self) -> WriteResult | None:

@@ -85,12 +85,25 @@ class BranchWork:
         since = max(origin.own_version, -1 if published is None else published)
         net = NetFiles(self.places)
         with TxlogError.located(self.branch.uri, self.state.version):
-            if since == origin.own_version > origin.made_at:  # the last rebase carried what was not published by then
-                carried = Carried.of(self.branch.log.read_commit(since, files=False))
+            if origin.own_version > origin.made_at and (published is None or published < origin.own_version):
+                carried = self._carried()
                 net.carry(carried, self._live_of(since, carried))
             first, last = origin.made_at + 1, self.state.version
             commits = self.branch.log.commits_between(first, last) if first <= last else iter(())
             return changes_of(commits, net, self.state, self.branch.time_zone, since)
+
+    def _carried(self) -> Carried:
+        """What the last rebase carried, less what a publication took that was under way then, and landed after it."""
+        origin, published = self.origin, self.published
+        carried = Carried.of(self.branch.log.read_commit(origin.own_version, files=False))
+        if published is None or published == origin.published:
+            return carried
+        if published == origin.own_version - 1:
+            return Carried()
+        files = self.branch.log.files(self.branch.log.state_at(published))
+        landed = {*map(self.places.in_table, files["path"].to_pylist())}
+        added = tuple(path for path in carried.added if self.places.in_table(path) not in landed)
+        return Carried(added, carried.touched)
 
     def _live_of(self, version: int, carried: Carried) -> dict[str, AddFile]:
         """The files of a version that a rebase carried, by their paths in the table."""
@@ -146,7 +159,8 @@ class BranchWork:
                 table=self.branch.uri,
                 version=self.state.version,
             )
-        if origin.ended_at is not None and (published is None or published < origin.ended_at - 1):
+        ended_at = -1 if origin.ended_at is None else origin.ended_at
+        if ended_at >= self.state.version and (published is None or published < ended_at - 1):
             raise InvalidInputError(
                 "the branch was discarded, so nothing of it is published: make a new one by table.branch(name)",
                 table=self.branch.uri,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from explorer.branch_scenarios import BRANCH_SCENARIOS
 from explorer.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
 from explorer.change_programs import (
     change_sink,
@@ -351,7 +352,7 @@ SAMPLED = {
     for scenario in (
         *(*_OF_CATALOGS, *_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_IDENTITY_SCENARIOS),
         *(*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS),
-        *(*TOGETHER, *LARGE_GATHERING_SCENARIOS),
+        *(*TOGETHER, *LARGE_GATHERING_SCENARIOS, *BRANCH_SCENARIOS),
     )
 }
 """Scenarios of which only some schedules are explored."""

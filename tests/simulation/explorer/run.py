@@ -15,6 +15,7 @@ import greenlet
 import msgspec
 from msgspec.structs import replace
 
+from explorer.branch_programs import BranchBook, end_branch
 from explorer.ending import (
     export_what_was_exported,
     gather_what_waits,
@@ -78,8 +79,9 @@ class Scenario(msgspec.Struct, frozen=True):
     ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
     between an answer and its use.
     ``queues``: the actors are processes of one machine, which wait for turns and hand appends over.
-    ``grouped``: there is a second table. "joint": transactions change both. Otherwise a group of sinks fills both, and
-    its checkpoint is "new", "staged" or "sealed".
+    ``grouped``: there is a second table. "joint": transactions change both. "branched": it is a branch of the first;
+    "unbranched": it becomes one. Otherwise a group of sinks fills both, and its checkpoint is "new", "staged" or
+    "sealed".
     """
 
     name: str
@@ -155,6 +157,7 @@ class Run:
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
         self.joint = JointBook()
+        self.branches = BranchBook()
         self.ledger.is_serializable = SERIALIZABLE in scenario.properties
         self.story: list[str] = []
         self.steps = 0
@@ -282,6 +285,8 @@ class Run:
         self.ledger.observe(oldest_retained_ms=retained if self.scenario.deletes else None)
         if self.world.second is not None:
             self.world.second.ledger.observe()
+            if self.scenario.grouped.endswith("branched"):
+                self.branches.check(self.world, self.world.second)
         if self.scenario.trimmed:
             self.ledger.require_files(self.now_ms() - VACUUMED_MS)
 
@@ -506,6 +511,8 @@ class Run:
         mend_what_was_lost(self)
         if self.scenario.grouped == "joint":
             end_joint(self)
+        elif self.scenario.grouped.endswith("branched"):
+            end_branch(self)
         elif self.scenario.grouped:
             recover_groups(self)
         else:

@@ -398,11 +398,35 @@ def _new_stores(number: int, like: str) -> list[MemoryLogStore]:
 @cache
 def grouped_world(versions: int, store: str, properties: tuple[tuple[str, str], ...], grouped: str) -> World:
     """A table and another one like it. "staged" or "sealed": a group of sinks has staged the checkpoint `GROUP` for
-    both, or sealed it."""
+    both, or sealed it. "branched" and "unbranched": the other one is a branch of the table, made or not."""
+    if grouped in ("branched", "unbranched"):
+        return _branched_world(versions, store, properties, is_made=grouped == "branched")
     world, second = (base_world(versions, store, 0, properties, number=each).copy() for each in (0, 1))
     world.second = second
     if grouped not in ("new", "joint"):
         _prepare_group(world, seals=grouped == "sealed")
+    return world
+
+
+def _branched_world(versions: int, store: str, properties: tuple[tuple[str, str], ...], *, is_made: bool) -> World:
+    from explorer.branch_programs import NAME, publish_file
+
+    world = base_world(versions, store, 0, properties).copy()
+    files, (log, staging, iceberg) = MemoryFileStore(), _new_stores(3, store)
+    ledger = Ledger(log, files, staging, iceberg, syncs=store == "local")
+    world.second = World(log, files, ledger, world.state, staging, iceberg)
+    for path in world.files.objects:
+        publish_file(world.second, f"memory://table/{path}")
+    publish_file(world, f"_branches/{NAME}/_delta_log/0")  # its log is in a store of its own, but for a listing
+    if is_made:
+        stores = {"memory://table": TableStore("memory://table", world.log, world.files, world.staging)}
+        place = f"memory://table/_branches/{NAME}"
+        stores[place] = TableStore(place, log, files, staging)
+        for each in stores.values():
+            each.log.beside = stores  # type: ignore[attr-defined]
+        with ambient.use(_Still(BASE_MS, 0x200)):
+            opened(stores["memory://table"], None, {}).branch(NAME)
+        ledger.observe()
     return world
 
 

@@ -1,0 +1,299 @@
+"""Programs of a story's actors that make, write, publish, rebase and discard a branch of the table; and its promises.
+
+In: a `Session` of a scenario whose ``grouped`` is "branched" (the branch is there) or "unbranched". Out: nothing.
+`BranchBook` remembers what each program was told; its checks look at the raw logs of the table and of the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+
+from explorer.versions import InvariantBroken
+from txlog.branch.known import PROPERTY
+from txlog.branch.places import place_of
+from txlog.core import ambient
+from txlog.core.store._table_store import TableStore
+from txlog.core.versions import OpenTable
+from txlog.errors import CommitStateUnknownError, TxlogError
+from txlog.table import Table
+from txlog.testing.faults import FaultyFileStore
+
+if TYPE_CHECKING:
+    from explorer.run import Run
+    from explorer.session import Session
+    from explorer.versions import State, Version
+    from explorer.world import World
+
+__all__ = [
+    "BranchBook",
+    "append_to_branch",
+    "append_to_table",
+    "branch_of",
+    "discard_branch",
+    "end_branch",
+    "make_branch",
+    "publish_branch",
+    "rebase_branch",
+    "remove_from_table",
+]
+
+NAME = "b"
+_OWN = f"_branches/{NAME}/"
+_APPLICATION = "txlog.branch."
+_ONCE = "a branch is published whole, and once"
+
+
+class Told(msgspec.Struct):
+    """What a program did on the branch, and what it was told."""
+
+    actor: str
+    what: str
+    path: str = ""
+    answer: str = "open"
+
+
+class BranchBook:
+    """All that was done on the branch of one story."""
+
+    def __init__(self) -> None:
+        self.all: list[Told] = []
+
+    def check(self, table: World, branch: World) -> None:
+        """Each publication has all files that the branch had at its version, and no file comes twice."""
+        published: set[str] = set()
+        for version in sorted(table.ledger.versions):
+            entry = table.ledger.versions[version]
+            new = [path for path in _paths(entry, "add") if path.startswith(_OWN)]
+            if not published.isdisjoint(new) or len(set(new)) < len(new):
+                raise InvariantBroken(_ONCE, f"v{version} adds {new} again")
+            published.update(new)
+            of_branch = next((each for each in map(_published, entry.actions) if each is not None), None)
+            if of_branch is None and not new:
+                continue
+            wanted = set() if of_branch is None else _own_files(branch, of_branch)
+            if published != wanted:
+                raise InvariantBroken(_ONCE, f"v{version} has {published} of the branch, which had {wanted}")
+        self._check_beginning(table, branch)
+
+    def _check_beginning(self, table: World, branch: World) -> None:
+        """A branch begins with the files of a version of its table, and each rebase gives it those of another one."""
+        states = branch.ledger.states
+        for version, state in states.items():
+            origin = orjson.loads(state.metadata["configuration"][PROPERTY])
+            if version not in (origin["made_at"], origin["own_version"]):
+                continue
+            base = table.ledger.states[origin["base_version"]]
+            found = {path.removeprefix(f"{_root()}/") for path in state.live if path.startswith("memory:")}
+            wanted = {path for path in base.live if not path.startswith(_OWN)}
+            if found != wanted:
+                raise InvariantBroken("a branch has the files of its table", f"v{version} has {found}, not {wanted}")
+
+    def check_answers(self, table: World, branch: World) -> None:
+        """The same after everybody has ended, and the branch was published; each program was told the truth."""
+        self.check(table, branch)
+        live = _live(table)
+        is_discarded = any(each.what == "discard" and each.answer == "done" for each in self.all)
+        written = {path for path in _paths_of_all(branch, "add") if not path.startswith("memory:")}
+        for each in self.all:
+            if each.what != "append":
+                continue
+            if each.answer == "done" and each.path not in written:
+                raise InvariantBroken("acknowledged implies present", f"{each.path} is not on the branch")
+            if each.answer == "refused" and each.path in written:
+                raise InvariantBroken("a definite failure never appears", f"{each.path} is on the branch")
+            if not is_discarded and each.path in written and f"{_OWN}{each.path}" not in live:
+                raise InvariantBroken(_ONCE, f"{each.path} was never published")
+
+
+# --- programs ---------------------------------------------------------------------------------------------------
+
+
+def make_branch(session: Session) -> None:
+    """Make the branch."""
+    _do(session, "make", lambda table: table.branch(NAME))
+
+
+def append_to_branch(session: Session, *, times: int = 1) -> None:
+    """Append a file to the branch, as any Delta writer may."""
+    for _ in range(times):
+        path = session.new_path("a")
+        _do(session, "append", partial(_append_to_branch, session, path), path)
+
+
+def append_to_table(session: Session) -> None:
+    """Append a file to the table."""
+    path = session.new_path("c")
+    _do(session, "write", lambda table: _append(session, table, path))
+
+
+def remove_from_table(session: Session) -> None:
+    """Remove the first file of the table."""
+
+    def remove(table: Table) -> None:
+        with table.transaction() as txn:
+            txn.remove("part=a/base-1.parquet")
+
+    _do(session, "write", remove)
+
+
+def publish_branch(session: Session, *, keep: bool = False) -> None:
+    """Publish the branch, once more if it fails."""
+    for _ in range(2):
+        if _do(session, "publish", lambda table: branch_of(table).publish(keep=keep)) == "done":
+            return
+
+
+def rebase_branch(session: Session) -> None:
+    """Move the branch onto the newest version of the table."""
+    _do(session, "rebase", lambda table: branch_of(table).rebase())
+
+
+def discard_branch(session: Session) -> None:
+    """Throw the branch away."""
+    _do(session, "discard", lambda table: branch_of(table).discard())
+
+
+def end_branch(run: Run) -> None:
+    """Somebody publishes what is left, if there is a branch, and all is whole."""
+    from explorer.session import Actor, Clock, Session
+
+    session = Session(run, Actor("last", lambda session: None), Clock(251))
+    with ambient.use(session.clock):
+        table = _table(session)
+        status = [each.status for each in table.branches()]
+        is_there = bool(_worlds(run)[1].ledger.versions)
+        if is_there != bool(status):
+            raise InvariantBroken("a branch is there or not", f"{status}")
+        if status == ["open"]:
+            try:
+                branch_of(table).publish()
+            except TxlogError as error:
+                raise InvariantBroken(_ONCE, f"nobody can publish what is left: {error}") from error
+    run.check()
+    run.branches.check_answers(*_worlds(run))
+
+
+# --- steps ------------------------------------------------------------------------------------------------------
+
+
+def branch_of(table: Table) -> Table:
+    """The branch of a table of a story, which no location leads to."""
+    return Table(table._open_table.beside(place_of(table.uri, NAME)))
+
+
+def _do(session: Session, what: str, work: Callable[[Table], Any], path: str = "") -> str:
+    session.clock.attempt += 1
+    told = Told(session.actor.name, what, path)
+    session.run.branches.all.append(told)
+    try:
+        work(_table(session))
+    except CommitStateUnknownError:
+        told.answer = "unknown"
+    except TxlogError as error:
+        told.answer = "refused"
+        session.run.record(f"{session.actor.name}: {what}: {type(error).__name__}: {str(error)[:120]}")
+    else:
+        told.answer = "done"
+    session.run.record(f"{session.actor.name}: {what} {told.answer} {path}")
+    session.history = hash((session.history, what, told.answer))
+    return told.answer
+
+
+def _append_to_branch(session: Session, path: str, table: Table) -> None:
+    _append(session, branch_of(table), path)
+
+
+def _append(session: Session, table: Table, path: str) -> None:
+    from txlog.core.format.actions import AddFile
+
+    is_branch = table.uri != _root()
+    first, second = _worlds(session.run)
+    for world, name in ((first, f"{_OWN}{path}" if is_branch else path), (second, path if is_branch else _at(path))):
+        publish_file(world, name)
+    stats = '{"numRecords":1}'
+    add = AddFile(path, {"part": path[5:6]}, _size(), session.clock.now_ms(), True, stats)
+    with table.transaction() as txn:
+        txn._builder.add(add)
+
+
+def publish_file(world: World, path: str) -> None:
+    """Let a file be in a store, as both the table's folder and the branch's path lead to it."""
+    from explorer.world import FILE_BYTES
+
+    world.files.publish("a", FILE_BYTES)
+    world.files.objects[path] = world.files.objects.pop("a")  # the path of a table's file in a branch is no name
+    world.files.durable.add(path)
+
+
+def _size() -> int:
+    from explorer.world import FILE_BYTES
+
+    return len(FILE_BYTES)
+
+
+def _table(session: Session) -> Table:
+    """A new handle on the table, from which its branch can be opened."""
+    second = session.run.world.second
+    assert second is not None
+    log, staging = session.of_second
+    files = FaultyFileStore(second.files, session._at_file_call)
+    table = session.table(fresh=True)
+    stores = {place_of(table.uri, NAME): TableStore(place_of(table.uri, NAME), log, files, staging)}
+    stores[table.uri] = table._open_table.store
+    for store in stores.values():
+        store.log.beside = stores  # type: ignore[attr-defined]
+    return table
+
+
+def _root() -> str:
+    return "memory://table"
+
+
+def _at(path: str) -> str:
+    return f"{_root()}/{path}"
+
+
+def _worlds(run: Run) -> tuple[World, World]:
+    assert run.world.second is not None
+    return run.world, run.world.second
+
+
+def _paths(entry: Version, kind: str) -> Iterable[str]:
+    return (action[kind]["path"] for action in entry.actions if kind in action)
+
+
+def _paths_of_all(world: World, kind: str) -> Iterable[str]:
+    return (path for entry in world.ledger.versions.values() for path in _paths(entry, kind))
+
+
+def _published(action: dict[str, Any]) -> int | None:
+    txn = action.get("txn")
+    return txn["version"] if txn is not None and txn["appId"].startswith(_APPLICATION) else None
+
+
+def _own_files(branch: World, version: int) -> set[str]:
+    state: State = branch.ledger.states[version]
+    return {f"{_OWN}{path}" for path in state.live if not path.startswith("memory:")}
+
+
+def _live(world: World) -> set[str]:
+    return set(world.ledger.states[world.ledger.latest].live)
+
+
+_beside = OpenTable.beside
+
+
+def _beside_in_memory(open_table: OpenTable, uri: str) -> OpenTable:
+    """The tables of a story have no location that a process could open; those of other tests have."""
+    from explorer.world import opened
+
+    stores: dict[str, Any] | None = getattr(open_table.store.log, "beside", None)
+    return _beside(open_table, uri) if stores is None else opened(stores[uri], None, {})._open_table
+
+
+OpenTable.beside = _beside_in_memory  # type: ignore[method-assign,assignment]

@@ -1,0 +1,57 @@
+"""Scenarios in which a branch is made, written, published, rebased and discarded beside writers of its table.
+
+In: nothing. Out: `BRANCH_SCENARIOS`, of which only some schedules are explored.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from explorer.branch_programs import (
+    append_to_branch,
+    append_to_table,
+    discard_branch,
+    make_branch,
+    publish_branch,
+    rebase_branch,
+    remove_from_table,
+)
+from explorer.casting import LOST_ANSWERS, actors_of
+from explorer.run import Scenario
+
+__all__ = ["BRANCH_SCENARIOS"]
+
+_twice = partial(append_to_branch, times=2)
+_keep = partial(publish_branch, keep=True)
+
+BRANCH_SCENARIOS = tuple(
+    Scenario(
+        f"branch-{name}",
+        actors_of(*programs, restarts=1),
+        crashes=crashes,
+        faults=faults,
+        store=store,
+        kinds=LOST_ANSWERS,
+        versions=3,
+        grouped=grouped,
+    )
+    for name, programs, crashes, faults, store, grouped in (
+        ("that-is-made-twice", (make_branch, make_branch, append_to_table), 1, 1, "object", "unbranched"),
+        ("that-is-made-and-written", (make_branch, append_to_branch, publish_branch), 1, 1, "local", "unbranched"),
+        ("and-appenders", (_twice, publish_branch, append_to_table), 1, 1, "object", "branched"),
+        ("that-is-published-twice", (append_to_branch, publish_branch, publish_branch), 1, 1, "object", "branched"),
+        ("that-is-kept", (_twice, _keep, publish_branch), 1, 1, "local", "branched"),
+        (
+            "that-is-rebased",
+            (append_to_branch, rebase_branch, publish_branch, append_to_table),
+            1,
+            1,
+            "object",
+            "branched",
+        ),
+        ("beside-a-delete", (append_to_branch, rebase_branch, _keep, remove_from_table), 1, 1, "object", "branched"),
+        ("that-is-discarded", (append_to_branch, discard_branch, publish_branch), 1, 1, "object", "branched"),
+        ("that-is-discarded-and-made", (discard_branch, make_branch, append_to_branch), 1, 1, "local", "branched"),
+    )
+)
+"""One branch of one table, with deaths and lost answers at every call on both logs."""

@@ -1,0 +1,70 @@
+"""Bugs of branches, each put into txlog's own code on purpose.
+
+In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone. `BRANCH_MUTANTS` names the scenario that finds
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from txlog.branch import creation, work
+from txlog.branch.changes import Carried
+from txlog.branch.work import BranchWork
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
+
+__all__ = ["BRANCH_MUTANTS"]
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def takes_no_publication_for_its_own(patch: pytest.MonkeyPatch) -> None:
+    """A publication does not record which version of the branch it took."""
+    real = ProposalBuilder.set_transaction
+
+    def note(self: Any, app_id: str, version: int) -> None:
+        real(self, app_id, version if not app_id.startswith("txlog.branch.") else version - 1)
+
+    patch.setattr(ProposalBuilder, "set_transaction", note)
+
+
+def carries_what_was_published_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    """A publication that was under way when the branch was rebased is overlooked."""
+
+    def carried(self: Any) -> Carried:
+        return Carried.of(self.branch.log.read_commit(self.origin.own_version, files=False))
+
+    patch.setattr(BranchWork, "_carried", carried)
+
+
+def takes_a_discarded_branch_for_an_open_one(patch: pytest.MonkeyPatch) -> None:
+    """A branch that ended and was written to again is refused for good."""
+    real = BranchWork.require_publishable
+
+    def require(self: Any) -> None:
+        real(self)
+        if self.origin.ended_at is not None and self.published is None:
+            raise work.InvalidInputError("the branch was discarded")
+
+    patch.setattr(BranchWork, "require_publishable", require)
+
+
+def begins_with_other_files(patch: pytest.MonkeyPatch) -> None:
+    """A branch under a name that was used keeps files that its table has no longer."""
+    real = creation.differing
+    patch.setattr(creation, "differing", lambda files, others: (real(files, others)[0][:0], real(files, others)[1]))
+
+
+BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
+    mutant.__name__: (mutant, scenario)
+    for mutant, scenario in (
+        (takes_no_publication_for_its_own, "branch-and-appenders"),
+        (carries_what_was_published_meanwhile, "branch-that-is-rebased"),
+        (takes_a_discarded_branch_for_an_open_one, "branch-that-is-discarded"),
+        (begins_with_other_files, "branch-that-is-discarded-and-made"),
+    )
+}
+"""Each bug, and the scenario of ``explorer.actors`` whose exploration must find it."""
