@@ -45,7 +45,18 @@ def unnamed() -> pa.Table:
     return pa.table({"id": [1]})
 
 
-ASSETS = [orders, customers, counts, total, unnamed]
+AMOUNTS: list[float] = [9.5]
+
+
+@dg.asset(partitions_def=DAILY, required_resource_keys={"root"})
+def checked_orders(context: dg.AssetExecutionContext) -> None:
+    day = context.partition_key
+    rows = pa.table({"day": [day], "amount": [AMOUNTS[-1]]})
+    with txlog.Table.open(f"{context.resources.root}/checked_orders").audit("amount >= 0") as staged:
+        staged.overwrite(rows, where=f"day = '{day}'")
+
+
+ASSETS = [orders, customers, counts, total, unnamed, checked_orders]
 
 
 @pytest.fixture
@@ -54,7 +65,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, asset: dg.AssetsDefinition, partition: str | None = None, **more: Any) -> dg.ExecuteInProcessResult:
-    resources = {"io_manager": TxlogIOManager(root=str(root))}
+    resources = {"io_manager": TxlogIOManager(root=str(root)), "root": str(root)}
     return dg.materialize(ASSETS, selection=[asset], resources=resources, partition_key=partition, **more)
 
 
@@ -208,3 +219,14 @@ def test_days_of_a_time_zone_are_the_days_of_a_column(root: Path, zone: str, kin
 def test_a_partition_whose_column_is_not_named_is_refused(root: Path) -> None:
     with pytest.raises(txlog.InvalidInputError, match="partition_expr"):
         run(root, unnamed, "2026-11-18")
+
+
+def test_an_asset_is_published_if_it_passes_its_checks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = txlog.Table.create(root / "checked_orders", "day string, amount double")
+    for _ in range(2):
+        assert run(root, checked_orders, "2026-11-20").success
+    monkeypatch.setattr("check_dagster.AMOUNTS", [-1.0])
+    with pytest.raises(txlog.ChecksFailedError, match="amount >= 0: 1 row fails"):
+        run(root, checked_orders, "2026-11-21")
+    found = deltalake.DeltaTable(table.uri).to_pyarrow_table().to_pylist()
+    assert found == [{"day": "2026-11-20", "amount": 9.5}]

@@ -170,4 +170,10 @@ def test_dbt_reads_a_table_and_a_model_is_published_once(folder: Path) -> None:
         run(folder, "-m", "dbt.cli.main", "run")
         run(folder, "publish.py")
     assert daily.version == 1
-    assert deltalake.DeltaTable(daily.uri).to_pyarrow_table().to_pylist() == [{"day": "2026-11-20", "orders": 2}]
+    found = [{"day": "2026-11-20", "orders": 2}]
+    assert deltalake.DeltaTable(daily.uri).to_pyarrow_table().to_pylist() == found
+    (folder / "audited.py").write_text(said_of(tab(PAGE, "After dbt: publish a model that passes checks"), folder))
+    for _ in range(2):
+        run(folder, "audited.py")
+    assert deltalake.DeltaTable(daily.uri).to_pyarrow_table().to_pylist() == found
+    assert {each.status for each in daily.branches()} == {"published"}

@@ -188,6 +188,32 @@ def test_a_failed_batch_is_in_the_table_once_after_the_restart_whatever_failed(
 
 
 @pytest.mark.hunt(part="spark")
+def test_a_stream_into_a_branch_is_published_once_whatever_failed(
+    spark: SparkSession, read_delta: Read, source: Path, path: Path, tmp_path: Path
+) -> None:
+    table = txlog.Table.create(path, "id bigint")
+    table.branch("b")
+    faults = tmp_path / "faults"
+    spark.dataSource.register(FaultyStream)
+
+    def again() -> Any:
+        return run(start(read_files(spark, source), Path(f"{path}@b"), "txlog_faulty_stream", faults=str(faults)))
+
+    for number, fault in enumerate(("death before the commit", "death after the commit")):
+        faults.write_text(fault)
+        with pytest.raises(Exception, match=r"EOF|crash|exited|terminated|PYTHON"):
+            again()
+        again()
+        txlog.Table.open(f"{path}@b").publish(keep=not number)
+        assert ids(path) == list(range(20 + 10 * number))
+        put_files(source, 2 + number, 3 + number)
+    table.branch("b")
+    again()  # under the name of the branch that ended, it goes on where it was
+    txlog.Table.open(f"{path}@b").publish()
+    assert as_rows(read_delta(path)) == as_rows(spark.range(40))
+
+
+@pytest.mark.hunt(part="spark")
 def test_complete_mode_replaces_the_table_with_each_batch_even_by_nothing(
     spark: SparkSession, source: Path, path: Path
 ) -> None:
