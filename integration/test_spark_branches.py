@@ -36,9 +36,11 @@ def row_ids(frame: DataFrame) -> dict[int, int]:
 
 
 @pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("most", [300, 0], ids=["its files are actions", "a checkpoint has its files"])
 def test_spark_reads_changes_and_vacuums_a_branch_and_reads_what_is_published(
-    delta: SparkSession, read_delta: Read, tmp_path: Path
+    most: int, delta: SparkSession, read_delta: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("txlog.branch.creation.AS_ACTIONS_MAX", most)
     table = txlog.Table.create(tmp_path / "the table", "id bigint, p string", ["p"], PROPERTIES)
     table.append(rows_of(*range(10)))
     table.delete("id = 3")
