@@ -269,15 +269,15 @@ change = spark.createDataFrame([("c", (1,), None, (7, "Ada"))], debezium)
 change.write.parquet(str(folder / "debezium"))
 events = spark.readStream.schema(debezium).parquet(str(folder / "debezium"))
 """,
-        6: """
+        7: """
 checkpoints = str(folder / "checkpoints-countries")
 txlog.Table.create("s3://bucket/countries", "country string, count bigint")
 """,
-        7: """
+        8: """
 df = spark.createDataFrame(data)
 uri, changes, batches = path, spark.createDataFrame(rows), [df, df]
 """,
-        8: 'path = str(folder / "from-threads")',
+        9: 'path = str(folder / "from-threads")',
     },
     "docs/several-writers.md": {0: "table = txlog.Table.create('s3://bucket/shared', data.schema)"},
     "docs/stream-changes.md": {0: "changes = changes.append_column('ts', pa.array([1, 2, 3, 4]))"},

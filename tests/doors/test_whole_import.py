@@ -226,7 +226,7 @@ def test_a_condition_works_after_an_interrupt_at_one_of_its_imports(table: str) 
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(["plain read", "read", "changes", "overwrite"], id="calls that read"),
+        pytest.param(["plain read", "read", "count", "changes", "overwrite"], id="calls that read"),
         pytest.param([], id="all calls", marks=pytest.mark.hunt(part="ends")),
     ],
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.core.format.arrow.arrays import from_flags, numbers_or
@@ -63,9 +63,9 @@ def count_matching_rows(store: TableFiles, plan: ScanPlan, table: DefinedTable) 
     predicate, selection, files = plan.selection.predicate, plan.selection, plan.files
     if predicate is None:
         return count_rows(store, selection, files)
-    match = pa.array(_whole_matches(files, predicate, table), pa.bool_())
-    to_read = ScanPlan(selection, files.filter(pc.invert(match)))
-    counted = count_rows(store, selection, files.filter(match))
+    match = np.fromiter(_whole_matches(files, predicate, table), bool, files.num_rows)
+    to_read = ScanPlan(selection, files.filter(from_flags(~match)))
+    counted = count_rows(store, selection, files.filter(from_flags(match)))
     return counted + sum(int(batch.num_rows) for batch in to_read.batches(store))
 
 

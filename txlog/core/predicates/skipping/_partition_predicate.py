@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.partition_values import decode, partition_key
