@@ -23,6 +23,9 @@ Each operation on a table, and where you can ask for it: as a method of `txlog.T
 on the [command line](command-line.md), in [SQL](sql.md) (with `txlog.sql` and with `txlog.spark.sql`), as a function of
 `txlog.spark`, or by Spark's `df.write` and `df.writeStream`. *Preview* says whether `dry_run=True`, or `--dry-run`,
 shows what would be done without doing it.
+
+Changes of several tables as one, and snapshots of several tables as of one moment, are Python alone:
+[why](several-tables.md#where-it-works).
 """
 _ARGUMENTS = """
 ## Arguments

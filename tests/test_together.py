@@ -507,6 +507,22 @@ def test_an_application_s_batch_lands_once(tmp_path: Path) -> None:
     assert [ids(table) for table in tables] == [[1], [1]]
 
 
+def test_times_without_a_zone_are_in_the_zone_of_each_table(tmp_path: Path) -> None:
+    """Midnight in Tokyo is 15:00 in UTC, on the day before."""
+    moments = pa.array([f"2026-01-01T{hour}:00:00Z" for hour in ("14", "15", "23")]).cast(pa.timestamp("us", "UTC"))
+    uris = [str(tmp_path / name) for name in ("a", "b")]
+    for uri in uris:
+        txlog.Table.create(uri, "at timestamp").append(pa.table({"at": moments}))
+    tables = [txlog.Table.open(uris[0], time_zone="Asia/Tokyo"), txlog.Table.open(uris[1])]
+    since = "at >= '2026-01-02 00:00:00'"
+    assert [each.to_arrow(where=since).num_rows for each in txlog.read_together(tables)] == [2, 0]
+    with txlog.transaction(tables) as txn:
+        assert [txn[table].read(since).num_rows for table in tables] == [2, 0]
+        for table in tables:
+            txn[table].delete(since)
+    assert [deltalake.DeltaTable(uri).to_pyarrow_table().num_rows for uri in uris] == [1, 3]
+
+
 def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     a, b = made(tmp_path, "a", "b")
     for call, problem in (

@@ -43,6 +43,7 @@ BENCHMARKS = (
         "compaction",
         "vacuum",
         "branches",
+        "several_tables",
         "spark_write",
         "spark_append",
         "spark_upkeep",
