@@ -15,6 +15,7 @@ import pytest
 from txlog.changelog import tombstones
 from txlog.changelog.merged_rows import MergedRows
 from txlog.changelog.mismatches import HeldBack, Mismatches
+from txlog.changelog.staged_changes import StagedChanges
 from txlog.core.maintenance import _optimize as optimize
 from txlog.core.sink import _abandonment as abandonment
 from txlog.testing.faults import FaultyFileStore
@@ -75,18 +76,17 @@ def judges_changes_by_the_first_version_it_sees(patch: pytest.MonkeyPatch) -> No
     """Rows that others append or delete before the commit do not count."""
     judge = Mismatches.judge
 
-    def once(self: Any, touched: Any, retracted: Any) -> Any:
-        if "was_judged" in self.__dict__:
-            return [self._without_held(each) for each in touched]
-        self.__dict__["was_judged"] = True
-        return judge(self, touched, retracted)
+    def once(self: Any, touched: Any, retracted: Any) -> None:
+        if "was_judged" not in self.__dict__:
+            self.__dict__["was_judged"] = True
+            judge(self, touched, retracted)
 
     patch.setattr(Mismatches, "judge", once)
 
 
 def replaces_rows_of_changes_that_it_holds_back(patch: pytest.MonkeyPatch) -> None:
     """The old rows go, and the new one is in quarantine."""
-    patch.setattr(Mismatches, "_without_held", lambda self, each: each)
+    patch.setattr(StagedChanges, "_goes", lambda self, merged: np.ones(len(merged.has_row), dtype=bool))
 
 
 def keeps_only_what_it_held_back_last(patch: pytest.MonkeyPatch) -> None:

@@ -246,7 +246,7 @@ class MergedRows(KeyedChange):
         """The rows of keys that the merge replaces or deletes; a key's tombstones count as its delete."""
         if not self._engine.replaces_rows:
             return list(touched)
-        touched = self._mismatches.judge(touched, self._retracted)
+        self._mismatches.judge(touched, self._retracted)
         merged = self._merged
         if self._reads_old:
             merged = self._merge(_by_path(touched), _by_path(tombstones))
@@ -260,7 +260,7 @@ class MergedRows(KeyedChange):
         ]
 
     def _goes(self, merged: Merged) -> NDArray[np.bool_]:
-        """Which keys lose the rows that they have in the table."""
+        """Which keys lose the rows that they have in the table: none that is held back."""
         return merged.has_row | merged.is_dead
 
     def tombstones(self) -> pa.RecordBatch | None:

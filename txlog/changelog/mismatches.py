@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec.structs import replace
 
 from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
@@ -61,22 +60,19 @@ class Mismatches:
         self.num_odd = 0
         """How many keys have another row than the one that a change retracts, and keep it."""
 
-    def judge(self, touched: Sequence[Touched], retracted: NDArray[np.bool_]) -> list[Touched]:
-        """The files without the rows of held-back keys.
-
-        ``retracted`` marks the keys that only delete rows. Raises `MismatchFound` if more keys must be held back.
-        """
-        if self.policy.missing != "ignore" or self.policy.several != "ignore":
-            matches = np.zeros(len(self.held), dtype=np.int64)
-            for each in touched:
-                np.add.at(matches, each.live_source_rows, 1)
-            found = self.held.copy()
-            if self.policy.several != "ignore":
-                found[(found == 0) & (matches > 1)] = _SEVERAL
-            if self.policy.missing != "ignore":
-                found[(found == 0) & retracted & (matches == 0)] = _MISSING
-            self.hold(found)
-        return [self._without_held(each) for each in touched] if self.held.any() else list(touched)
+    def judge(self, touched: Sequence[Touched], retracted: NDArray[np.bool_]) -> None:
+        """``retracted`` marks the keys that only delete rows. Raises `MismatchFound` if more keys must be held back."""
+        if self.policy.missing == self.policy.several == "ignore":
+            return
+        matches = np.zeros(len(self.held), dtype=np.int64)
+        for each in touched:
+            np.add.at(matches, each.live_source_rows, 1)
+        found = self.held.copy()
+        if self.policy.several != "ignore":
+            found[(found == 0) & (matches > 1)] = _SEVERAL
+        if self.policy.missing != "ignore":
+            found[(found == 0) & retracted & (matches == 0)] = _MISSING
+        self.hold(found)
 
     def judge_odd(self, is_odd: NDArray[np.bool_] | None) -> None:
         """Keys with a retraction of a row that the table does not have, although it has another one with the key.
@@ -121,11 +117,6 @@ class Mismatches:
         """Raises `MismatchFound` if a key among ``cases`` is not held back yet."""
         if (cases != self.held).any():
             raise MismatchFound(cases)
-
-    def _without_held(self, each: Touched) -> Touched:
-        assert each.hits.source_rows is not None
-        stays = each.live & (self.held[each.hits.source_rows] == 0)
-        return replace(each, replaced=each.hits.positions[stays])
 
 
 class HeldBack:
