@@ -235,7 +235,8 @@ def recovers_what_was_never_sealed(patch: pytest.MonkeyPatch) -> None:
             if not each.is_sealed:
                 found = self._staging.tasks(each, {task_id: tries[-1] for task_id, tries in each.attempts.items()})
                 commits = self._commits
-                commits._commit_job(commits.job(each.checkpoint_id), [committable for _, committable in found], 0)
+                job, committables = commits.job(each.checkpoint_id), [committable for _, committable in found]
+                commits._open_table.run(commits._job_steps(job, committables, 0))
         return real(self)
 
     patch.setattr(Sink, "recover", recover)
@@ -250,14 +251,14 @@ def commits_again_what_is_still_staged(patch: pytest.MonkeyPatch) -> None:
 
 def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """A committer that dies in between takes a sealed checkpoint with it."""
-    real = CheckpointCommits._commit_job
+    real = CheckpointCommits._job_steps
 
-    def commit(self: Any, job: Any, committables: Any, since_ms: int) -> Any:
+    def steps(self: Any, job: Any, committables: Any, since_ms: int) -> Any:
         for each in self.staging.checkpoints(self._app_id):
             self.staging.remove(each.names)
         return real(self, job, committables, since_ms)
 
-    patch.setattr(CheckpointCommits, "_commit_job", commit)
+    patch.setattr(CheckpointCommits, "_job_steps", steps)
 
 
 def seals_what_rests_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:

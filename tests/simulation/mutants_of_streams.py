@@ -42,8 +42,8 @@ def removes_what_is_staged_before_it_is_given_up(patch: pytest.MonkeyPatch) -> N
 
 def gives_up_what_is_in_the_table(patch: pytest.MonkeyPatch) -> None:
     """It does not look whether the checkpoint was committed."""
-    commit = abandonment._commit
-    patch.setattr(abandonment, "_commit", lambda open_table, *rest: commit(_WithoutReplays(open_table), *rest))
+    steps = abandonment._steps
+    patch.setattr(abandonment, "_steps", lambda open_table, *rest: steps(_WithoutReplays(open_table), *rest))
 
 
 class _WithoutReplays:
