@@ -33,6 +33,7 @@ BENCHMARKS = (
         "group_commit",
         "paced",
         "ingest",
+        "mirror",
         "round_trips",
         "managed",
         "bulk",

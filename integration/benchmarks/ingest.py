@@ -39,13 +39,16 @@ PEERS_HERE = {name: PEERS[name] for name in ("deltalake", "ducklake-sqlite")}
 
 
 class Load(NamedTuple):
-    """What the clients do."""
+    """What the clients do. ``pause_s`` is between an answer and the next batch; ``in_memory``: the tables and the
+    journal are in the memory's file system, whose syncs cost nothing."""
 
     what: str
     clients: int
     rows: int
     answer: str = "committed"
     is_far: bool = False
+    pause_s: float = 0.0
+    in_memory: bool = False
 
 
 class Done(NamedTuple):
@@ -65,6 +68,9 @@ LOADS = (
     Load("disk, 1 row", 1, 1),
     Load("disk, 1 row", 64, 1),
     Load("disk, 1 row, durable", 64, 1, "durable"),
+    Load("memory, 1 row, durable", 64, 1, "durable", in_memory=True),
+    Load("disk, 1 row every 0.2 s, durable", 64, 1, "durable", pause_s=0.2),
+    Load("memory, 1 row every 0.2 s, durable", 64, 1, "durable", pause_s=0.2, in_memory=True),
     Load("disk, 1,000 rows", 64, 1000),
     Load("store 50 ms away, 1 row", 64, 1, is_far=True),
     Load("store 50 ms away, 1 row, durable", 64, 1, "durable", is_far=True),
@@ -93,13 +99,18 @@ def run(bench: Bench) -> str:
                 f"{done.memory_mb[0]:.0f}, {done.memory_mb[1]:.0f}",
             ]
         )
-    lines += [_processes(bench, bench.scale(20, 2)), *_peers(bench, bench.scale(20.0, 2.0))]
+    lines += [
+        _only_answers(bench, seconds),
+        _processes(bench, bench.scale(20, 2)),
+        *_peers(bench, bench.scale(20.0, 2.0)),
+    ]
     header = ["", "clients", "batches/s", "rows/s", "p50, ms", "p99, ms", "versions/s", "memory, MB"]
     return (
         f"{markdown_table(header, lines)}\n\n{seconds:.0f} s each. Clients are threads of one process beside the"
-        " service, over Arrow Flight; memory is the service's after a tenth of the time and at its end. The others"
-        " append batches of one row to a table on the disk, one after the other. The store is versitygw behind"
-        f" {1e3 * DELAY_S:.0f} ms of delay each way."
+        " service, over Arrow Flight; each sends its next batch when it has the answer, or after the pause. Memory is"
+        " the service's after a tenth of the time and at its end. In memory, the tables and the journal are in the"
+        " memory's file system, where a sync costs nothing. The others append batches of one row to a table on the"
+        f" disk, one after the other. The store is versitygw behind {1e3 * DELAY_S:.0f} ms of delay each way."
     )
 
 
@@ -108,6 +119,8 @@ def measured(bench: Bench, load: Load, seconds: float) -> Done:
     with ExitStack() as stack:
         folder = bench.folder("serve")
         folder.mkdir()
+        if load.in_memory:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))
         uri, options = str(folder / "tables"), {}
         if load.is_far:
             server = stack.enter_context(
@@ -120,7 +133,7 @@ def measured(bench: Bench, load: Load, seconds: float) -> Done:
         given = [text for pair in options.items() for text in ("--storage-option", "=".join(pair))]
         service = ServeProcess(uri, "--journal", folder / "journal", *given)
         try:
-            done = _sent(service, table, load, seconds)
+            done = _sent(service.flight, service.process.pid, load, seconds)._replace(versions=table.snapshot().version)
         finally:
             assert service.stop() == 0
         rows = txlog.Table.open(table.uri, storage_options=options).snapshot().count()
@@ -129,7 +142,8 @@ def measured(bench: Bench, load: Load, seconds: float) -> Done:
         return done
 
 
-def _sent(service: ServeProcess, table: txlog.Table, load: Load, seconds: float) -> Done:
+def _sent(address: str, pid: int, load: Load, seconds: float) -> Done:
+    """What clients send to a server, and how long each waits."""
     waits_s: list[list[float]] = [[] for _ in range(load.clients)]
     gate, over = threading.Barrier(load.clients + 1), threading.Event()
 
@@ -137,16 +151,19 @@ def _sent(service: ServeProcess, table: txlog.Table, load: Load, seconds: float)
         numbers = pa.array(range(load.rows), pa.int64())
         columns = [pa.array([client_number] * load.rows, pa.int64()), numbers, pa.array(["x" * 20] * load.rows)]
         batch = pa.record_batch(columns, schema=SCHEMA)
-        with fl.connect(service.flight) as client:
+        with fl.connect(address) as client:
             terms: dict[str, Any] = {"table": "events", "stream": str(client_number), "first": 0, "answer": load.answer}
             writer, answers = putting(client, terms, SCHEMA)
             gate.wait()
+            over.wait(load.pause_s * client_number / load.clients)
             while not over.is_set():
                 began_s = time.perf_counter()
                 writer.write_batch(batch)
                 said = json.loads(answers.read().to_pybytes())
                 waits_s[client_number].append(time.perf_counter() - began_s)
                 assert "error" not in said, said
+                if load.pause_s:
+                    over.wait(load.pause_s)
             writer.close()
 
     threads = [threading.Thread(target=send, args=(number,)) for number in range(load.clients)]
@@ -155,14 +172,43 @@ def _sent(service: ServeProcess, table: txlog.Table, load: Load, seconds: float)
     gate.wait()
     began_s = time.perf_counter()
     over.wait(seconds / 10)
-    first_mb = _memory_mb(service.process.pid)
+    first_mb = _memory_mb(pid)
     over.wait(seconds * 0.9)
-    last_mb = _memory_mb(service.process.pid)
+    last_mb = _memory_mb(pid)
     over.set()
     for each in threads:
         each.join()
     took_s = time.perf_counter() - began_s
-    return Done(sorted(itertools.chain.from_iterable(waits_s)), took_s, table.snapshot().version, (first_mb, last_mb))
+    return Done(sorted(itertools.chain.from_iterable(waits_s)), took_s, 0, (first_mb, last_mb))
+
+
+_ANSWERS = """
+import pyarrow as pa
+import pyarrow.flight as fl
+
+class Server(fl.FlightServerBase):
+    def do_put(self, context, descriptor, reader, writer):
+        for _ in reader:
+            writer.write(pa.py_buffer(b"{}"))
+
+server = Server("grpc://127.0.0.1:0")
+print(server.port, flush=True)
+server.serve()
+"""
+
+
+def _only_answers(bench: Bench, seconds: float) -> list[str]:
+    """A server that does nothing but answer: what Flight and the clients cost here."""
+    load = Load("a Flight server that only answers", 64, 1)
+    with subprocess.Popen([sys.executable, "-c", _ANSWERS], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            done = _sent(f"grpc://127.0.0.1:{int(server.stdout.readline())}", server.pid, load, seconds)
+        finally:
+            server.kill()
+    rate = f"{len(done.waits_s) / done.seconds:,.0f}"
+    bench.record(peer=load.what, p50_ms=done.wait_ms(0.5), p99_ms=done.wait_ms(0.99), batches=len(done.waits_s))
+    return [load.what, "64", rate, rate, f"{done.wait_ms(0.5):.1f}", f"{done.wait_ms(0.99):.1f}", "", ""]
 
 
 def _processes(bench: Bench, count: int) -> list[str]:

@@ -6,8 +6,10 @@ reason for each. A batch that passes can still be refused when it is committed, 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import orjson
@@ -47,6 +49,7 @@ class RowChecks:
         self._open_table = open_table_of(table)
         self._lock = threading.Lock()
         self._known: dict[pa.Schema, RowCheck] = {}
+        self._upserts: dict[object, object] = {}  # the definition that they were tried by
 
     def taken(self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:
         """The rows as they are to be committed.
@@ -63,7 +66,7 @@ class RowChecks:
             TxlogError: The columns could not be added to the table.
         """
         if how.mode == "upsert":
-            self._check_changes(rows, how, merges)
+            self._try_upsert(rows, how, self._check_changes(rows, how, merges))
             return rows
         check, rows = self._check(rows, merges)
         taken = check.taken(rows)
@@ -120,8 +123,9 @@ class RowChecks:
                 txn.update({name: txlog.lit(existing[name][0].as_py()) for name in filled})
         self._table.append(rows.slice(0, 0), schema_mode="merge")
 
-    def _check_changes(self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None) -> None:
-        """Check keys and kinds, and the values of all rows but deleted ones, which need only their keys."""
+    def _check_changes(self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None) -> Any:
+        """Check keys and kinds, and the values of all rows but deleted ones, which need only their keys. Returns which
+        rows are not deleted."""
         for name in (*how.keys, how.row_kind, how.sequence_by):
             root = None if name is None else name.partition(".")[0]
             if root is not None and root not in rows.schema.names:
@@ -140,6 +144,35 @@ class RowChecks:
         check, rows = self._check(rows, merges)
         for start, count in _runs(are_new):
             check.taken(rows.slice(start, count), start)
+        return are_new
+
+    def _try_upsert(self, rows: pa.RecordBatch, how: How, are_new: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        """Raises what the table refuses every upsert of such rows with: if the journal has the rows, a commit would
+        tell nobody. A merge engine is asked for a deleted row, too."""
+        state = self._open_table.known_state()
+        of_these = rows.schema.remove_metadata(), how, bool(are_new.any()), bool(are_new.all())
+        with self._lock:
+            if self._upserts.get(of_these) == state.metadata:
+                return
+        deleted = np.flatnonzero(~are_new)[:1] if "txlog.merge-engine" in state.metadata.configuration else []
+        self._try(rows.take(pa.array(deleted, pa.int64())), how, how.row_kind)
+        if are_new.any():
+            self._try(rows.slice(0, 0), how, None)
+        with self._lock:
+            if len(self._upserts) >= _SCHEMAS_MAX:
+                self._upserts.clear()
+            self._upserts[of_these] = state.metadata
+
+    def _try(self, rows: pa.RecordBatch, how: How, row_kind: str | None) -> None:
+        if row_kind is None and how.row_kind is not None and how.row_kind not in self._table.schema.names:
+            rows = rows.drop_columns([how.row_kind])
+        with contextlib.suppress(_Tried), self._table.transaction(refresh=False) as txn:
+            txn.upsert(rows, how.keys, row_kind=row_kind, sequence_by=how.sequence_by, on_duplicate="last")
+            raise _Tried
+
+
+class _Tried(Exception):
+    """Ends a transaction that is not to be committed."""
 
 
 def _runs(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ from txlog.errors import (
     ConflictError,
     InvalidInputError,
     TxlogError,
+    UnsupportedFeatureError,
 )
 from txlog.serve.batches import Answer, Batch, StreamOrderError, application_of
 
@@ -71,7 +72,7 @@ class Landing:
                 if self._table.resolve(error.txn_id, error.version):
                     return self._settle(batches, error.version)
                 last = error
-            except InvalidInputError as error:
+            except (InvalidInputError, UnsupportedFeatureError) as error:
                 if is_fresh and len(batches) == 1:
                     return self._settled([(batches[0], error)])
                 if is_fresh:

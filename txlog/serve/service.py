@@ -96,6 +96,7 @@ class Service:
         self.room = Room(self.limits.waiting_bytes, self.limits.wait_s)
         self.journal = journal
         self._on_tick = on_tick
+        self._options = storage_options
         self._retry = RetryPolicy(total_timeout=self.limits.commit_s)
         self._lock = threading.Lock()
         self._served: dict[str, _Served] = {}
@@ -331,4 +332,8 @@ class Service:
         assert self._catalog is not None
         if creates:
             return self._catalog.create(name, QUARANTINE, exist_ok=True, retry=self._retry)
-        return self._catalog.table(name, retry=self._retry)
+        base, _, branch = name.partition("@")
+        table = self._catalog.table(base, retry=self._retry)
+        if not branch:
+            return table
+        return txlog.Table.open(f"{table.uri}@{branch}", storage_options=self._options, retry=self._retry)
