@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.extend import RowCheck, open_table_of
 from txlog.extend.catalogs import ambient
 from txlog.extend.merge_engines import DELETE, UPDATE_BEFORE, RowKinds
@@ -59,6 +59,7 @@ class RowChecks:
             how: What they do to the table.
             merges: Add columns that the table lacks: by the name of some, what rows get that are there by now; None:
                 add none.
+            tries: Whether to refuse what only a commit would find out, for rows whose client does not wait for it.
 
         Raises:
             SchemaMismatchError: The columns do not fit.
@@ -66,7 +67,9 @@ class RowChecks:
             TxlogError: The columns could not be added to the table.
         """
         if how.mode == "upsert":
-            self._try_upsert(rows, how, self._check_changes(rows, how, merges))
+            are_new = self._check_changes(rows, how, merges)
+            if tries:
+                self._try_upsert(rows, how, are_new)
             return rows
         check, rows = self._check(rows, merges)
         taken = check.taken(rows)
@@ -147,17 +150,20 @@ class RowChecks:
         return are_new
 
     def _try_upsert(self, rows: pa.RecordBatch, how: How, are_new: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Raises what the table refuses every upsert of such rows with: if the journal has the rows, a commit would
-        tell nobody. A merge engine is asked for a deleted row, too."""
+        """Raises what the table refuses every upsert of such rows with. A merge engine is asked for a deleted row, too.
+        If the store does not answer, the rows are not tried."""
         state = self._open_table.known_state()
         of_these = rows.schema.remove_metadata(), how, bool(are_new.any()), bool(are_new.all())
         with self._lock:
             if self._upserts.get(of_these) == state.metadata:
                 return
         deleted = np.flatnonzero(~are_new)[:1] if "txlog.merge-engine" in state.metadata.configuration else []
-        self._try(rows.take(pa.array(deleted, pa.int64())), how, how.row_kind)
-        if are_new.any():
-            self._try(rows.slice(0, 0), how, None)
+        try:
+            self._try(rows.take(pa.array(deleted, pa.int64())), how, how.row_kind)
+            if are_new.any():
+                self._try(rows.slice(0, 0), how, None)
+        except StorageError:
+            return
         with self._lock:
             if len(self._upserts) >= _SCHEMAS_MAX:
                 self._upserts.clear()

@@ -289,7 +289,7 @@ class Service:
             raise InvalidInputError(f"the Arrow data is damaged: {error}") from None
         merges: Mapping[str, pa.Array] | None = existing or {} if terms.schema_mode == "merge" else None
         if terms.quarantine is None:
-            return served.checks.taken(rows, terms.how, merges), None
+            return served.checks.taken(rows, terms.how, merges, tries=terms.answer == "durable"), None
         refused: dict[int, str] = {}
         try:
             taken = served.checks.taken(rows, terms.how, merges)
