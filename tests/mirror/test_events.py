@@ -177,3 +177,70 @@ def test_a_column_that_somebody_renamed_as_the_error_says_is_followed(tmp_path: 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: bytes) -> None:
     with pytest.raises(InvalidInputError, match=r"line 2 of orders\.jsonl"):
         follow(tmp_path, event("c", FIRST), line)
+
+
+# --- histories --------------------------------------------------------------------------------------------------------
+
+FIELDS = ORDERS[:2]
+
+
+def order(op: str, number: int, name: str | None = None, **source: Any) -> bytes:
+    row = {"id": number, "name": name}
+    return event(op, None if op == "d" else row, row if op == "d" else None, **{"fields": FIELDS, **source})
+
+
+def versions(folder: Path) -> list[tuple[Any, ...]]:
+    found = deltalake.DeltaTable(txlog.Catalog(folder).location("public.orders")).to_pyarrow_table().to_pylist()
+    found.sort(key=lambda row: (row["id"], row["__START_AT"]))
+    columns = [name for name in ("id", "name", "country", "__START_AT", "__END_AT") if name in found[0]]
+    return [tuple(row[name] for name in columns) for row in found]
+
+
+@pytest.mark.parametrize("commits", [(8,), (1, 2, 3, 4, 5, 6, 7, 8), (3, 3, 8)])
+def test_a_history_has_every_row_that_a_key_had_however_its_changes_are_committed(
+    tmp_path: Path, commits: tuple[int, ...]
+) -> None:
+    lines = [
+        order("r", 1, "a"),
+        order("c", 2, "b"),
+        order("u", 1, "c"),
+        order("d", 2),
+        b"",
+        order("c", 2, "d"),
+        event("u", {"id": 1, "name": "e", "country": "NO"}, fields=(*FIELDS, {"field": "country", "type": "string"})),
+        event(
+            "u",
+            {"id": 1, "name": UNAVAILABLE, "country": "SE"},
+            fields=(*FIELDS, {"field": "country", "type": "string"}),
+        ),
+    ]
+    for count in commits:
+        follow(tmp_path, *lines[:count], stored_as_scd_type=2)
+    assert versions(tmp_path) == [
+        (1, "a", None, 1, 3),
+        (1, "c", None, 3, 7),
+        (1, "e", "NO", 7, 8),
+        (1, "e", "SE", 8, None),
+        (2, "b", None, 2, 4),
+        (2, "d", None, 6, None),
+    ]
+
+
+def test_in_a_history_by_the_sources_sequence_events_that_come_again_are_left_out(tmp_path: Path) -> None:
+    lines = [order("c", 1, "a", lsn=10), order("u", 1, "b", lsn=20), order("c", 2, "x", lsn=25), order("d", 2, lsn=30)]
+    again = [*lines, *lines, order("u", 1, "c", lsn=40)]
+    for count in (2, 7, 9):
+        follow(tmp_path, *again[:count], stored_as_scd_type=2, sequence_by="source.lsn")
+    assert versions(tmp_path) == [(1, "a", 10, 20), (1, "b", 20, 40), (1, "c", 40, None), (2, "x", 25, 30)]
+
+
+def test_a_history_refuses_truncates_and_a_table_stays_what_it_is(tmp_path: Path) -> None:
+    follow(tmp_path, order("c", 1, "a"), stored_as_scd_type=2)
+    with pytest.raises(
+        InvalidInputError, match=r"line 2 of orders\.jsonl: public\.orders was truncated, which SCD type 2"
+    ):
+        follow(tmp_path, b"", TRUNCATE, stored_as_scd_type=2)
+    with pytest.raises(InvalidInputError, match=r"every row|all rows that each key had \(SCD type 2\)"):
+        follow(tmp_path, b"", order("c", 2, "b"))
+    with pytest.raises(InvalidInputError, match="sequence_by"):
+        follow(tmp_path, b"", sequence_by="source.lsn")

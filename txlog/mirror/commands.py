@@ -59,6 +59,12 @@ def mirror(
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="of new tables; may be repeated")
     ] = None,
+    scd_type: Annotated[
+        int, typer.Option("--scd-type", metavar="1|2", min=1, max=2, help="2: keep every row that a key had")
+    ] = 1,
+    sequence_by: Annotated[
+        str | None, typer.Option("--sequence-by", metavar="NAME", help="of events with type 2: 'source.lsn'")
+    ] = None,
     max_delay: MaxDelay = 5.0,
     max_bytes: MaxBytes = "256mb",
     patience: Patience = 600.0,
@@ -77,18 +83,20 @@ def mirror(
         "storage_options": pairs(storage_options, "--storage-option") or None,
         "max_delay_s": max_delay,
         "max_bytes": size(max_bytes),
+        "stored_as_scd_type": scd_type,
     }
     of_database = {"--tables": tables, "--once": once, "--resync": resync, "--text": text}
     out = Output(as_json)
     with out.reporting():
         if source != "-" and not Path(source).is_file():
-            if keys:
-                raise typer.BadParameter("--keys is for events: a database has keys of its own")
+            if keys or sequence_by:
+                option = "--keys" if keys else "--sequence-by"
+                raise typer.BadParameter(f"{option} is for events: a database has its own")
             _of_database(out, source, target, names(tables), names(text), names(resync), once, patience, given)
             return
         if unused := [option for option, value in of_database.items() if value]:
             raise typer.BadParameter(f"{unused[0]} is for a database: {source} is read as events")
-        _of_events(out, source, target, names(keys), given)
+        _of_events(out, source, target, names(keys), {**given, "sequence_by": sequence_by})
 
 
 def _of_database(

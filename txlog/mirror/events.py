@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
@@ -24,6 +24,7 @@ from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChang
 from txlog.mirror.columns import StreamColumn
 from txlog.mirror.debezium import Event, Field, event_of, row_of
 from txlog.mirror.envelope import message_of, require_one_meaning
+from txlog.mirror.history import END, START
 from txlog.mirror.pgoutput import Values
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
@@ -51,6 +52,11 @@ class EventMirror:
         storage_options: The options of the store, if ``target`` is an address.
         max_delay_s: How long an event of a pipe waits at most for others, in seconds.
         max_bytes: How many bytes of events are committed at once.
+        stored_as_scd_type: 1: a table has the newest row of each key. 2: it has every row that a key had, with the
+            columns ``__START_AT`` and ``__END_AT``, the sequences at which it came and went; a current row has no end.
+        sequence_by: With type 2, the number in the event's ``source`` that is the sequence, such as "source.lsn": a
+            change that is not newer than what its key has there is left out, as where a connector sends events again.
+            None: the number of the line.
         on_commit: Called after each commit.
 
     Raises:
@@ -67,8 +73,14 @@ class EventMirror:
         storage_options: Mapping[str, str] | None = None,
         max_delay_s: float = 5.0,
         max_bytes: int = 256 << 20,
+        stored_as_scd_type: Literal[1, 2] = 1,
+        sequence_by: str | None = None,
         on_commit: Callable[[MirrorCommit], object] | None = None,
     ) -> None:
+        if stored_as_scd_type not in (1, 2):
+            raise invalid("stored_as_scd_type", stored_as_scd_type, "1 or 2")
+        if sequence_by is not None and not (stored_as_scd_type == 2 and sequence_by.startswith("source.")):
+            raise invalid("sequence_by", sequence_by, "source.NAME, with stored_as_scd_type=2")
         if isinstance(keys, str):
             raise invalid("keys", keys, "a list of names, or such a list for each table")
         self._catalog = (
@@ -79,6 +91,8 @@ class EventMirror:
         self._properties = dict(properties or {})
         self._max_delay_s = max_delay_s
         self._max_bytes = max_bytes
+        self._is_history = stored_as_scd_type == 2
+        self._sequence_by = sequence_by
         self._on_commit = on_commit or (lambda commit: None)
         self._stops = threading.Event()
 
@@ -95,7 +109,9 @@ class EventMirror:
             TxlogError: A table cannot be written.
         """
         self._stops.clear()
-        tables = _EventTables(self._catalog, self._name, self._keys, self._properties)
+        tables = _EventTables(
+            self._catalog, self._name, self._keys, self._properties, self._is_history, self._sequence_by
+        )
         since: ambient.Instant | None = None
         number = 0
         for line in _with_pauses(lines, self._stops, self._max_delay_s):
@@ -141,8 +157,12 @@ class _EventTables:
         name: str,
         keys: Sequence[str] | Mapping[str, Sequence[str]],
         properties: Mapping[str, str],
+        is_history: bool,
+        sequence_by: str | None,
     ) -> None:
         self._catalog = catalog
+        self._is_history = is_history
+        self._sequence_by = sequence_by
         self._name = name
         self._keys = keys
         self._properties = properties
@@ -178,19 +198,30 @@ class _EventTables:
             fields = self._fields.get(event.table, ()) if event.fields is None else event.fields
             self._remember(event, fields, table.state.keys)
             return
+        if event.kind == "T":
+            table.require_truncates()
         fields = self._fields_of(event)
         row = row_of((event.before if event.kind == "D" else event.after) or {}, fields)
         changes = self._changes_of(event, table, fields, number)
         self._remember(event, fields, table.state.keys)
         self.num_bytes += len(line)
         self.committed_ms = event.committed_ms
-        place = Place(number, event.committed_ms, number)
+        place = Place(self._sequence(event, number), event.committed_ms, number)
         if event.kind == "T":
             changes.truncate()
         elif event.kind == "D":
             changes.add(DELETE, _key_of(row, fields, table.state.keys), place, len(line))
         else:
             changes.add(INSERT if event.kind == "I" else UPDATE_AFTER, row, place, len(line))
+
+    def _sequence(self, event: Event, number: int) -> int:
+        """What orders the versions of a row: the line, or a number of the event's source."""
+        if self._sequence_by is None:
+            return number
+        found = event.source.get(self._sequence_by.removeprefix("source."))
+        if not isinstance(found, int):
+            raise InvalidInputError(f"the event's source has no number {self._sequence_by}, which orders the changes")
+        return found
 
     def _remember(self, event: Event, fields: Sequence[Field], keys: Sequence[str]) -> None:
         """Keep the key that an event deletes: where a key changes, Debezium writes a delete and an insert, which may
@@ -232,6 +263,7 @@ class _EventTables:
             event.table,
             tuple(MirrorColumn(each.name, each.number, each.type.delta) for each in columns),
             keys,
+            is_history=self._is_history,
         )
         if event.fields is None:
             self._adopt(schema, name, state)
@@ -259,7 +291,9 @@ class _EventTables:
                 f"there is no table {named}, and the event does not have its types: let the converter write schemas"
                 " (schemas.enable), or create the table"
             )
-        return tuple(Field(each.name, column_type_of(each.type), "") for each in self._catalog.table(named).schema)
+        beside = (START, END) if self._is_history else ()
+        columns = (each for each in self._catalog.table(named).schema if each.name not in beside)
+        return tuple(Field(each.name, column_type_of(each.type), "") for each in columns)
 
     def _fields_of(self, event: Event) -> tuple[Field, ...]:
         """The columns of an event: those of its schema, or of its table. Raises SchemaMismatchError for others."""

@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import txlog
 from txlog.errors import InvalidInputError, StorageError
@@ -70,6 +71,9 @@ class Mirror:
         storage_options: The options of the store, if ``target`` is an address.
         max_delay_s: How long a transaction waits at most for others that are committed with it, in seconds.
         max_bytes: How many bytes of changes are committed at once; a larger transaction is committed as a whole.
+        stored_as_scd_type: 1: a table has the rows of its source. 2: it has every row that a key had, with the columns
+            ``__START_AT`` and ``__END_AT``, the places in the database's log at which it came and went; a current row
+            has no end.
         patience_s: How long the database may be away before `run` gives up, in seconds.
         on_commit: Called after each commit.
 
@@ -89,6 +93,7 @@ class Mirror:
         storage_options: Mapping[str, str] | None = None,
         max_delay_s: float = 5.0,
         max_bytes: int = 256 << 20,
+        stored_as_scd_type: Literal[1, 2] = 1,
         patience_s: float = 600.0,
         on_commit: Callable[[MirrorCommit], object] | None = None,
     ) -> None:
@@ -108,6 +113,9 @@ class Mirror:
         self._wanted = tables
         self._as_text = tuple(as_text)
         self._properties = dict(properties or {})
+        if stored_as_scd_type not in (1, 2):
+            raise invalid("stored_as_scd_type", stored_as_scd_type, "1 or 2")
+        self._is_history = stored_as_scd_type == 2
         self._max_delay_s = max_delay_s
         self._max_bytes = max_bytes
         self._patience_s = patience_s
@@ -200,7 +208,11 @@ class Mirror:
 
     def _state(self, table: SourceTable, system: str, database: str) -> Mirrored:
         columns = tuple(MirrorColumn(each.name, each.number, each.type.delta) for each in table.columns)
-        return Mirrored(system, database, self.name, table.shown, columns, table.keys, is_log=not table.keys)
+        return Mirrored(
+            *(system, database, self.name, table.shown, columns, table.keys),
+            is_log=not table.keys and not self._is_history,
+            is_history=self._is_history,
+        )
 
     def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable], log_end: int) -> None:
         """Make the slot for a mirror whose tables have nothing yet. One that is gone took changes with it; so did one

@@ -35,7 +35,8 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a table is the mirror of.
 
     ``system`` and ``database``: whose data they are, wherever the server is. ``name``: the mirror's name, which is that
-    of its slot. ``table``: ``schema.table`` there. ``is_log``: it has the changes, not the rows.
+    of its slot. ``table``: ``schema.table`` there. ``is_log``: it has the changes, not the rows. ``is_history``: it has
+    all rows that each key had.
 
     ``earlier``: the columns before the last change of them, which the transaction that ends at ``changed_at`` has seen:
     what it wrote before it changed them has these. If the table still has them, they are about to be replaced.
@@ -50,6 +51,7 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     is_log: bool = False
     earlier: tuple[MirrorColumn, ...] = ()
     changed_at: int = 0
+    is_history: bool = False
 
     def text(self) -> str:
         """The property's value."""

@@ -19,6 +19,7 @@ from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, 
 from txlog.extend.catalogs import ambient, logger, name_text
 from txlog.mirror.changes import INSERT, TableChanges, beside_names
 from txlog.mirror.columns import StreamColumn, moved_rows
+from txlog.mirror.history import END, START, Known, current_rows, known_of, versions
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
 from txlog.mirror.sources import SourceTable
 from txlog.mirror.types import ColumnType, column_type_of
@@ -43,7 +44,8 @@ class MirrorTable:
         self.state = state
         self.retracts = retracts
         mode: Any = "append" if state.is_log else "retract" if retracts else "upsert"
-        given: dict[str, Any] = {} if state.is_log else {"keys": list(state.keys), "row_kind": self._beside()[0]}
+        keys = [*state.keys, *([START] if state.is_history else [])]
+        given: dict[str, Any] = {} if state.is_log else {"keys": keys, "row_kind": self._beside()[0]}
         self.sink = txlog.Sink(table, state.name, mode=mode, **given)
         self.position = self.sink.last_checkpoint_id()
 
@@ -57,6 +59,8 @@ class MirrorTable:
         """
         name = name_text((source.schema, source.name))
         retracts = not source.key_is_immediate
+        if state.is_history:
+            _require_history(source)
         try:
             table = catalog.table(name)
         except TableNotFoundError:
@@ -81,9 +85,24 @@ class MirrorTable:
                 f" {state.name} another target",
                 table=table.uri,
             )
+        if known.is_history != state.is_history:
+            has = "all rows that each key had" if known.is_history else "the newest row of each key"
+            raise InvalidInputError(
+                f"this table has {has} (SCD type {1 + known.is_history}), and the mirror was asked for type"
+                f" {1 + state.is_history}: ask for what it is, or give the mirror another target",
+                table=table.uri,
+            )
         opened = cls(table, known, retracts=retracts)
         opened.end_change({column.name: column.type for column in source.columns})
         return opened
+
+    def require_truncates(self) -> None:
+        """Raises InvalidInputError for a history, which does not say when a truncate ended its rows."""
+        if self.state.is_history:
+            raise InvalidInputError(
+                f"{self.shown} was truncated, which SCD type 2 does not follow: delete rows in place of that, or begin"
+                f" a new history from a new snapshot: --resync {self.shown}"
+            )
 
     @property
     def shown(self) -> str:
@@ -99,7 +118,10 @@ class MirrorTable:
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
             for batch in snapshot.rows(source):
-                yield self._logged(batch, snapshot.position, count, state) if state.is_log else batch
+                if state.is_history:
+                    yield current_rows(batch, snapshot.position)
+                else:
+                    yield self._logged(batch, snapshot.position, count, state) if state.is_log else batch
                 count += batch.num_rows
 
         if state != self.state:
@@ -186,6 +208,7 @@ class MirrorTable:
         columns = tuple(
             of_name.get(each.name) or MirrorColumn(each.name, next(numbers), str(each.type))
             for each in self.table.snapshot().schema
+            if each.name not in self._stored_beside()
         )
         if {*columns} != {*self.state.columns} and {*self.state.keys} <= {column.name for column in columns}:
             state = msgspec.structs.replace(self.state, columns=columns, earlier=(), changed_at=0)
@@ -194,7 +217,7 @@ class MirrorTable:
 
     def end_change(self, types: Mapping[str, ColumnType]) -> None:
         """Rewrite the rows with the columns that the property has, if the table does not have them yet."""
-        beside = _log_names([column.name for column in self.state.columns]) if self.state.is_log else []
+        beside = self._stored_beside()
         wanted = [*(column.name for column in self.state.columns), *beside]
         snapshot = self.table.snapshot()
         has = {column.name: column.type for column in snapshot.schema}
@@ -223,6 +246,9 @@ class MirrorTable:
         look_up = partial(self._look_up, deleted=changes.deleted_before)
         batches = completed(changes, self.state.keys, look_up) if changes.has_unchanged else changes.batches()
         names = [column.name for column in changes.columns]
+        if self.state.is_history:
+            yield from versions(batches, names, self.state.keys, changes.beside[:2], self._histories)
+            return
         names += changes.beside[: _LOG_COLUMNS if self.state.is_log else 1]
         for batch in batches:
             yield batch.select(names)
@@ -241,14 +267,37 @@ class MirrorTable:
         return found
 
     def _rows_of(self, snapshot: txlog.Snapshot, keys: Sequence[Key], columns: Sequence[str]) -> dict[Key, Row]:
+        """The rows of keys; of a history the current ones."""
+        more = [START, END] if self.state.is_history else []
+        found = self._versions_of(snapshot, keys, [*columns, *more])
+        rows = {key: known_of(each).current if more else each[-1] for key, each in found.items()}
+        return {key: row for key, row in rows.items() if row is not None}
+
+    def _versions_of(
+        self, snapshot: txlog.Snapshot, keys: Sequence[Key], columns: Sequence[str]
+    ) -> dict[Key, list[Row]]:
         names = list(self.state.keys)
         conditions = [txlog.col(name).is_in({key[place] for key in keys}) for place, name in enumerate(names)]
         where = conditions[0]
         for condition in conditions[1:]:
             where = where & condition
-        batches = snapshot.to_batches(columns=[*names, *columns], where=where)
-        of_key = {tuple(row[name] for name in names): row for batch in batches for row in batch.to_pylist()}
-        return {key: of_key[key] for key in keys if key in of_key}
+        found: dict[Key, list[Row]] = {}
+        wanted = {*keys}
+        for batch in snapshot.to_batches(columns=[*names, *columns], where=where):
+            for row in batch.to_pylist():
+                key = tuple(row[name] for name in names)
+                if key in wanted:
+                    found.setdefault(key, []).append(row)
+        return found
+
+    def _histories(self, keys: Sequence[Key]) -> dict[Key, Known]:
+        snapshot = self.table.snapshot()
+        columns = [name for name in snapshot.schema.names if name not in self.state.keys]
+        found: dict[Key, Known] = {}
+        for begin in range(0, len(keys), _LOOKED_UP):
+            some = self._versions_of(snapshot, keys[begin : begin + _LOOKED_UP], columns)
+            found |= {key: known_of(rows) for key, rows in some.items()}
+        return found
 
     def _before_last_commit(self, snapshot: txlog.Snapshot) -> txlog.Snapshot | None:
         """The version before the mirror's last commit; None if the table does not have it any more."""
@@ -271,6 +320,12 @@ class MirrorTable:
         names = _log_names([column.name for column in state.columns])
         return pa.RecordBatch.from_arrays([*batch.columns, *arrays], names=[*batch.schema.names, *names])
 
+    def _stored_beside(self) -> list[str]:
+        """The table's columns beside those of its source."""
+        if self.state.is_history:
+            return [START, END]
+        return _log_names([column.name for column in self.state.columns]) if self.state.is_log else []
+
     def _beside(self) -> list[str]:
         return beside_names([column.name for column in self.state.columns])
 
@@ -281,7 +336,25 @@ def _schema(source: SourceTable, state: Mirrored) -> pa.Schema:
     if state.is_log:
         types = (pa.string(), pa.int64(), pa.timestamp("us", "UTC"), pa.int64())
         fields += zip(_log_names([name for name, _ in fields]), types, strict=True)
+    if state.is_history:
+        fields += [(START, pa.int64()), (END, pa.int64())]
     return pa.schema(fields)
+
+
+def _require_history(source: SourceTable) -> None:
+    """Raises InvalidInputError for a table whose rows have no history by their keys."""
+    if not source.keys:
+        raise InvalidInputError(
+            f"{source.shown} has no key, so its mirror is a log of changes already: leave SCD type 2 out, or give it"
+            " one"
+        )
+    if not source.key_is_immediate:
+        raise InvalidInputError(
+            f"the key of {source.shown} is deferrable, so that two rows may have it within a transaction: SCD type 2"
+            " needs one that is not"
+        )
+    if taken := {START, END} & {column.name for column in source.columns}:
+        raise InvalidInputError(f"{source.shown} has a column {sorted(taken)[0]}, which SCD type 2 adds")
 
 
 def _log_names(columns: Sequence[str]) -> list[str]:

@@ -155,6 +155,7 @@ class Transactions:
             if shape.table.state.is_log:
                 self._add(shape, TRUNCATE, [None] * len(shape.columns), 0)
             else:
+                shape.table.require_truncates()
                 self._changes(shape).truncate()
 
     def _add(self, shape: _Shape, kind: str, values: Values, size: int) -> None:
