@@ -51,7 +51,9 @@ class RowChecks:
         self._known: dict[pa.Schema, RowCheck] = {}
         self._upserts: dict[object, object] = {}  # the definition that they were tried by
 
-    def taken(self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:
+    def taken(
+        self, rows: pa.RecordBatch, how: How, merges: Mapping[str, pa.Array] | None = None, *, tries: bool = False
+    ) -> pa.RecordBatch:
         """The rows as they are to be committed.
 
         Args:
