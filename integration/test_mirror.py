@@ -364,6 +364,45 @@ def test_a_value_that_delta_lacks_is_refused_and_can_be_text(database: Database)
     database.require_equal("days", "id, d::text")
 
 
+def test_a_history_has_the_rows_of_every_moment_since_its_snapshot(database: Database) -> None:
+    database.run("create table t(id int primary key, v text, body text)")
+    database.run("insert into t values (1, 'a', repeat(md5('x'), 300)), (2, 'b', null)")
+    moments: dict[int, list[tuple[Any, ...]]] = {}
+
+    def remember() -> None:
+        ((lsn,),) = database.rows("select (pg_current_wal_lsn() - '0/0')::bigint")
+        moments[lsn] = sorted(database.rows("select * from t"))
+
+    database.catch_up(["t"], stored_as_scd_type=2)
+    remember()
+    for number, statements in enumerate(
+        (
+            ["update t set v = 'c' where id = 1"],  # the large value stays as it is
+            ["insert into t values (3, 'd')", "update t set v = 'e' where id = 3", "update t set v = 'x' where id < 3"],
+            ["insert into t values (4, 'gone')", "delete from t where id = 4", "delete from t where id = 2"],
+            ["update t set id = 5 where id = 1", "insert into t values (2, 'again')"],
+        )
+    ):
+        database.run("begin", *statements, "commit")
+        remember()
+        if number != 1:
+            database.catch_up(["t"], stored_as_scd_type=2)
+    rows = deltalake.DeltaTable(database.table("t").uri).to_pyarrow_table().to_pylist()
+    for lsn, expected in moments.items():
+        there = [row for row in rows if row["__START_AT"] <= lsn and (row["__END_AT"] or lsn + 1) > lsn]
+        assert sorted((row["id"], row["v"], row["body"]) for row in there) == expected
+    assert len({(row["id"], row["__START_AT"]) for row in rows}) == len(rows)
+    assert all(row["__END_AT"] is None or row["__START_AT"] < row["__END_AT"] for row in rows)
+    with pytest.raises(InvalidInputError, match=r"SCD type 2\), and the mirror was asked for type 1"):
+        database.catch_up(["t"])
+    database.run("truncate t")
+    with pytest.raises(InvalidInputError, match="was truncated, which SCD type 2 does not follow"):
+        database.catch_up(["t"], stored_as_scd_type=2)
+    database.run("create table log(x text)", "alter table log replica identity full")
+    with pytest.raises(InvalidInputError, match="has no key, so its mirror is a log of changes already"):
+        database.catch_up(["log"], stored_as_scd_type=2, name="other")
+
+
 def test_a_table_joins_a_mirror_later_and_the_rest_goes_on(database: Database) -> None:
     database.run("create table one (id int primary key)", "insert into one select generate_series(1, 10)")
     database.catch_up(["one"])
