@@ -128,7 +128,9 @@ PARTS: dict[str, Part] = {
         },
         is_search=True,
     ),
-    "serve": Part("a batch that is lost or doubled while services and their clients are killed", 900),
+    "serve": Part(
+        "a batch that is lost or doubled while services and their clients are killed, and memory that grows", 900
+    ),
     "core-alone": Part(
         "a test of the core that needs an extension: all of them in a copy of the tree without extensions",
         1200,

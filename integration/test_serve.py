@@ -24,6 +24,7 @@ from serve_process import ServeProcess, position, putting, serve
 import txlog
 
 KILLS = int(os.environ.get("TXLOG_SERVE_KILLS", "40"))
+BATCHES = int(os.environ.get("TXLOG_SERVE_BATCHES", "1000"))
 SCHEMA = pa.schema([("stream", pa.string()), ("n", pa.int64())])
 LATER = ("--max-delay", "100000", "--maintain-every", "0")
 
@@ -259,3 +260,37 @@ def test_no_batch_is_lost_or_doubled_while_services_and_clients_are_killed(tmp_p
         assert each.answered < batches, "an answered batch is lost"
         assert table.snapshot().transaction_version(f"serve/{each.name}") == batches - 1
     print(f"{KILLS} kills, {sum(found.values())} rows, {table.snapshot().version} versions")
+
+
+@pytest.mark.hunt(part="serve")
+def test_the_memory_of_a_service_stays_flat_however_many_batches_it_takes(tmp_path: Path, table: txlog.Table) -> None:
+    """Durable and committed answers: what waits for a commit is bounded, and nothing else is kept."""
+
+    def send(service: ServeProcess, stream: str, answer: str, first: int) -> None:
+        with fl.connect(service.flight) as client:
+            terms = {"table": "events", "stream": stream, "first": first, "answer": answer}
+            writer, answers = putting(client, terms, SCHEMA)
+            for number in range(first, first + BATCHES):
+                writer.write_batch(rows(stream, number))
+                assert "error" not in json.loads(answers.read().to_pybytes())
+            writer.close()
+
+    pace = ("--journal", tmp_path / "journal", "--max-delay", "1", "--maintain-every", "5")
+    memory_mb = []
+    with serve(tmp_path, *pace) as service:
+        for turn in range(6):
+            streams = [(f"{answer}-{number}", answer) for answer in ("durable", "committed") for number in range(8)]
+            senders = [
+                threading.Thread(target=send, args=(service, stream, answer, turn * BATCHES))
+                for stream, answer in streams
+            ]
+            for each in senders:
+                each.start()
+            for each in senders:
+                each.join()
+            status = Path(f"/proc/{service.process.pid}/status").read_text()
+            memory_mb.append(int(status.partition("VmRSS:")[2].split()[0]) // 1024)
+        assert service.stop() == 0
+    assert len(counted(table)) == 6 * 16 * BATCHES
+    print(f"{6 * 16 * BATCHES} batches, memory after each sixth: {memory_mb} MB")
+    assert memory_mb[-1] < memory_mb[1] + 60
