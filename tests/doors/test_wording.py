@@ -44,7 +44,7 @@ IN_PYTHON_ONLY = {
         "file",
         "from_file",
     ),
-    *("key_cache_size", "max_attempts"),
+    *("key_cache_size", "max_attempts", "stored_as_scd_type"),
     *(
         "modification_time",
         "n",
