@@ -159,7 +159,7 @@ class RowChecks:
         with self._lock:
             if self._upserts.get(of_these) == state.metadata:
                 return
-        deleted = np.flatnonzero(~are_new)[:1] if "txlog.merge-engine" in state.metadata.configuration else []
+        deleted = np.flatnonzero(~are_new)[: int("txlog.merge-engine" in state.metadata.configuration)]
         try:
             self._try(rows.take(pa.array(deleted, pa.int64())), how, how.row_kind)
             if are_new.any():
