@@ -31,6 +31,16 @@ Patience = Annotated[
     float, typer.Option("--patience", metavar="SECONDS", min=0, help="give up if the database is away for longer")
 ]
 
+Keys = Annotated[
+    list[str] | None, typer.Option("--keys", metavar="COLUMNS", help="of events: what identifies a row: 'id'")
+]
+ScdType = Annotated[
+    int, typer.Option("--scd-type", metavar="1|2", min=1, max=2, help="2: keep every row that a key had")
+]
+SequenceBy = Annotated[
+    str | None, typer.Option("--sequence-by", metavar="NAME", help="of events with type 2: 'source.lsn'")
+]
+
 
 def mirror(
     source: Annotated[
@@ -50,21 +60,15 @@ def mirror(
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="COLUMNS", help="store these as text: 'shop.orders.amount'")
     ] = None,
-    keys: Annotated[
-        list[str] | None, typer.Option("--keys", metavar="COLUMNS", help="of events: what identifies a row: 'id'")
-    ] = None,
+    keys: Keys = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="the mirror's, and its slot's and publication's")
     ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="of new tables; may be repeated")
     ] = None,
-    scd_type: Annotated[
-        int, typer.Option("--scd-type", metavar="1|2", min=1, max=2, help="2: keep every row that a key had")
-    ] = 1,
-    sequence_by: Annotated[
-        str | None, typer.Option("--sequence-by", metavar="NAME", help="of events with type 2: 'source.lsn'")
-    ] = None,
+    scd_type: ScdType = 1,
+    sequence_by: SequenceBy = None,
     max_delay: MaxDelay = 5.0,
     max_bytes: MaxBytes = "256mb",
     patience: Patience = 600.0,
