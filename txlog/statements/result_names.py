@@ -179,6 +179,8 @@ class _Namer:
     def last_part(self, node: Any) -> str:
         if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier) and self.is_variable(node.this):
             return f"{_VARIABLE}.{node.name}"
+        if isinstance(node, exp.Dot) and not isinstance(next(iter(node.flatten())), exp.Column | exp.Identifier):
+            return f"{self.name(node.this)}.{node.name}"
         if isinstance(node, exp.Column):
             return ".".join(str(part.this) for part in node.parts[-1 - self.known.fields_of(node) :])
         return _VARIABLE if self.is_variable(node) else str(node.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from txlog.core.format.properties import path_text
 from txlog.core.format.schema import (
     BOOLEAN,
     DOUBLE,
@@ -25,11 +26,12 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates._build import call, convert, literal, struct_of
 from txlog.core.predicates._operands import Make, constant, typed
+from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, Expression, Reference, Value, Written
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
 from txlog.errors import InvalidInputError
 
-__all__ = ["NESTED_FUNCTIONS", "item"]
+__all__ = ["NESTED_FUNCTIONS", "field", "item"]
 
 
 def _array(*values: Expression) -> Expression:
@@ -41,8 +43,14 @@ def _array(*values: Expression) -> Expression:
 
 
 def _struct(*values: Expression) -> Expression:
-    names = [value.path[-1] if isinstance(value, Reference) else f"col{at}" for at, value in enumerate(values, 1)]
-    return _named(names, values)
+    return _named([_own_name(value) or f"col{at}" for at, value in enumerate(values, 1)], values)
+
+
+def _own_name(value: Expression) -> str | None:
+    """The name of a column, or of a field as it is written; other values have none."""
+    if isinstance(value, Reference):
+        return value.path[-1]
+    return str(value.options[1]) if isinstance(value, Call) and value.name == "field" else None
 
 
 def _named_struct(*given: Expression) -> Expression:
@@ -91,6 +99,16 @@ def _element_at(values: Expression, key: Expression) -> Expression:
 def item(values: Expression, key: Expression) -> Expression:
     """``values[key]``: an element of an array, counted from 0, or a value of a map."""
     return _map_value(values, key) if isinstance(values.type, Map) else _element("item", values, key)
+
+
+def field(value: Expression, name: str) -> Expression:
+    """``value.name``: a field of a struct that is no column, such as an element of an array."""
+    if not isinstance(value.type, Struct):
+        raise ValueError(f"{type_name(value.type)} has no field {name}: only structs have fields")
+    path, kind = resolve((name,), value.type, "the struct")
+    return Call(
+        "field", (value,), kind, (path[0], Written("{}." + path_text(path).replace("{", "{{").replace("}", "}}")))
+    )
 
 
 def _element(name: str, values: Expression, index: Expression) -> Expression:

@@ -367,6 +367,7 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "element_at": by_row(_element),
     "item": by_row(_item),
     "map_value": by_row(_value_of),
+    "field": by_row(lambda call, struct: struct[call.options[0]]),
     "array_contains": by_row(_contains),
     "array_distinct": by_row(_distinct),
     "array_position": by_row(_position),

@@ -43,7 +43,7 @@ from txlog.core.predicates._build import (
 from txlog.core.predicates._functions import function
 from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
 from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS, LambdaScope
-from txlog.core.predicates._nested_functions import item
+from txlog.core.predicates._nested_functions import field, item
 from txlog.core.predicates._scope import Scope
 from txlog.core.predicates._string_functions import concat
 from txlog.core.predicates._time_functions import extracted_second, shifted_by
@@ -235,6 +235,9 @@ class SqlReader:
             case exp.Paren():
                 self._takes(node, "this")
                 return self.value(node.this)
+            case exp.Dot() if not isinstance(_root(node), exp.Column | exp.Identifier):
+                self._takes(node, "this", "expression")
+                return self._field(node)
             case exp.Column() | exp.Dot() | exp.Identifier():
                 return self._column(node)
             case exp.Placeholder():
@@ -373,6 +376,15 @@ class SqlReader:
         except InvalidInputError as error:
             raise InvalidInputError(f"{error}{self._place(node)}") from None
 
+    def _field(self, node: exp.Dot) -> Expression:
+        """``values[0].name``: a field of what is no column."""
+        if not isinstance(node.expression, exp.Identifier):
+            raise self._refused(node, "this field")
+        try:
+            return field(self.value(node.this), str(node.expression.this))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{error}{self._place(node)}") from None
+
     def _inside(self, node: exp.JSONExtract) -> Expression:
         """``v:a.b[0]``: a part of a variant."""
         self._takes(node, "this", "expression", "variant_extract", "requires_json")
@@ -506,6 +518,13 @@ def line_and_column(text: str, at: int) -> str:
     """The place of a character, given its index, in the words of an error: ``line 1, column 9``."""
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
     return f"line {line}, column {column}"
+
+
+def _root(node: exp.Expression) -> exp.Expression:
+    """What the fields are read of: ``a`` of ``a.b.c``."""
+    while isinstance(node, exp.Dot):
+        node = node.this
+    return node
 
 
 def _text(node: exp.Expression) -> str:
