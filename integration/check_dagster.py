@@ -12,7 +12,7 @@ import pytest
 
 import txlog
 from txlog.core.operations import _batch_write as batch_write
-from txlog.core.operations import plan_write
+from txlog.core.operations import plan_for_rows
 from txlog.integrations.dagster import TxlogIOManager
 
 DAILY = dg.DailyPartitionsDefinition("2026-11-18", end_date="2026-11-23")
@@ -181,12 +181,12 @@ def test_of_two_first_materializations_at_once_one_replaces_the_other(
 
     # Between this run's look for a table and its commit, another one has committed.
     def planned(*given: Any, **named: Any) -> Any:
-        job = plan_write(*given, **named)
+        job = plan_for_rows(*given, **named)
         monkeypatch.undo()
         run_only(root, raced, key)
         return job
 
-    monkeypatch.setattr(batch_write, "plan_write", planned)
+    monkeypatch.setattr(batch_write, "plan_for_rows", planned)
     run_only(root, raced, key)
     assert rows(root, "raced") == [{"country": "de"}]
 
