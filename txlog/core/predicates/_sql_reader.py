@@ -235,9 +235,6 @@ class SqlReader:
             case exp.Paren():
                 self._takes(node, "this")
                 return self.value(node.this)
-            case exp.Dot() if not isinstance(_root(node), exp.Column | exp.Identifier):
-                self._takes(node, "this", "expression")
-                return self._field(node)
             case exp.Column() | exp.Dot() | exp.Identifier():
                 return self._column(node)
             case exp.Placeholder():
@@ -370,6 +367,8 @@ class SqlReader:
         return chosen(conditions, [*values, literal(None) if default is None else self.value(default)])
 
     def _column(self, node: exp.Expression) -> Expression:
+        if isinstance(node, exp.Dot) and not isinstance(_root(node), exp.Column | exp.Identifier):
+            return self._field(node)
         path = self._path(node)
         try:
             return self.scope.find(path)
@@ -378,6 +377,7 @@ class SqlReader:
 
     def _field(self, node: exp.Dot) -> Expression:
         """``values[0].name``: a field of what is no column."""
+        self._takes(node, "this", "expression")
         if not isinstance(node.expression, exp.Identifier):
             raise self._refused(node, "this field")
         try:
