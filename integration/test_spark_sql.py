@@ -6,6 +6,7 @@ reads what all three left.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from spark_helpers import commits
@@ -422,6 +424,64 @@ def test_a_parameter_is_a_value_at_every_door_of_a_session(spark: SparkSession, 
             run("SELECT :s AS s", s="it's")
     finally:
         spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+
+
+NAIVE = datetime.datetime(2026, 11, 20, 8, 15, 0, 123456)
+TYPED = {
+    **{str(number): number for number in (7, -7, 2**31, -(2**31), 2**63 - 1, 0.1, -0.0, 1e300, 12345678.9)},
+    **{f"decimal {text}": Decimal(text) for text in ("1.50", "-0.05", "7", "1E+3", "1E-30", str(2**70))},
+    **{"true": True, "null": None, "text": "it's \\ :v", "empty": "", "bytes": b"\x00\xff'"},
+    **{"date": NAIVE.date(), "time": NAIVE.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2)))},
+    **{"first": datetime.date(1, 1, 1), "naive": NAIVE, "datetime64": np.datetime64("2026-11-20T08:15:00", "us")},
+    **{
+        f"{kind} of numpy": np.dtype(kind).type(7) for kind in ("int8", "int16", "int32", "int64", "float32", "float64")
+    },
+    **{"tenth of numpy": np.float32(0.1), "boolean of numpy": np.bool_(True), "text of numpy": np.str_("x")},
+}
+"""Values of parameters that Spark takes too."""
+OF_ARROW = {
+    "tinyint": pa.scalar(7, pa.int8()),
+    "bigint": pa.scalar(7, pa.int64()),
+    "float": pa.scalar(0.1, pa.float32()),
+    "decimal(10,2)": pa.scalar(Decimal("1.5"), pa.decimal128(10, 2)),
+    "timestamp_ntz": pa.scalar(NAIVE, pa.timestamp("us")),
+    "timestamp": pa.scalar(NAIVE, pa.timestamp("us", "UTC")),
+}
+"""Values that Spark does not take, by their types in Spark."""
+
+
+@pytest.mark.hunt(part="spark")
+def test_a_parameter_has_the_type_that_spark_gives_it_at_every_door(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    table = txlog.Table.create(tmp_path / "t", "id int, s string")
+    table.append(pa.table({"id": pa.array([1], pa.int32()), "s": ["a"]}))
+    one = pa.table({"k": pa.array([1], pa.int32())})
+    differing = []
+    for name, value in {**TYPED, **OF_ARROW}.items():
+        given = {"v": value}
+        ours = txlog.sql("select :v, typeof(:v) as t", tmp_path, given).read_all()
+        in_spark = txlog.spark.sql(spark, "select :v, typeof(:v) as t", str(tmp_path), given).toArrow()
+        found = {"in Spark": in_spark.column("t")[0].as_py()}
+        if name not in OF_ARROW:
+            theirs = spark.sql("select :v, typeof(:v) as t", args=given).toArrow()
+            expected = theirs["t"][0].as_py()
+            is_naive = name in ("naive", "datetime64")  # Spark's are in the zone of the process
+            for door, rows in {"txlog.sql": ours, "txlog.spark.sql": in_spark}.items():
+                if (rows.column_names, repr(rows[0][0].as_py())) != (theirs.column_names, repr(theirs[0][0].as_py())):
+                    differing += [] if is_naive else [f"{name} {door}: {rows.to_pylist()}, Spark {theirs.to_pylist()}"]
+        else:
+            expected = name
+        found["txlog.sql"] = ours["t"][0].as_py()
+        table.update({"s": txlog.expr("typeof(:v)")}, parameters=given)
+        found["update"] = table.to_arrow()["s"][0].as_py()
+        txlog.sql(f"update delta.`{table.uri}` set s = concat(typeof(:v), '!')", tmp_path, given)
+        found["UPDATE"] = table.to_arrow()["s"][0].as_py().removesuffix("!")
+        merge = table.merge(one, "target.id = source.k", parameters=given)
+        merge.when_matched_update({"s": txlog.expr("concat(typeof(:v), '?')")}).execute()
+        found["merge"] = table.to_arrow()["s"][0].as_py().removesuffix("?")
+        found["where"] = expected if table.count("typeof(:v) = :t", parameters={**given, "t": expected}) else "another"
+        differing += [f"{name} {door}: {kind}, Spark {expected}" for door, kind in found.items() if kind != expected]
+    assert not differing, "\n".join(differing)
 
 
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:

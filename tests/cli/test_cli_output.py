@@ -269,6 +269,8 @@ def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> Non
         ("compact", "use txlog optimize"),
         ("z-order", "use txlog optimize --zorder-by COLUMNS"),
         ("shwo", "Did you mean 'show'?"),
+        ("version", "use txlog --version"),
+        ("help", "use txlog -h"),
         ("nonsense", "No such command 'nonsense'"),
     ],
 )
@@ -276,6 +278,31 @@ def test_the_error_for_an_unknown_command_names_the_one_to_use(command: str, hin
     failed = _txlog(command, "t")
     assert failed.exit_code == 2
     assert hint in " ".join(failed.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("sql", "select", "1"), 'write the whole statement in quotes, as in txlog sql "select 1"'),
+        (("sql", "-e", "select 1"), 'No such option: -e; pass the statement alone, as in txlog sql "select 1"'),
+        (("sql", "-c", "select 1"), '-c names the catalog; the statement is an argument: txlog sql "select 1"'),
+        (("-V",), "txlog --version shows the version"),
+        (("head", "./t", "--where", "id", "=", "1"), 'behind --where, as in --where "id = 1"'),
+        (("delete", "./t", "id=1"), 'behind --where, as in --where "id = 1"'),
+        (("create", "./t", "id int"), 'behind --columns, as in --columns "id int, day date"'),
+        (("restore", "./t", "3"), "write a version behind --version"),
+        (("publish", "./t", "dev"), "as in txlog publish ./orders@dev"),
+        (("checkpoint", "./t", "3"), "it takes URI; quote an argument that has spaces"),
+    ],
+)
+def test_the_error_for_an_argument_or_option_too_many_says_where_it_belongs(
+    arguments: tuple[str, ...], hint: str
+) -> None:
+    failed = _txlog(*arguments)
+    assert failed.exit_code == 2
+    assert hint in " ".join(failed.stderr.split())
+    shown = json.loads(_txlog(*arguments, "--json").stdout)["error"]
+    assert hint in shown["message"]
 
 
 @pytest.mark.parametrize("command", [command for command in KEYS if command != "probe-store"])

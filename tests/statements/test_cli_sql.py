@@ -42,6 +42,38 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
     assert str(folder / "s" / "t") in run("describe", "s.t", "--catalog", folder).stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("selec 1", "did you mean SELECT?"),
+        ("show tables", "--catalog"),
+        ("select * from t", "pass the catalog (on the command line: --catalog), or write a location"),
+        ("select * from delta.t", "delta.`./t`"),
+        ("select * from './t'", "write a table by its location as delta.`./t`"),
+        ("select * from ./t", "near '/': a table by its location is in backquotes"),
+        ("select * from t where", "near 'where': a value or a keyword is missing"),
+        ("select 1 2", "near '2': that is not expected there"),
+        ("", 'pass one as an argument, as in txlog sql "select 1"'),
+    ],
+)
+def test_an_error_says_what_to_write_in_its_place(text: str, hint: str) -> None:
+    done = run("sql", stdin=text)
+    assert done.exit_code == 1
+    assert hint in " ".join(done.stderr.split())
+    assert "Token" not in done.output
+
+
+def test_a_missing_table_is_told_with_the_folder_where_it_is(folder: Path) -> None:
+    def error(*options: object) -> str:
+        return " ".join(run("sql", "select * from t", "--catalog", *options).stderr.split())
+
+    assert f"The folder {folder} does not exist" in error(folder)
+    txlog.write(folder / "t", pa.table({"id": [1]}))
+    assert f"it would be the folder {folder}/default/t" in error(folder).lower()
+    assert f"write delta.`{folder}/t` in SQL" in error(folder)
+    assert "txlog head ./t" in run("tables", folder).stdout
+
+
 def test_a_name_with_a_dot_in_backquotes_is_described_and_listed(folder: Path) -> None:
     assert run("sql", "create table `my.schema`.t (id int)", "--catalog", folder).exit_code == 0
     assert run("tables", folder).stdout == "`my.schema`.t\n"

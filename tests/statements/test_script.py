@@ -7,8 +7,11 @@ import decimal
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+import txlog
 from txlog.errors import InvalidInputError
 from txlog.statements.changes import AddColumns, AlterColumn, AlterTable, DropColumns, NewColumn, RenameColumn
 from txlog.statements.names import AsOf
@@ -200,11 +203,19 @@ def test_upkeep_is_read() -> None:
         (None, "NULL"),
         (True, "TRUE"),
         (decimal.Decimal("1.50"), "1.50"),
-        (1.5, "CAST('1.5' AS DOUBLE)"),
+        (1.5, "1.5D"),
+        (1e20, "CAST('1e+20' AS DOUBLE)"),
+        (np.int64(7), "CAST(7 AS BIGINT)"),
+        (np.float32(0.1), "CAST('0.10000000149011612' AS FLOAT)"),
+        (pa.scalar(Decimal("1.5"), pa.decimal128(10, 2)), "CAST(1.50 AS DECIMAL(10,2))"),
+        (pa.scalar(datetime.datetime(2026, 1, 2, 3)), "TIMESTAMP_NTZ '2026-01-02 03:00:00'"),
+        (pa.scalar(None, pa.int8()), "CAST(NULL AS TINYINT)"),
+        (txlog.lit("it's"), r"'it\'s'"),
+        (txlog.lit(np.int8(7)), "CAST(7 AS TINYINT)"),
         (Decimal("1E-3"), "0.001"),
         (b"\x01\xff", "X'01ff'"),
         (datetime.date(2026, 1, 2), "DATE '2026-01-02'"),
-        (datetime.datetime(2026, 1, 2, 3), "TIMESTAMP_NTZ '2026-01-02 03:00:00'"),
+        (datetime.datetime(2026, 1, 2, 3), "TIMESTAMP '2026-01-02 03:00:00'"),
     ],
 )
 def test_a_parameter_is_a_literal_and_never_text(value: object, text: str) -> None:

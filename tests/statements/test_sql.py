@@ -528,8 +528,9 @@ def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> Non
             txlog.sql(f"insert into t{number} values (:v)", catalog, {"v": value})
             txlog.sql(f"update t{number} set v = :v", catalog, {"v": value})
             found = rows(catalog, f"select v, :v from t{number} where v = :v", v=value)
-            assert found[0][0] == found[0][1] == value
-            assert str(found[0][0]) == str(found[0][1]) or kind.startswith(("timestamp", "decimal"))
+            shown = found[0][1].replace(tzinfo=None) if kind == "timestamp_ntz" else found[0][1]
+            assert found[0][0] == shown == value
+            assert str(found[0][0]) == str(shown) or kind.startswith(("timestamp", "decimal"))
             assert txlog.sql(f"delete from t{number} where v = :v", catalog, {"v": value}).result.metrics
     for value in (Decimal("NaN"), Decimal("Infinity"), object()):
         with pytest.raises(InvalidInputError, match=":v"):

@@ -56,6 +56,18 @@ _INSTEAD = {
 """Names that users try -> the txlog command that does it."""
 
 
+_OF_OTHER_TOOLS = {
+    "sql": {
+        **dict.fromkeys(
+            ("-e", "-q", "--query", "--execute", "--command"), 'pass the statement alone, as in txlog sql "select 1"'
+        ),
+        "--database": "name the folder of tables with --catalog",
+    },
+    "": {**dict.fromkeys(("-V", "-v"), "txlog --version shows the version"), "--verbose": "no command has it"},
+}
+"""Options that users know of other commands -> what txlog has in their place, by the command."""
+
+
 class CommandGroup(typer.core.TyperGroup):
     """The commands of `txlog`."""
 
@@ -65,7 +77,7 @@ class CommandGroup(typer.core.TyperGroup):
         try:
             context = super().make_context(info_name, _with_globals_first(args), *rest, **extra)
         except UsageError as error:
-            raise _reported(error, wants_json) from None
+            raise _reported(_advised(error), wants_json) from None
         context.meta["wants_json"] = wants_json
         return context
 
@@ -74,7 +86,7 @@ class CommandGroup(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            raise _reported(error, ctx.meta["wants_json"]) from None
+            raise _reported(_advised(error), ctx.meta["wants_json"]) from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, of packages too, in the order of the help."""
@@ -121,6 +133,8 @@ def _with_globals_first(args: list[str]) -> list[str]:
 
 
 def _hint(name: str, commands: Sequence[str]) -> str | None:
+    if name in ("help", "version"):
+        return f": use txlog {'-h, or txlog COMMAND -h' if name == 'help' else '--version'}"
     if name in ("cat", "query", "read", "scan", "select"):
         return f": {_READ}"
     if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
@@ -128,6 +142,38 @@ def _hint(name: str, commands: Sequence[str]) -> str | None:
     if close := difflib.get_close_matches(name, commands):
         return f". Did you mean {', '.join(map(repr, close))}?"
     return None
+
+
+def _advised(error: Any) -> Any:
+    """The error, which says more where it names an option or an argument that the command does not have."""
+    command = getattr(error, "ctx", None) and error.ctx.command
+    if command is None:
+        return error
+    name = command.name if error.ctx.parent else ""
+    known = {**_OF_OTHER_TOOLS[""], **_OF_OTHER_TOOLS.get(name, {})}
+    if getattr(error, "option_name", None) in known:
+        error.message = f"No such option: {error.option_name}; {known[error.option_name]}"
+        error.possibilities = []
+    elif str(getattr(error, "message", "")).startswith("Got unexpected extra argument"):
+        error.message += f": {_in_its_place(name, command)}"
+    return error
+
+
+def _in_its_place(name: str, command: Any) -> str:
+    """Where an argument belongs that a command does not take."""
+    arguments = [each.metavar for each in command.params if each.param_type_name == "argument"]
+    options = {each.name for each in command.params}
+    if name == "sql":
+        return 'write the whole statement in quotes, as in txlog sql "select 1"'
+    if name in ("check", "publish", "rebase", "discard"):
+        return f"write the branch behind the location, as in txlog {name} ./orders@dev"
+    if name == "create":
+        return 'write the columns in quotes behind --columns, as in --columns "id int, day date"'
+    if "where" in options:
+        return 'write a condition in quotes behind --where, as in --where "id = 1"'
+    if "version" in options:
+        return "write a version behind --version, as in --version 3"
+    return f"it takes {' '.join(arguments) or 'only options'}; quote an argument that has spaces"
 
 
 def _reported(error: Exception, wants_json: bool) -> Exception:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,10 @@ CatalogOption = Annotated[
 ]
 CatalogUri = Annotated[str, typer.Argument(metavar="URI", help="a folder of tables", show_default=False)]
 _HISTORY_LINES = 1000
+_STATEMENT = re.compile(
+    r"\s*(?:select|with|insert|update|delete|merge|create|drop|alter|show|describe)\s", re.IGNORECASE
+)
+"""What begins a statement, and no address of a catalog."""
 
 
 def sql(
@@ -76,6 +81,8 @@ def sql(
     if text is not None and file is not None:
         raise typer.BadParameter("give the statements as an argument or by --file, not both")
     out = Output(as_json)
+    if text is None and catalog is not None and _STATEMENT.match(catalog):
+        raise typer.BadParameter(f'-c names the catalog; the statement is an argument: txlog sql "{catalog}"')
     with out.reporting():
         text = _given_text(text, file)
     with processes(workers) as executor:
@@ -99,11 +106,17 @@ def _given_text(text: str | None, file: Path | None) -> str | None:
         return text
     if file == Path("-"):
         file = None
+    place = str(file) if file else "the standard input"
     try:
-        return (file.read_bytes() if file else sys.stdin.buffer.read()).decode("utf-8-sig")
+        found = (file.read_bytes() if file else sys.stdin.buffer.read()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = str(file) if file else "the standard input"
         raise InvalidInputError(f"{place} is not UTF-8 text, at byte {error.start}: convert it to UTF-8") from error
+    if not found.strip():
+        raise InvalidInputError(
+            f'{place} has no statement: pass one as an argument, as in txlog sql "select 1", or in a terminal start'
+            " txlog sql alone for a prompt"
+        )
+    return found
 
 
 def tables(
@@ -120,7 +133,22 @@ def tables(
         names = found.tables(schema)
         if not names and "://" not in found.uri and not os.path.isdir(found.uri):
             raise NotFoundError("there is no such folder", table=found.uri)
-        out.result({"catalog": uri, "tables": names}, Text("\n".join(names) or "there is no table"))
+        out.result({"catalog": uri, "tables": names}, Text("\n".join(names) or _no_table(found.uri)))
+
+
+def _no_table(uri: str) -> str:
+    """What a person reads of a folder without schemas of tables; it may have tables itself."""
+    own = (
+        []
+        if "://" in uri
+        else sorted(each.name for each in os.scandir(uri) if os.path.isdir(os.path.join(each.path, "_delta_log")))
+    )
+    if not own:
+        return "there is no table"
+    return (
+        f"there is no table of a schema, as ./sales/orders is. {own[0]} is a table without one: name it by its"
+        f" location, as in txlog head ./{own[0]}, or in SQL delta.`./{own[0]}`"
+    )
 
 
 def describe(

@@ -15,14 +15,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypeVar
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.duckdb import DuckDB
 
-from txlog.core.format.scalars import plain
-from txlog.core.format.schema import TIMES, backquoted, timestamp_of
-from txlog.core.predicates import QueryDialect, is_parameter
+from txlog.core.format.scalars import plain, scalar_type
+from txlog.core.format.schema import TIMES, TIMESTAMP_NTZ, DataType, backquoted, type_name
+from txlog.core.predicates import QueryDialect, float_text, is_parameter, lit
+from txlog.core.predicates.terms.tree import Value
 from txlog.core.util import cached_property, described, invalid, pattern
 from txlog.errors import InvalidInputError
 
@@ -106,15 +108,14 @@ class _Script:
             raise invalid("parameters", parameters, 'values by name, such as {"id": 7} for :id')
         self.text, self.dialect = text, dialect
         written = quoted if dialect == "spark" else _in_duckdb
+        parameters = {str(name): _values(each) for name, each in parameters.items()}
         self.parameters = {
-            str(name): [_plain(each, f":{name}") for each in value]
-            if isinstance(value, (list, tuple, set, frozenset))
-            else _plain(value, f":{name}")
+            name: [_plain(each, f":{name}") for each in value] if isinstance(value, list) else _plain(value, f":{name}")
             for name, value in parameters.items()
         }
         self.literals = {
             name: ", ".join(written(each, f":{name}") for each in (value if isinstance(value, list) else [value]))
-            for name, value in self.parameters.items()
+            for name, value in parameters.items()
         }
 
     def line_and_column(self, at: int) -> str:
@@ -545,10 +546,34 @@ class Cursor:
         return word.text
 
 
+def _values(given: object) -> object:
+    """A parameter: a value, or a list of values."""
+    if isinstance(given, (list, tuple, set, frozenset)):
+        return [_values(each) for each in given]
+    return given
+
+
 def quoted(value: object, what: str = "a value") -> str:
-    """A Python value, or one of numpy, pandas or pyarrow, as a literal of SQL. Raises InvalidInputError if it has
-    none."""
-    value = _plain(value, what)
+    """A Python value, or one of numpy, pandas or pyarrow, as a literal of SQL with its type. Raises InvalidInputError
+    if it has none."""
+    own = _plain(value, what)
+    kind = _kind(value)
+    if kind is None:
+        return _of_python(own, what)
+    if kind == TIMESTAMP_NTZ and own is not None:
+        return f"TIMESTAMP_NTZ '{own}'"
+    text = f"'{own!r}'" if isinstance(own, float) else _of_python(own, what)
+    return f"CAST({text} AS {type_name(kind).upper()})"
+
+
+def _kind(value: object) -> DataType | None:
+    """The type of a value, if Python's own value does not say it."""
+    if isinstance(value, Value):
+        return None if value.type == lit(value.written).type else value.type
+    return scalar_type(value)
+
+
+def _of_python(value: object, what: str) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -557,22 +582,32 @@ def quoted(value: object, what: str = "a value") -> str:
         return str(int(value))
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return f"{value:f}" if "." in f"{value:f}" else f"{value:f}."  # 5. is a decimal, and 5 an int
-    if isinstance(value, float):  # as text: a number with a point is a decimal, whose cast may be another double
-        return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, float):  # a number with a point alone is a decimal
+        return f"{value!r}D" if _has_one_name(value) else f"CAST('{value!r}' AS DOUBLE)"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, datetime.datetime):
-        kind = timestamp_of(has_zone=value.tzinfo is not None)
-        return f"{kind.name.upper()} '{value.isoformat(' ')}'"
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
 
 
+def _has_one_name(value: float) -> bool:
+    """Whether a column that is this literal has the same name in each Spark."""
+    try:
+        float_text(pa.array([value]))
+    except pa.ArrowInvalid:
+        return False
+    return math.isfinite(value)
+
+
 def _in_duckdb(value: object, what: str) -> str:
     """The same for duckdb."""
+    if _kind(value) is not None:
+        return quoted(value, what).replace("TIMESTAMP_NTZ", "TIMESTAMP")
     value = _plain(value, what)
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
@@ -581,10 +616,14 @@ def _in_duckdb(value: object, what: str) -> str:
     if isinstance(value, datetime.datetime):
         kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
         return f"{kind} '{value.isoformat(' ')}'"
+    if isinstance(value, float) and math.isfinite(value):
+        return f"CAST('{value!r}' AS DOUBLE)"
     return quoted(value, what)
 
 
 def _plain(value: object, what: str) -> object:
+    if isinstance(value, Value):
+        return value.written
     try:
         return plain(value)
     except ValueError as error:

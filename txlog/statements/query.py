@@ -200,9 +200,8 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
     except FAULTS as error:
         fault = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
         near = f" near {fault['highlight']!r}" if fault.get("highlight") else ""
-        raise InvalidInputError(
-            f"the query at {at} cannot be read{near}: {fault.get('description', error)}; nothing was run"
-        ) from None
+        why = _reason(str(fault.get("description", error)), fault.get("highlight"))
+        raise InvalidInputError(f"the query at {at} cannot be read{near}: {why}; nothing was run") from None
     if tree.find(*_CHANGES) is not None:
         raise InvalidInputError(
             f"the query at {at} changes a table, which a query cannot: write INSERT INTO t WITH c AS (...) SELECT ...,"
@@ -211,9 +210,12 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
         )
     for word in tree.find_all(exp.Identifier) if dialect == "spark" else ():
         if text[word.meta.get("start", len(text)) :][:1] in ("'", '"'):
+            how = "write the name, in backquotes if it is no word: "
+            if "/" in word.name:
+                how = "write a table by its location as delta."
             raise InvalidInputError(
                 f"the query at {at} has a string, or a parameter, for the name of a table or a column, and it is a"
-                f" value: write the name, in backquotes if it is no word: {backquoted(word.name)}; nothing was run"
+                f" value: {how}{backquoted(word.name)}; nothing was run"
             )
     spans: list[_Span] = []
     left = dict(marked)
@@ -238,6 +240,17 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
         )
     spans += _qualifiers(tree, spans)
     return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at, dialect)
+
+
+def _reason(description: str, near: str | None) -> str:
+    """What is wrong, without the names of sqlglot's classes."""
+    if near in ("/", ".", "~"):
+        return "a table by its location is in backquotes, as delta.`./orders`"
+    if description.startswith("Required keyword"):
+        return "a value or a keyword is missing"
+    if description.startswith("Invalid expression"):
+        return "that is not expected there"
+    return description.partition(" but got ")[0]
 
 
 def _tables(tree: exp.Expr) -> list[tuple[exp.Table, bool]]:

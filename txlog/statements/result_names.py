@@ -37,6 +37,9 @@ _CASTS = frozenset(
 )
 """Functions that are casts, which Spark does not show."""
 
+_REALS = {"dOUBLE": pa.float64(), "fLOAT": pa.float32()}
+"""What the grammar makes of ``5D`` and ``5F``, whose names show the value."""
+
 _IN_CAPITALS = frozenset(
     {
         *("ceil", "floor", "sqrt", "exp", "log", "log2", "log10", "power", "degrees", "radians", "signum", "pi", "e"),
@@ -118,9 +121,9 @@ class _Namer:
 
     def negated(self, node: Any) -> str:
         inner = node.this
-        if isinstance(inner, exp.Anonymous) and str(inner.this).lower() in _CASTS and len(inner.expressions) == 1:
-            inner = inner.expressions[0]  # -3L is -bigint(3)
-        return f"(- {self.name(inner)})" if not isinstance(inner, exp.Literal) else f"-{self.name(inner)}"
+        is_cast = isinstance(inner, exp.Anonymous) and str(inner.this).lower() in _CASTS and len(inner.expressions) == 1
+        literal = inner.expressions[0] if is_cast else inner  # -3L is -bigint(3)
+        return f"-{self.name(inner)}" if isinstance(literal, exp.Literal) else f"(- {self.name(inner)})"
 
     def is_(self, node: Any) -> str:
         left, right = self.name(node.this), self.name(node.expression)
@@ -144,7 +147,7 @@ class _Namer:
         if node.is_string or text.isdigit():
             return text
         if "e" in text.lower():
-            return str(float_text(pa.array([float(text)]))[0].as_py())
+            return _real(text, pa.float64())
         return f"{decimal.Decimal(text):f}"
 
     def cast(self, node: Any) -> str:
@@ -195,7 +198,8 @@ class _Namer:
         if name == "count" and any(isinstance(each, exp.Star) for each in given):
             return "count(1)"
         if name in _CASTS and len(given) == 1:
-            return self.name(given[0])
+            kind = _REALS.get(str(node.this))
+            return self.name(given[0]) if kind is None else _real(str(given[0].this), kind)
         if name == "positive" and len(given) == 1:
             return f"(+ {self.name(given[0])})"
         if name in ("isnull", "isnotnull"):
@@ -266,6 +270,11 @@ class _Namer:
         parts = [f"PARTITION BY {self.listed(partition)}"] if partition else []
         parts += [] if order is None else [self.order(order)]
         return f"{shown} OVER ({' '.join([*parts, frame])})"
+
+
+def _real(text: str, kind: pa.DataType) -> str:
+    """A number as Java shows it. Raises ``ArrowInvalid`` if its versions differ."""
+    return str(float_text(pa.array([float(text)], kind))[0].as_py())
 
 
 def _frame(name: str, spec: Any, *, is_ordered: bool) -> str:

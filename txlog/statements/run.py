@@ -28,7 +28,14 @@ from txlog.core.row_rules import without_computed
 from txlog.core.versions import KEPT_MAX, KeptOpen
 from txlog.core.wording import setting
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
-from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableExistsError, TableNotFoundError
+from txlog.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    TableExistsError,
+    TableNotFoundError,
+    TxlogError,
+)
 from txlog.extend import open_table_of
 from txlog.result import counted
 from txlog.snapshot import Snapshot
@@ -81,6 +88,8 @@ if TYPE_CHECKING:
 __all__ = ["Runner"]
 
 _RERUNS = 4
+_TABLES, _SCHEMAS = ("SHOW TABLES",), ("SHOW SCHEMAS",)
+_PASS_ONE = "pass the catalog (on the command line: --catalog)"
 _BY_LOCATION = " A table by its location has a slash, as delta.`./location`"
 """How often a change by queries begins anew after it lost a race."""
 
@@ -145,7 +154,7 @@ class Runner:
                 if not (made[name.key] if name.key in made else self._is_there(name, is_written=is_written)):
                     raise TableNotFoundError(
                         f"there is no table {name.text}, which is named at {name.at}; nothing was run."
-                        f"{'' if name.location else _BY_LOCATION}",
+                        f"{self._where(name)}",
                         table=name.location or (self._catalog.uri if self._catalog else None),
                     )
             if isinstance(statement, CreateTable | Clone):
@@ -168,6 +177,17 @@ class Runner:
                 possible.append(name)
         return (possible or comment.tables)[0]
 
+    def _where(self, name: TableName) -> str:
+        """What an error says of where a table of this name would be."""
+        if name.location is not None:
+            return ""
+        why = ""
+        try:
+            self._named(name).names.resolve(name.text)
+        except TxlogError as error:
+            _, _, why = error.template.partition(" in this catalog: ")
+        return f" {why[0].upper()}{why[1:]}.{_BY_LOCATION}" if why else _BY_LOCATION
+
     def _exists(self, name: TableName) -> bool:
         if name.location is not None:
             return Table.exists(name.location, storage_options=self._options)
@@ -186,11 +206,16 @@ class Runner:
             return True
 
     def _named(self, name: TableName) -> Catalog:
-        if self._catalog is None:
-            location = name.text if "/" in name.text else "./location"
+        if self._catalog is None and name.parts in (_TABLES, _SCHEMAS):
             raise InvalidInputError(
-                f"{name.text} is a name, and there is no catalog: pass the catalog, or write a location, which has a"
-                f" slash, as delta.{backquoted(location)}"
+                f"{name.text} lists the tables of a catalog: {_PASS_ONE}"
+            )
+        if self._catalog is None:
+            of_delta = len(name.parts) == 2 and name.parts[0].lower() == "delta"
+            location = f"./{name.parts[1]}" if of_delta else name.text if "/" in name.text else "./location"
+            raise InvalidInputError(
+                f"{name.text} is a name, and there is no catalog: {_PASS_ONE}, or write a location, which has a slash,"
+                f" as delta.{backquoted(location)}"
             )
         return self._catalog
 
@@ -592,7 +617,7 @@ class Runner:
 
     @_run.register
     def _(self, statement: ShowTables) -> Any:
-        names = self._named(TableName(("SHOW TABLES",))).tables(statement.schema)
+        names = self._named(TableName(_TABLES)).tables(statement.schema)
         return self._engine.told(told.tables(names, statement.pattern))
 
     @_run.register
@@ -606,7 +631,7 @@ class Runner:
 
     @_run.register
     def _(self, statement: ShowSchemas) -> Any:
-        return self._engine.told(told.schemas(self._named(TableName(("SHOW SCHEMAS",))).tables(), statement.pattern))
+        return self._engine.told(told.schemas(self._named(TableName(_SCHEMAS)).tables(), statement.pattern))
 
     @_run.register
     def _(self, statement: ShowViews) -> Any:

@@ -6,6 +6,7 @@ In: text, and values for its parameters. Out: the values of ``rows``, ``tables``
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -103,7 +104,11 @@ def _statement(cursor: Cursor) -> Any:
     else:
         reader = _explain if cursor.word() == "EXPLAIN" else _READERS.get(cursor.word())
         if reader is None:
-            raise cursor.refused(f"no statement begins like this: there are {', '.join(STATEMENTS)}")
+            close = difflib.get_close_matches(cursor.word(), STATEMENTS, 1)
+            raise cursor.refused(
+                f"no statement begins like this: {f'did you mean {close[0]}? T' if close else 't'}here are"
+                f" {', '.join(STATEMENTS)}"
+            )
         cursor.take(cursor.word())
         statement = reader(cursor)
     cursor.expect_end()

@@ -129,6 +129,52 @@ def test_a_value_arrives_as_it_is(name: str, value: Any, expected: Any, tmp_path
         assert not isinstance(found, float) or math.copysign(1, found) == math.copysign(1, expected)
 
 
+TYPES = [
+    (7, "int"),
+    (2**31, "bigint"),
+    (np.int64(7), "bigint"),
+    (np.int8(7), "tinyint"),
+    (np.uint8(7), "smallint"),
+    (0.5, "double"),
+    (np.float32(0.1), "float"),
+    (pa.scalar(7, pa.int16()), "smallint"),
+    (pa.scalar(None, pa.int64()), "bigint"),
+    (Decimal("1.50"), "decimal(3,2)"),
+    (pa.scalar(Decimal("1.5"), pa.decimal128(10, 2)), "decimal(10,2)"),
+    (MOMENT, "timestamp"),
+    (np.datetime64(MOMENT), "timestamp"),
+    (pa.scalar(MOMENT), "timestamp_ntz"),
+    (lit(np.int64(7)), "bigint"),
+    (None, "void"),
+    (b"\x00", "binary"),
+]
+"""Values, and their types in Spark, which integration/test_spark_sql.py asks."""
+
+
+@pytest.mark.parametrize(("value", "kind"), TYPES, ids=repr)
+def test_a_parameter_keeps_its_type_in_conditions_values_and_queries(value: Any, kind: str, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    given = {"v": value}
+    assert table.count("typeof(:v) = :kind", parameters={**given, "kind": kind}) == 1
+    for door in ("update", "merge"):
+        text = expr("concat(typeof(:v), s)", given) if door == "update" else expr("typeof(:v)", given)
+        DOORS["update"](table, {"s": lit(".")})
+        DOORS[door](table, {"s": text})
+        assert stored(table, "s").removesuffix(".") == kind
+    assert txlog.sql("select typeof(:v) as t", tmp_path, given).read_all()["t"].to_pylist() == [kind]
+    txlog.sql(f"update delta.`{table.uri}` set s = typeof(:v)", parameters=given)
+    assert stored(table, "s") == kind
+
+
+def test_arithmetic_with_a_number_of_numpy_or_arrow_has_its_type(tmp_path: Path) -> None:
+    table = made(tmp_path, place={"zip": "1", "n": 1})
+    for value in (np.int64(1), pa.scalar(1, pa.int64()), lit(np.int64(1))):
+        table.update({"n": col("place.n") + value + (2**31 - 1)})
+        assert stored(table, "n") == 2**31 + 1
+    with pytest.raises(InvalidInputError, match="overflow"):
+        table.update({"n": col("place.n") + 1 + (2**31 - 1)})
+
+
 def test_nan_arrives_as_nan(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.update({"x": float("nan")})

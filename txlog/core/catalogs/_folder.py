@@ -73,9 +73,13 @@ class FolderCatalog:
                 " drop the name",
                 table=place.uri,
             )
-        raise TableNotFoundError(
-            f"there is no table {place.name} in this catalog: it would be the folder {place.uri}", table=self.uri
-        )
+        beside = f"{self.uri}/{parts[-1]}"
+        hint = f"it would be the folder {place.uri}"
+        if self._is_local and not os.path.isdir(self.uri):
+            hint = f"the folder {self.uri} does not exist"
+        elif self._is_local and self._has_log(beside):
+            hint += f", and names do not reach the table {beside}: write delta.{backquoted(beside)} in SQL, or move it"
+        raise TableNotFoundError(f"there is no table {place.name} in this catalog: {hint}", table=self.uri)
 
     def tables(self, schema: str | None = None) -> list[str]:
         wanted = None if schema is None else name_parts(schema, 1, is_schema=True, takes_dots=True)[0]

@@ -1,8 +1,8 @@
 """The values of numpy, pandas and pyarrow as Python's own, wherever a caller passes one value.
 
 In: what `frame["x"].max()` and the like return. Out: None, a bool, int, float, Decimal, str, bytes, date or datetime
-that means the same; NaT and NA are None. None of these packages is imported: whoever has such a value has imported its
-package.
+that means the same, and the type that numpy or pyarrow gives it; NaT and NA are None. numpy and pandas are not
+imported: whoever has such a value has imported its package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["plain"]
+import pyarrow as pa
+
+from txlog.core.format.schema import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, DataType, from_arrow
+
+__all__ = ["plain", "scalar_type"]
 
 _EXACT = frozenset({type(None), bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime})
 _NULLS = frozenset({"NaTType", "NAType"})
@@ -59,6 +63,20 @@ def plain(value: Any) -> Any:
     return value
 
 
+def scalar_type(value: Any) -> DataType | None:
+    """The type of a number of numpy or a scalar of pyarrow, which `plain` takes; None if Python's own value has it."""
+    package = type(value).__module__.partition(".")[0]
+    if package == "numpy" and value.dtype.kind in "iuf" and value.dtype.itemsize <= 8:
+        kind = pa.from_numpy_dtype(value.dtype)
+    elif package == "pyarrow":
+        kind = value.type
+    else:
+        return None
+    found = from_arrow(pa.schema([("value", kind)])).fields[0].type
+    is_own = found in (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP) and value.is_valid
+    return None if is_own else found
+
+
 def _finite(value: decimal.Decimal) -> decimal.Decimal:
     if not value.is_finite():
         raise ValueError("a decimal column holds neither NaN nor infinity: pass a float, such as float('nan')")
@@ -76,7 +94,7 @@ def _of_numpy(value: Any) -> Any:
     if kind in ("i", "u"):
         return int(value)
     if kind == "f":
-        return float(value)
+        return _double(value)
     if kind == "U":
         return str.__str__(value)
     if kind == "S":
@@ -90,6 +108,13 @@ def _of_numpy(value: Any) -> Any:
     raise ValueError(
         f"a value of the numpy type {getattr(value, 'dtype', type(value).__name__)} has no meaning in a table"
     )
+
+
+def _double(value: Any) -> float:
+    found = float(value)
+    if found != value and value == value:
+        raise ValueError("it has more digits than a double: round it to one")
+    return found
 
 
 def _of_datetime64(value: Any) -> datetime.date | datetime.datetime | None:

@@ -6,13 +6,14 @@ expressions of ``tree`` and ``predicate``. Only SQL text needs the SQL parser, w
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from txlog.core.format.schema import STRING, TIMES, Array, DataType, Field, Map, Struct, type_name
+from txlog.core.format.schema import STRING, TIMES, TIMESTAMP, Array, DataType, Field, Map, Struct, type_name
 from txlog.core.predicates._build import (
     arithmetic,
     as_condition,
@@ -140,7 +141,7 @@ def _bound(value: Any, scope: Scope) -> Expression:
             return _computed(value, scope)
         case Predicate():
             return _condition(value, scope)
-        case Value() if value.written is not None:
+        case Value(_, kind, datetime.datetime()) if kind == TIMESTAMP:
             return lit(value.written)  # of `lit`, which knows no zone
         case Expression():
             return value

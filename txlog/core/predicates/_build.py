@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.format.scalars import plain
+from txlog.core.format.scalars import plain, scalar_type
 from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
@@ -99,11 +99,20 @@ _ONE_ROW = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.ar
 
 
 def literal(value: Any) -> Value:
-    """A Python value, or one of numpy, pandas or pyarrow, as a literal of the type that Spark gives the same literal.
+    """A Python value, or one of numpy, pandas or pyarrow, as a literal of the type that Spark gives the same literal:
+    a number of numpy and a scalar of pyarrow keep their own.
 
     Raises ``ValueError``.
     """
-    value = plain(value)
+    if isinstance(value, Value):
+        return value
+    own = plain(value)
+    found = _of_python(own)
+    kind = scalar_type(value)
+    return found if kind is None else Value(None if own is None else fit(own, kind).value, kind, own)
+
+
+def _of_python(value: Any) -> Value:
     if value is None:
         return Value(None, VOID)
     if isinstance(value, bool):

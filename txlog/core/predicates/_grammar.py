@@ -58,8 +58,9 @@ def _is_operand(token: Token) -> bool:
     return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
-_SUFFIXES = {"L": "bigint", "S": "smallint", "Y": "tinyint", "D": "double", "F": "float"}
-"""What is behind the digits of a number, and the function that makes it one of the type."""
+_SUFFIXES = {"L": "bigint", "S": "smallint", "Y": "tinyint", "D": "dOUBLE", "F": "fLOAT"}
+"""What is behind the digits of a number, and the function that makes it one of the type. The last two are spelled as
+nobody spells them: a column that is ``5D`` is called ``5.0``, and one that is ``double(5)`` is called ``5``."""
 
 
 def _call(name: str, number: Token) -> list[Token]:
@@ -72,11 +73,25 @@ def _call(name: str, number: Token) -> list[Token]:
     ]
 
 
+def _is_of_decimal(suffix: Token, number: Token) -> bool:
+    return suffix.text.upper() == "BD" and "e" not in number.text.lower()
+
+
+def _as_decimal(number: Token) -> Token:
+    """A number with a point, which is a decimal: ``5.`` for ``5``."""
+    text = number.text if "." in number.text else f"{number.text}."
+    return Token(TokenType.NUMBER, text, number.line, number.col, number.start, number.end)
+
+
 def _with_names(tokens: list[Token]) -> list[Token]:
     """The tokens, in which a parameter's word is a name, and ``as`` where it cannot say how something is called.
     ``1L`` is ``bigint(1)``: sqlglot makes it ``1::BIGINT``, which has another name as a column."""
     found: list[Token] = []
     for at, token in enumerate(tokens):
+        if at > 1 and token.start == tokens[at - 2].start and _is_of_decimal(token, tokens[at - 2]):
+            found.pop()  # 1.5 is a decimal without it
+            found[-1] = _as_decimal(found[-1])
+            continue
         if at > 1 and token.start == tokens[at - 2].start and token.text.upper() in _SUFFIXES:
             found[-2:] = _call(_SUFFIXES[token.text.upper()], tokens[at - 2])
             continue
@@ -109,6 +124,18 @@ class ExpressionDialect(Databricks):
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
         }
+
+        UNARY_PARSERS = {  # noqa: RUF012
+            **Databricks.Parser.UNARY_PARSERS,
+            TokenType.PLUS: lambda self: self._positive(),  # sqlglot leaves it out
+        }
+
+        def _positive(self) -> Any:
+            """``+n`` is ``positive(n)``."""
+            operand = self._parse_unary()
+            if operand is None:
+                self.raise_error("a value is missing behind +")
+            return exp.Anonymous(this="positive", expressions=[operand])
 
         def parse(self, raw_tokens: list[Token], sql: str) -> Any:
             return super().parse(_with_names(raw_tokens), sql)

@@ -430,7 +430,7 @@ class SqlReader:
         value = self._given(node)
         if isinstance(value, list):
             raise ValueError(f"the parameter :{node.this} is a list, which only IN takes: a IN (:{node.this})")
-        return value if isinstance(value, Expression) else literal(value)
+        return literal(value)
 
     def _given(self, node: exp.Expression) -> Any:
         self._takes(node, "this")

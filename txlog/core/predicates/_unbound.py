@@ -6,11 +6,13 @@ no schema yet: ``binding`` binds them. They are plain data that pickles into tas
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from txlog.core.format.properties import path_text
-from txlog.core.format.scalars import plain
+from txlog.core.format.scalars import plain, scalar_type
+from txlog.core.format.schema import TIMESTAMP
 from txlog.core.predicates.terms.predicate import (
     Built,
     Comparison,
@@ -230,7 +232,7 @@ class Operand:
         return Built(operator, (self, found))
 
     def _computed(self, operator: str, other: Any, *, is_right: bool = False) -> Operand:
-        found = _other(other, self)
+        found = _typed(other, _other(other, self))
         return Arithmetic(operator, (found, self) if is_right else (self, found))
 
 
@@ -309,6 +311,17 @@ def _other(value: Any, beside: Operand) -> Any:
         raise InvalidInputError(f"column {beside} cannot be compared with {described(value)}: {error}") from None
 
 
+def _typed(value: Any, found: Any) -> Any:
+    """What `_other` found of a value, with the type that `lit`, numpy or pyarrow gives it."""
+    if isinstance(value, Value):  # a time without a zone of `lit` is read in the zone of the text
+        return found if isinstance(found, datetime.datetime) and value.type == TIMESTAMP else value
+    if isinstance(found, Operand | Expression) or scalar_type(value) is None:
+        return found
+    from txlog.core.predicates._build import literal
+
+    return literal(value)
+
+
 def col(*path: str) -> Column:
     """A column, to build conditions and values from: ``txlog.col("amount") > 100``, ``txlog.col("amount") * 2``.
 
@@ -361,14 +374,14 @@ def _parameter(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_parameter(name, each) for each in value]
     if isinstance(value, Value):
-        return _other(value, Column((name,)))
+        return _typed(value, _other(value, Column((name,))))
     try:
         found = plain(value)
     except ValueError as error:
         raise InvalidInputError(f"{described(value)} cannot be the parameter :{name}: {error}") from None
     if isinstance(found, Operand | Expression) or callable(found):
         raise InvalidInputError(f"the parameter :{name} is a value, not {described(found)}: write that in the text")
-    return found
+    return _typed(value, found)
 
 
 def with_parameters(parameters: Parameters | None, *given: Any) -> list[Any]:
