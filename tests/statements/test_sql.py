@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -535,6 +536,50 @@ def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> Non
     for value in (Decimal("NaN"), Decimal("Infinity"), object()):
         with pytest.raises(InvalidInputError, match=":v"):
             txlog.sql("select :v", catalog, {"v": value})
+
+
+def test_a_parameter_of_a_statement_has_the_type_and_the_name_that_spark_gives_it(catalog: txlog.Catalog) -> None:
+    """integration/test_spark_sql.py asks Spark."""
+    txlog.sql("create table t (s string); insert into t values ('a')", catalog)
+    moment = datetime.datetime(2026, 1, 2, 3)
+    values = {
+        "int 7": 7,
+        "bigint CAST(7 AS BIGINT)": np.int64(7),
+        "tinyint CAST(7 AS TINYINT)": pa.scalar(7, pa.int8()),
+        "double 1.23456789E7": 12345678.9,
+        "double -2.5": -2.5,
+        "float CAST(0.10000000149011612 AS FLOAT)": np.float32(0.1),
+        "decimal(3,2) 1.50": Decimal("1.50"),
+        "decimal(10,2) CAST(1.50 AS DECIMAL(10,2))": pa.scalar(Decimal("1.5"), pa.decimal128(10, 2)),
+        "timestamp TIMESTAMP '2026-01-02 03:00:00'": moment,
+        "timestamp_ntz TIMESTAMP_NTZ '2026-01-02 03:00:00'": pa.scalar(moment),
+        "string it's": txlog.lit("it's"),
+    }
+    for expected, value in values.items():
+        found = txlog.sql("select :v, typeof(:v) as t", catalog, {"v": value}).read_all()
+        assert f"{found['t'][0]} {found.column_names[0]}" == expected
+        txlog.sql("update t set s = typeof(:v)", catalog, {"v": value})
+        assert rows(catalog, "table t") == [(expected.split()[0],)]
+
+
+def test_a_sign_and_a_suffix_of_a_number_are_named_as_in_spark(catalog: txlog.Catalog) -> None:
+    texts = "+5, +(1 + 1), - +5, 5D, double(5), 12345678.9D, -1.5F, 1.5BD, -5BD, -7L"
+    found = txlog.sql(f"select {texts}", catalog).read_all()
+    assert found.column_names == [
+        *("(+ 5)", "(+ (1 + 1))", "(- (+ 5))", "5.0", "5", "1.23456789E7", "-1.5", "1.5", "-5", "-7"),
+    ]
+    assert list(found.to_pylist()[0].values()) == [
+        5,
+        2,
+        -5,
+        5.0,
+        5.0,
+        12345678.9,
+        -1.5,
+        Decimal("1.5"),
+        Decimal(-5),
+        -7,
+    ]
 
 
 def test_tables_are_told_of(catalog: txlog.Catalog) -> None:

@@ -207,9 +207,7 @@ class Runner:
 
     def _named(self, name: TableName) -> Catalog:
         if self._catalog is None and name.parts in (_TABLES, _SCHEMAS):
-            raise InvalidInputError(
-                f"{name.text} lists the tables of a catalog: {_PASS_ONE}"
-            )
+            raise InvalidInputError(f"{name.text} lists the tables of a catalog: {_PASS_ONE}")
         if self._catalog is None:
             of_delta = len(name.parts) == 2 and name.parts[0].lower() == "delta"
             location = f"./{name.parts[1]}" if of_delta else name.text if "/" in name.text else "./location"

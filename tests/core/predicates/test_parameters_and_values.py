@@ -152,7 +152,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize(("value", "kind"), TYPES, ids=repr)
-def test_a_parameter_keeps_its_type_in_conditions_values_and_queries(value: Any, kind: str, tmp_path: Path) -> None:
+def test_a_parameter_keeps_its_type_in_conditions_and_values(value: Any, kind: str, tmp_path: Path) -> None:
     table = made(tmp_path)
     given = {"v": value}
     assert table.count("typeof(:v) = :kind", parameters={**given, "kind": kind}) == 1
@@ -161,9 +161,6 @@ def test_a_parameter_keeps_its_type_in_conditions_values_and_queries(value: Any,
         DOORS["update"](table, {"s": lit(".")})
         DOORS[door](table, {"s": text})
         assert stored(table, "s").removesuffix(".") == kind
-    assert txlog.sql("select typeof(:v) as t", tmp_path, given).read_all()["t"].to_pylist() == [kind]
-    txlog.sql(f"update delta.`{table.uri}` set s = typeof(:v)", parameters=given)
-    assert stored(table, "s") == kind
 
 
 def test_arithmetic_with_a_number_of_numpy_or_arrow_has_its_type(tmp_path: Path) -> None:
