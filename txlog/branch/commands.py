@@ -37,7 +37,8 @@ def branches(call: Call) -> None:
 
 @of_operation("check")
 def check(call: Call) -> None:
-    """It checks the constraints of the table too. If a row fails, the exit code is 1."""
+    """The URI is that of the branch: ./orders@NAME. The table's constraints are checked too. If a row fails, the exit
+    code is 1."""
     found = call.run(lambda table, found: _checked(found), waiting="checking the new rows")
     if not found.passed:
         raise typer.Exit(FAILED)
@@ -45,17 +46,19 @@ def check(call: Call) -> None:
 
 @of_operation("publish")
 def publish(call: Call) -> None:
-    """It is done once, however often you run it."""
+    """The URI is that of the branch: ./orders@NAME. If you run it again, nothing happens twice."""
     call.run(lambda table, done: Text(_published(done)))
 
 
 @of_operation("rebase")
 def rebase(call: Call) -> None:
+    """The URI is that of the branch: ./orders@NAME."""
     call.run(lambda table, done: Text(f"{table.uri} is at version {done.version}, on the newest version of its table"))
 
 
 @of_operation("discard")
 def discard(call: Call) -> None:
+    """The URI is that of the branch: ./orders@NAME."""
     call.run(lambda table, done: Text(f"discarded: a vacuum of the table deletes {table.uri}"))
 
 

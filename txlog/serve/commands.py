@@ -42,17 +42,20 @@ def serve(
         Path | None, typer.Option(metavar="FOLDER", help="a local folder; lets clients ask for durable answers")
     ] = None,
     tokens: Annotated[Path | None, typer.Option(metavar="FILE", help="who may do what: see txlog serve-token")] = None,
-    tls_certificate: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="in PEM")] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="in PEM")] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="the certificate, in PEM")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="its key, in PEM")] = None,
     max_delay: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="how old rows may get that only the journal has")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="commit rows of the journal at most this long after they came"),
     ] = 5.0,
-    max_batch: Annotated[Any, typer.Option(metavar="SIZE", parser=size, help="the largest batch")] = "64mb",
+    max_batch: Annotated[Any, typer.Option(metavar="SIZE", parser=size, help="refuse a batch that is larger")] = "64mb",
     max_waiting: Annotated[
         Any, typer.Option(metavar="SIZE", parser=size, help="the rows that may wait in memory")
     ] = "512mb",
     max_wait: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="how long a client waits for room")] = 10.0,
-    max_connections: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="at each door")] = 1000,
+    max_connections: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="at each of the two ports")] = 1000,
     maintain_every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="maintain each table that gets rows; 0: never")
     ] = 300.0,
@@ -62,8 +65,8 @@ def serve(
 ) -> None:
     """Take rows of many clients by Arrow Flight and HTTP, and commit them together.
 
-    All rows of a table that wait become one file and one version. It ends at Ctrl-C or SIGTERM, when what it has taken
-    is committed. Other addresses than this machine's own need --tokens, --tls-cert and --tls-key.
+    All rows of a table that wait become one file and one version. At Ctrl-C or SIGTERM, the service commits what it has
+    taken, and ends. To listen on another address than this machine's own, it needs --tokens, --tls-cert and --tls-key.
     """
     out = Output(as_json)
     options = pairs(storage_options, "--storage-option")
