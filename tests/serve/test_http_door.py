@@ -198,6 +198,20 @@ def test_a_request_that_cannot_be_taken_is_answered_and_changes_nothing(
     assert table.snapshot().version == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "hint"),
+    [
+        ("/", JSON, "POST /tables/NAME/rows"),
+        ("/tables/events", JSON, "POST is not for this path: there are POST /tables/NAME/rows"),
+        ("/tables/events/rows", "application/x-www-form-urlencoded", "set the header Content-Type to one of "),
+    ],
+)
+def test_a_request_to_the_wrong_place_is_told_the_right_one(tmp_path: Path, path: str, kind: str, hint: str) -> None:
+    create(tmp_path)
+    with door(tmp_path) as (http_door, _):
+        assert hint in ask(http_door, path, LINES, kind).said["message"]
+
+
 def test_every_cut_and_many_flips_of_an_arrow_stream_are_refused_or_rows(tmp_path: Path) -> None:
     create(tmp_path)
     whole = arrow(rows(1, 2, 3))

@@ -16,6 +16,7 @@ import msgspec
 
 from txlog.extend import Point
 from txlog.extend.catalogs import ambient
+from txlog.result import counted
 from txlog.serve.batches import BusyError
 
 __all__ = ["DESCRIBED", "METRICS", "Counts", "Number", "ObservesNumbers", "Room", "Tick", "to_text"]
@@ -33,7 +34,8 @@ class Tick(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         took = f"{1000 * self.seconds:.0f} ms"
-        return f"{self.table} v{self.version}: {self.rows:,} rows of {self.batches:,} batches, {took}"
+        batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
+        return f"{self.table} v{self.version}: {counted(self.rows, 'row')} of {batches}, {took}"
 
 
 DESCRIBED = {

@@ -72,6 +72,16 @@ class _Reply(Exception):
         self.headers = headers
 
 
+_PATHS = (
+    "POST /tables/NAME/rows",
+    "POST /rows",
+    "GET /tables/NAME",
+    "GET /tables/NAME/streams/STREAM",
+    "GET /health",
+    "GET /metrics",
+)
+
+
 class HttpDoor:
     """An ASGI app that takes batches for a service.
 
@@ -134,8 +144,8 @@ class HttpDoor:
             case ("POST", "rows"):
                 return await self._taken(None, scope, headers, token, receive)
         known = parts[0] in ("health", "metrics", "rows", "tables")
-        status, message = (405, f"{method} is not for this path") if known else (404, "there is no such path")
-        raise _Reply(status, {"kind": "NotFoundError", "message": message})
+        status, what = (405, f"{method} is not for this path") if known else (404, "there is no such path")
+        raise _Reply(status, {"kind": "NotFoundError", "message": f"{what}: there are {', '.join(_PATHS)}"})
 
     def _table(self, name: str) -> bytes:
         snapshot = self._service.table(name).snapshot()
@@ -159,8 +169,9 @@ class HttpDoor:
             self._access.check(token, table, right)
         kind = FORMATS.get(headers.get("content-type", "").partition(";")[0].strip().lower())
         if kind is None or (events is not None and kind != "json"):
-            fitting = [each for each, of in FORMATS.items() if events is None or of == "json"]
-            raise _Reply(415, {"kind": "InvalidInputError", "message": f"send one of {', '.join(fitting)}"})
+            fitting = ", ".join(each for each, of in FORMATS.items() if events is None or of == "json")
+            what = f"set the header Content-Type to one of {fitting}"
+            raise _Reply(415, {"kind": "InvalidInputError", "message": what})
         if headers.get("content-encoding", "identity") != "identity":
             raise _Reply(415, {"kind": "InvalidInputError", "message": "send the body without a content-encoding"})
         self._service.check(terms, number)
