@@ -210,6 +210,7 @@ def test_upkeep_is_read() -> None:
         (pa.scalar(Decimal("1.5"), pa.decimal128(10, 2)), "CAST(1.50 AS DECIMAL(10,2))"),
         (pa.scalar(datetime.datetime(2026, 1, 2, 3)), "TIMESTAMP_NTZ '2026-01-02 03:00:00'"),
         (pa.scalar(None, pa.int8()), "CAST(NULL AS TINYINT)"),
+        (pa.scalar(None), "NULL"),
         (txlog.lit("it's"), r"'it\'s'"),
         (txlog.lit(np.int8(7)), "CAST(7 AS TINYINT)"),
         (Decimal("1E-3"), "0.001"),

@@ -563,10 +563,10 @@ def test_a_parameter_of_a_statement_has_the_type_and_the_name_that_spark_gives_i
 
 
 def test_a_sign_and_a_suffix_of_a_number_are_named_as_in_spark(catalog: txlog.Catalog) -> None:
-    texts = "+5, +(1 + 1), - +5, 5D, double(5), 12345678.9D, -1.5F, 1.5BD, -5BD, -7L"
+    texts = "+5, +(1 + 1), - +5, 5D, double(5), 12345678.9D, -1.5F, 1.5BD, -5BD, -7L, -bigint(7)"
     found = txlog.sql(f"select {texts}", catalog).read_all()
     assert found.column_names == [
-        *("(+ 5)", "(+ (1 + 1))", "(- (+ 5))", "5.0", "5", "1.23456789E7", "-1.5", "1.5", "-5", "-7"),
+        *("(+ 5)", "(+ (1 + 1))", "(- (+ 5))", "5.0", "5", "1.23456789E7", "-1.5", "1.5", "-5", "-7", "(- 7)"),
     ]
     assert list(found.to_pylist()[0].values()) == [
         5,

@@ -218,3 +218,17 @@ def test_a_binary_is_no_number_no_time_and_no_boolean() -> None:
     for kind in ("int", "double", "boolean", "date", "timestamp", "decimal(9, 2)"):
         value = parse(f"try_variant_get(v, '$', '{kind}')", from_arrow(rows.schema))
         assert evaluate(value, rows).to_pylist() == [None]
+
+
+def test_a_part_of_a_variant_is_named_as_spark_names_it(tmp_path: Path) -> None:
+    names = {
+        "v:a[0]": "a",
+        "v:a[0].b::int": "b",
+        "try_cast(v:n as int)": "n",
+        "v:n::int + 1": "(CAST(variant_get(v, $.n) AS n AS INT) + 1)",
+        "v:a[0]::string || 'x'": "concat(CAST(variant_get(v, $.a[0]) AS a AS STRING), x)",
+        "variant_get(v, '$.n', 'int')": "variant_get(v, $.n)",
+        "is_variant_null(v:n)": "is_variant_null(variant_get(v, $.n) AS n)",
+    }
+    source = """(select parse_json('{"n": 1, "a": [{"b": 2}]}') as v)"""
+    assert txlog.sql(f"select {', '.join(names)} from {source}", tmp_path).read_all().column_names == [*names.values()]

@@ -583,7 +583,7 @@ def _of_python(value: object, what: str) -> str:
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return f"{value:f}" if "." in f"{value:f}" else f"{value:f}."  # 5. is a decimal, and 5 an int
     if isinstance(value, float):  # a number with a point alone is a decimal
-        return f"{value!r}D" if _has_one_name(value) else f"CAST('{value!r}' AS DOUBLE)"
+        return f"{value!r}D" if _has_one_name(value) else f"CAST('{_JAVAS.get(repr(value), repr(value))}' AS DOUBLE)"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bytes):
@@ -593,6 +593,9 @@ def _of_python(value: object, what: str) -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+_JAVAS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _has_one_name(value: float) -> bool:

@@ -38,7 +38,8 @@ _CASTS = frozenset(
 """Functions that are casts, which Spark does not show."""
 
 _REALS = {"dOUBLE": pa.float64(), "fLOAT": pa.float32()}
-"""What the grammar makes of ``5D`` and ``5F``, whose names show the value."""
+_WITH_SUFFIX = frozenset({*_REALS, "bIGINT", "sMALLINT", "tINYINT"})
+"""What the grammar makes of ``5D``, ``5F``, ``5L``, ``5S`` and ``5Y``; the names of the first two show the value."""
 
 _IN_CAPITALS = frozenset(
     {
@@ -54,6 +55,9 @@ _LEFT_OUT: dict[tuple[str, int], str] = {
     **{("from_unixtime", 1): "yyyy-MM-dd HH:mm:ss", ("percentile", 2): "1"},
 }
 """What Spark shows as the last value of a function that has so many."""
+
+_WITHOUT_TYPE = {"from_json": 1, "variant_get": 2, "try_variant_get": 2}
+"""Functions that are shown without the type that they make, and how many arguments they then have."""
 
 _RANKS = ("rank", "dense_rank", "percent_rank", "row_number", "ntile")
 _BY_THE_FIRST = ("first", "first_value", "last", "last_value", "any_value")
@@ -82,6 +86,9 @@ def result_name(node: Any, known: Known | None = None) -> str:
         return str(node.name)
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) and not known.fields_of(node.this):
         return str(node.this.name)
+    inside = node.this if isinstance(node, exp.Cast) else node
+    if isinstance(inside, exp.JSONExtract):
+        return _last_key(inside)
     return _Namer(known, frozenset()).name(node)
 
 
@@ -121,8 +128,8 @@ class _Namer:
 
     def negated(self, node: Any) -> str:
         inner = node.this
-        is_cast = isinstance(inner, exp.Anonymous) and str(inner.this).lower() in _CASTS and len(inner.expressions) == 1
-        literal = inner.expressions[0] if is_cast else inner  # -3L is -bigint(3)
+        has_suffix = isinstance(inner, exp.Anonymous) and str(inner.this) in _WITH_SUFFIX
+        literal = inner.expressions[0] if has_suffix else inner
         return f"-{self.name(inner)}" if isinstance(literal, exp.Literal) else f"(- {self.name(inner)})"
 
     def is_(self, node: Any) -> str:
@@ -206,8 +213,8 @@ class _Namer:
             return f"({self.name(given[0])} IS {'NOT ' * (name == 'isnotnull')}NULL)"
         if name in _BY_THE_FIRST and len(given) == 2:
             given = given[:1]
-        if name == "from_json":
-            given = given[:1]
+        if name in _WITHOUT_TYPE:
+            given = given[: _WITHOUT_TYPE[name]]
         if name == "position" and len(given) == 1 and isinstance(given[0], exp.In):
             name, given = "locate", [given[0].this, given[0].args["field"]]
         texts = [self.name(each) for each in given]
@@ -270,6 +277,18 @@ class _Namer:
         parts = [f"PARTITION BY {self.listed(partition)}"] if partition else []
         parts += [] if order is None else [self.order(order)]
         return f"{shown} OVER ({' '.join([*parts, frame])})"
+
+
+def _last_key(node: Any) -> str:
+    """``b`` of ``v:a.b[0]``."""
+    keys = [each for each in node.expression.expressions if isinstance(each, exp.JSONPathKey)]
+    return str(keys[-1].this)
+
+
+def _path(node: Any) -> str:
+    """``$.a.b[0]`` of ``v:a.b[0]``."""
+    steps = [each for each in node.expression.expressions if not isinstance(each, exp.JSONPathRoot)]
+    return "$" + "".join(f".{each.this}" if isinstance(each, exp.JSONPathKey) else f"[{each.this}]" for each in steps)
 
 
 def _real(text: str, kind: pa.DataType) -> str:
@@ -340,6 +359,7 @@ _WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
     "ILike": _Namer.like,
     "In": lambda namer, node: f"({namer.name(node.this)} IN ({namer.listed(node.expressions)}))",
     "Is": _Namer.is_,
+    "JSONExtract": lambda namer, node: f"variant_get({namer.name(node.this)}, {_path(node)}) AS {_last_key(node)}",
     "Lambda": _Namer.lambda_,
     "Like": _Namer.like,
     "Literal": _Namer.literal,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.format.schema import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, DataType, from_arrow
+from txlog.core.format.schema import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, VOID, DataType, from_arrow
 
 __all__ = ["plain", "scalar_type"]
 
@@ -73,7 +73,7 @@ def scalar_type(value: Any) -> DataType | None:
     else:
         return None
     found = from_arrow(pa.schema([("value", kind)])).fields[0].type
-    is_own = found in (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP) and value.is_valid
+    is_own = found == VOID or (found in (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP) and value.is_valid)
     return None if is_own else found
 
 

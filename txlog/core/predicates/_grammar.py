@@ -58,9 +58,9 @@ def _is_operand(token: Token) -> bool:
     return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
-_SUFFIXES = {"L": "bigint", "S": "smallint", "Y": "tinyint", "D": "dOUBLE", "F": "fLOAT"}
-"""What is behind the digits of a number, and the function that makes it one of the type. The last two are spelled as
-nobody spells them: a column that is ``5D`` is called ``5.0``, and one that is ``double(5)`` is called ``5``."""
+_SUFFIXES = {"L": "bIGINT", "S": "sMALLINT", "Y": "tINYINT", "D": "dOUBLE", "F": "fLOAT"}
+"""What is behind the digits of a number, and the function that makes it one of the type. It is spelled as nobody spells
+it: a column that is ``5D`` is called ``5.0``, and one that is ``double(5)`` is called ``5``."""
 
 
 def _call(name: str, number: Token) -> list[Token]:
