@@ -42,13 +42,10 @@ def serve(
         Path | None, typer.Option(metavar="FOLDER", help="a local folder; lets clients ask for durable answers")
     ] = None,
     tokens: Annotated[Path | None, typer.Option(metavar="FILE", help="who may do what: see txlog serve-token")] = None,
-    tls_certificate: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="the certificate, in PEM")
-    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="in PEM")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="its key, in PEM")] = None,
     max_delay: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="commit rows of the journal at most this long after they came"),
+        float, typer.Option(metavar="SECONDS", min=0, help="how long rows may be in the journal alone")
     ] = 5.0,
     max_batch: Annotated[Any, typer.Option(metavar="SIZE", parser=size, help="refuse a batch that is larger")] = "64mb",
     max_waiting: Annotated[
