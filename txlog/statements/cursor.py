@@ -22,7 +22,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.duckdb import DuckDB
 
 from txlog.core.format.scalars import plain, scalar_type
-from txlog.core.format.schema import TIMES, TIMESTAMP_NTZ, DataType, backquoted, type_name
+from txlog.core.format.schema import TIMES, DataType, backquoted, timestamp_of, type_name
 from txlog.core.predicates import QueryDialect, float_text, is_parameter, lit
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.util import cached_property, described, invalid, pattern
@@ -560,8 +560,8 @@ def quoted(value: object, what: str = "a value") -> str:
     kind = _kind(value)
     if kind is None:
         return _of_python(own, what)
-    if kind == TIMESTAMP_NTZ and own is not None:
-        return f"TIMESTAMP_NTZ '{own}'"
+    if kind in TIMES and own is not None:
+        return f"{type_name(kind).upper()} '{own}'"
     text = f"'{own!r}'" if isinstance(own, float) else _of_python(own, what)
     return f"CAST({text} AS {type_name(kind).upper()})"
 
@@ -610,7 +610,7 @@ def _has_one_name(value: float) -> bool:
 def _in_duckdb(value: object, what: str) -> str:
     """The same for duckdb."""
     if _kind(value) is not None:
-        return quoted(value, what).replace("TIMESTAMP_NTZ", "TIMESTAMP")
+        return quoted(value, what).replace(type_name(timestamp_of(has_zone=False)).upper(), "TIMESTAMP")
     value = _plain(value, what)
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
