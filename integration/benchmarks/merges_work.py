@@ -108,8 +108,9 @@ def merge_by(work: str, contestant: str, table: str, rows: pa.Table) -> None:
         return
     import txlog
 
+    ours = txlog.Table.open(table).merge(rows, merge.on, **names)
     merge.clauses(
-        txlog.Table.open(table).merge(rows, merge.on, **names), lambda clause, values: clause(values)
+        ours, lambda clause, values: clause({name: txlog.expr(text) for name, text in values.items()})
     ).execute()
 
 

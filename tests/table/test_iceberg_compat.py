@@ -213,6 +213,7 @@ def test_the_feature_can_be_dropped_and_files_are_plain_again(tmp_path: Path, pr
     assert table.verify().findings == ()
 
 
+@pytest.mark.skipif(int(pa.__version__.partition(".")[0]) < 22, reason="this pyarrow has no variants")
 def test_rules_hold_when_the_table_changes(tmp_path: Path) -> None:
     properties = {**PROMISES["icebergCompatV2"], "delta.enableTypeWidening": "true"}
     table = txlog.Table.create(tmp_path / "t", COLUMNS, partition_by="day", properties=properties)

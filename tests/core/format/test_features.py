@@ -343,6 +343,8 @@ def test_deltalake_lists_the_same_reader_features_for_the_same_table(tmp_path: P
 
 
 REFUSED_GOLDEN = {"deltalog-invalid-protocol-version": "reader version 99"}
+if int(pa.__version__.partition(".")[0]) < 22:  # which reads no file with variants
+    REFUSED_GOLDEN["unshredded-variant"] = "variantType"
 
 
 def test_exactly_the_golden_tables_with_features_txlog_lacks_are_refused(

@@ -844,7 +844,10 @@ def test_a_column_called_as_is_read_where_no_alias_can_be() -> None:
 
 @pytest.mark.parametrize("text", ["concat(s, )", "concat(s,, t)", "concat(, s)", "s IN ('p', )", "coalesce(s, all)"])
 def test_a_list_in_which_a_value_is_missing_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="a value is missing in a list at line 1, column"):
+    """An older sqlglot takes ``all`` for the name of a column, which the table lacks."""
+    with pytest.raises(
+        InvalidInputError, match=r"a value is missing in a list at line 1, column|there is no column all"
+    ):
         parse(text, SCHEMA)
 
 

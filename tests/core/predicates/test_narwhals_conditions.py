@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -15,6 +14,8 @@ from txlog.core.format.schema import from_arrow
 from txlog.core.predicates._conditions import bind_predicate
 from txlog.core.predicates._evaluate import evaluate
 from txlog.errors import InvalidInputError
+
+nw = pytest.importorskip("narwhals", reason="NOT TESTED: narwhals is not installed")
 
 MOMENT = dt.datetime(2026, 11, 20, 8, 15, 0, 123456, tzinfo=dt.timezone.utc)
 ROWS = pa.table(
