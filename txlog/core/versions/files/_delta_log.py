@@ -279,7 +279,10 @@ class DeltaLog:
             return known
         if version < 0:
             raise NotFoundError(f"version {version} does not exist; versions start at 0", table=self.uri)
-        return self._loader.load_at(version)
+        found, bodies = self._loader.load_at(version)
+        if bodies is not None:
+            self.commits.keep(bodies)
+        return found
 
     def exists(self) -> bool:
         """Whether there is a table: a commit or a checkpoint."""

@@ -74,12 +74,13 @@ class StateLoader:
             state = state if self._lists else self.catch_up(state)
         return self._with_commit_timestamp(state), bodies
 
-    def load_at(self, version: int) -> TableState:
-        """One version. Raises ``NotFoundError`` if it does not exist (yet, or no longer), otherwise what `load`
-        raises."""
+    def load_at(self, version: int) -> tuple[TableState, CommitBodies | None]:
+        """One version, and the commits that it read, as `load`. Raises ``NotFoundError`` if it does not exist (yet, or
+        no longer), otherwise what `load` raises."""
         hint = read_hint(self._store.log, self._table)
         usable = hint if hint and hint.version <= version else None
-        return self._with_commit_timestamp(self._load_ahead(version, usable)[0])
+        state, bodies = self._load_ahead(version, usable)
+        return self._with_commit_timestamp(state), bodies
 
     def _load_ahead(self, target: int | None, hint: LastCheckpoint | None) -> tuple[TableState, CommitBodies | None]:
         """`_load_listed`, and what it read. If reading is a request, the commits that probably follow the hint's
