@@ -575,6 +575,8 @@ def test_a_sign_and_a_suffix_of_a_number_are_named_as_in_spark(catalog: txlog.Ca
         "-5BD": ("-5", Decimal(-5)),
         "-7L": ("-7", -7),
         "-bigint(7)": ("(- 7)", -7),
+        "0.0000001": ("1E-7", Decimal("1E-7")),
+        "X'aff'": ("X'0AFF'", b"\x0a\xff"),
     }
     for text, shown in expected.items():
         found = txlog.sql(f"select {text}", catalog).read_all()

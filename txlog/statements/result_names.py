@@ -155,7 +155,7 @@ class _Namer:
             return text
         if "e" in text.lower():
             return _real(text, pa.float64())
-        return f"{decimal.Decimal(text):f}"
+        return str(decimal.Decimal(text))
 
     def cast(self, node: Any) -> str:
         kind = self.type(node.args["to"])
@@ -353,6 +353,7 @@ _WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
     "Exists": lambda namer, node: "exists()",
     "Extract": lambda namer, node: f"extract({node.this.this} FROM {namer.name(node.expression)})",
     "Filter": _Namer.filter,
+    "HexString": lambda namer, node: f"X'{'0' * (len(str(node.this)) % 2)}{str(node.this).upper()}'",
     "Identifier": _Namer.last_part,
     "If": _Namer.if_,
     "IgnoreNulls": _Namer.ignoring_nulls,
