@@ -92,6 +92,16 @@ def test_a_torn_end_is_what_nobody_was_told_of(tmp_path: Path, cut: int) -> None
     assert left(tmp_path) == [[1]]
 
 
+def test_what_follows_a_segment_that_is_only_a_torn_record_can_be_read(tmp_path: Path) -> None:
+    Journal(tmp_path).close()
+    (only,) = tmp_path.glob("*.log")
+    only.write_bytes(b"TXJ1 half of a record")
+    journal = Journal(tmp_path)
+    keep(journal, rows(1))
+    journal.close()
+    assert left(tmp_path) == [[1]]
+
+
 def test_damage_before_another_record_is_told_and_nothing_is_taken(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     keep(journal, rows(1), rows(2), rows(3))

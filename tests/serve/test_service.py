@@ -241,6 +241,20 @@ def test_a_batch_goes_to_another_service_while_the_one_with_the_journal_is_away(
     assert ids(table) == [0, 1]
 
 
+def test_a_batch_is_not_taken_for_one_that_landed_before_a_crash_and_whose_record_was_not_synced(
+    tmp_path: Path,
+) -> None:
+    table, journal = create(tmp_path), tmp_path / "journal"
+    with serving(tmp_path, journal=journal) as service:
+        for number in range(3):
+            service.put(terms(answer="durable", stream="x"), rows(number), number).result()
+    for path in journal.glob("*.log"):
+        path.unlink()
+    with serving(tmp_path, journal=journal) as service:
+        assert service.put(terms(answer="durable", stream="x"), rows(3), 3).result().outcome == "durable"
+    assert ids(table) == [0, 1, 2, 3]
+
+
 def test_a_durable_batch_that_the_table_refuses_by_now_is_set_aside_and_told(tmp_path: Path) -> None:
     table = create(tmp_path)
     with serving(tmp_path, journal=tmp_path / "journal") as service:

@@ -84,6 +84,9 @@ class Intake:
         self._on_tick = on_tick
         of_journal = None if journal is None else f"serve-journal/{journal.id}"
         self._landing = Landing(table, of_journal, pace.streams_max, self._settle)
+        if journal is not None and of_journal is not None:
+            known = self._landing.snapshot.transaction_version(of_journal)
+            journal.skip_to(0 if known is None else known + 1)
         self._changed = threading.Condition()
         self._waiting: list[Batch] = []
         self._waiting_bytes = 0

@@ -112,6 +112,12 @@ class Journal:
         """The files of the batches that were taken, and that their tables refused later."""
         return sorted(str(path) for path in self._folder.glob("refused-*.arrow"))
 
+    def skip_to(self, place: int) -> None:
+        """Give no place before this one. A commit may be faster than the sync of a record: after a crash between the
+        two a table has a place that the journal does not know of, and would take another batch there for that one."""
+        with self._changed:
+            self._next = max(self._next, place)
+
     # --- while it runs ------------------------------------------------------------------------------------------
 
     def keep(self, table: str, batch: Batch, on_kept: Callable[[], None]) -> None:
@@ -211,7 +217,7 @@ class Journal:
     def _begun(self, first: int | None = None) -> tuple[Path, BinaryIO]:
         """A new segment. One is always there: its name and its records say which places were given."""
         path = self._folder / f"{self._next if first is None else first:020d}.log"
-        file = open(path, "ab")  # noqa: SIM115  closed when it is full
+        file = open(path, "wb")  # noqa: SIM115  closed when it is full; if it is there, it has no whole record
         self._sync_folder()
         self._open[path] = set()
         return path, file
