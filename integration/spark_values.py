@@ -29,8 +29,7 @@ def with_rows(spark: SparkSession) -> SparkSession:
 
 def spark_answer(spark: SparkSession, kind: str, text: str) -> Answer:
     try:
-        frame = spark.sql(query(kind, text))
-        kept = frame.toArrow()
+        return answer_of(kind, text, spark.sql(query(kind, text)).toArrow())
     except Exception as error:
         why = re.sub(r"\s+", " ", str(error))[:200]
         if re.search(_NOT_A_QUERY, type(error).__name__) or kind == "query":
@@ -38,7 +37,6 @@ def spark_answer(spark: SparkSession, kind: str, text: str) -> Answer:
                 kind, text, is_refused=bool(re.search(_NOT_A_QUERY, type(error).__name__)), why=why, raises=("0",)
             )
         return _by_row(spark, kind, text, why)
-    return answer_of(kind, text, kept)
 
 
 def _by_row(spark: SparkSession, kind: str, text: str, why: str) -> Answer:

@@ -63,10 +63,6 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
         column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
-    if pa.types.is_string(column.type):  # Spark makes strings of any bytes
-        return [
-            None if each is None else each.decode("utf-8", "replace") for each in column.cast(pa.binary()).to_pylist()
-        ]
     return list(column.to_pylist())
 
 
