@@ -617,7 +617,7 @@ def test_tables_are_named_by_location_without_a_catalog(tmp_path: Path) -> None:
     assert txlog.sql(f"select * from delta.`{tmp_path}/t`").read_all().to_pylist() == [{"a": 1}]
     with pytest.raises(InvalidInputError, match=r"t is a name, and there is no catalog"):
         txlog.sql("select * from t")
-    with pytest.raises(InvalidInputError, match=r"a location, which has a slash, as delta\.`\./location`"):
+    with pytest.raises(InvalidInputError, match=r"a location, which has a slash, as delta\.`\./t`"):
         txlog.sql("select * from delta.`t`")
     with pytest.raises(InvalidInputError, match=rf"a location, which has a slash, as delta\.`{tmp_path}/t`"):
         txlog.sql(f"select * from `{tmp_path}/t`")
