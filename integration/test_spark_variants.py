@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -251,7 +251,11 @@ def test_spark_reads_filters_and_changes_what_we_shredded(delta: SparkSession, t
     table = txlog.Table.create(
         tmp_path / "t",
         "id bigint, v variant, s struct<w: variant>",
-        properties={"delta.enableVariantShredding": "true"},
+        properties={
+            "delta.enableVariantShredding": "true",
+            "delta.checkpoint.writeStatsAsStruct": "true",
+            "delta.checkpoint.writeStatsAsJson": "false",
+        },
     )
     for first in (0, 1000, 2000):
         numbers = range(first, first + 20)
@@ -268,6 +272,7 @@ def test_spark_reads_filters_and_changes_what_we_shredded(delta: SparkSession, t
         made = variant.from_python(values)
         structs = pa.StructArray.from_arrays([made], fields=list(table.to_arrow().schema.field("s").type))
         table.append(pa.table({"id": list(numbers), "v": made, "s": structs}))
+    table.create_checkpoint()
     name = f"delta.`{tmp_path}/t`"
     for condition in (
         "variant_get(v, '$.a', 'long') > 2015",
@@ -285,6 +290,10 @@ def test_spark_reads_filters_and_changes_what_we_shredded(delta: SparkSession, t
         assert found
     delta.sql(f"update {name} set id = -1 where variant_get(v, '$.a', 'long') = 1005")
     delta.sql(f"insert into {name} select 9999, parse_json('{{\"a\":9999}}'), null")
+    log: Any = delta._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(delta._jsparkSession, f"{tmp_path}/t")
+    log.checkpoint()  # with the bounds that it read from ours
+    table = txlog.Table.open(table.uri)
+    assert [table.files(where=each).num_rows for each in ("v:a::int = 5", "s.w:b.c::string = 'n2005'")] == [1, 2]
     assert table.to_arrow(["id"], where="v:a::int IN (1005, 9999)")["id"].to_pylist() in ([-1, 9999], [9999, -1])
     frame = delta.read.format("delta").load(str(tmp_path / "t"))
     assert by_spark(frame) == by_id(table)

@@ -22,6 +22,7 @@ import pytest
 
 import txlog
 from txlog import variant
+from txlog.core.format.package_bounds import bounds_as_text
 from txlog.core.format.schema import DataType, Struct
 from txlog.core.format.schema_ddl import parse_columns
 from txlog.core.format.z85 import z85_bytes
@@ -390,6 +391,66 @@ def test_mapped_columns_and_copies_keep_their_bounds(tmp_path: Path) -> None:
     assert sorted(json.loads(text)["a"] for text in variant.to_json(table.to_arrow()["body"]).to_pylist()) == [
         *range(20),
         *range(100, 120),
+    ]
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_checkpoints_that_have_only_typed_statistics_keep_the_bounds(tmp_path: Path, policy: str) -> None:
+    only_typed = {"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"}
+    properties = {**SHREDS, **only_typed, "delta.checkpointPolicy": policy}
+    table = txlog.Table.create(tmp_path / "t", "id bigint, v variant, s struct<w: variant>", properties=properties)
+
+    def append(id: int, a: Any) -> None:
+        data = rows([{"a": a, "b": f"name {id}"}], id)
+        table.append(data.append_column("s", pa.StructArray.from_arrays([data["v"].chunk(0)], ["w"])))
+
+    known = {5, 100, None}
+    for id, a in ((5, 5), (100, 100), (200, "text")):
+        append(id, a)
+    for _ in range(2):  # the second checkpoint takes them from the first
+        table.create_checkpoint()
+        table = txlog.Table.open(table.uri)
+        for condition in (
+            "v:a::int = 100",
+            "variant_get(v, '$.a', 'int') > 50 AND id > 50",
+            "s.w:b::string = 'name 100'",
+        ):
+            assert table.files(where=f"{condition} AND id < 200").num_rows == 1
+            assert table.to_arrow(where=f"{condition} AND id < 200")["id"].to_pylist() == [100]
+        lows = [json.loads(text)["minValues"] for text in table.files()["stats"].to_pylist()]
+        assert {bound_of_part(each["v"], "$['a']", shape("bigint"), is_maximum=False) for each in lows} == known
+        assert [each["s"]["w"] for each in lows] == [each["v"] for each in lows]
+        append(300, 300)
+        known = {*known, 300}
+
+
+def test_typed_bounds_of_other_writers_are_taken_in_any_form_and_damaged_ones_left_out() -> None:
+    metadata, value = encode({"$['a']": 5})
+    shredded = pa.array(
+        [{"metadata": metadata, "value": None, "typed_value": {"$['a']": {"value": None, "typed_value": 5}}}, None],
+        pa.struct(
+            [
+                ("metadata", pa.binary()),
+                ("value", pa.binary()),
+                (
+                    "typed_value",
+                    pa.struct([("$['a']", pa.struct([("value", pa.binary()), ("typed_value", pa.int64())]))]),
+                ),
+            ]
+        ),
+    )
+    binaries = pa.struct([("metadata", pa.large_binary()), ("value", pa.large_binary())])
+    plain = pa.array([{"metadata": metadata, "value": value}, None], binaries)
+    for bounds in (shredded, plain):
+        text, absent = bounds_as_text(bounds).to_pylist()
+        assert bound_of_part(text, "$['a']", shape("bigint"), is_maximum=True) == 5
+        assert absent is None
+    assert bounds_as_text(pa.array([{"metadata": None, "value": value}], binaries)).to_pylist() == [None]
+    assert bounds_as_text(pa.array([{"other": b"x"}], pa.struct([("other", pa.binary())]))).to_pylist() == [None]
+    texts = [encoded_bounds({("a",): (shape("bigint"), 5, 5)}, is_maximum=False), "0" * 40, "no Z85", "", None]
+    assert [each is None for each in SUPPORT.typed_bounds(pa.array(texts, pa.string())).to_pylist()] == [
+        False,
+        *[True] * 4,
     ]
 
 

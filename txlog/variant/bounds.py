@@ -33,7 +33,7 @@ from txlog.core.format.statistics import LAST_CHARACTER
 from txlog.core.format.z85 import z85, z85_bytes
 from txlog.variant.encoding import Part, encode_value, metadata_of, names_of, object_of
 
-__all__ = ["bound_of_part", "encoded_bounds", "path_text"]
+__all__ = ["bound_of_part", "bounds_of_text", "encoded_bounds", "path_text", "text_of_bounds"]
 
 _TEXT_MAX = 32
 _ESCAPED = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
@@ -95,6 +95,24 @@ def bound_of_part(text: Any, path: str, data_type: DataType, *, is_maximum: bool
         found = next((part for name, part in Part(names, body, _end_of_names(body)).fields() if name == path), None)
         return None if found is None else _as_type(found, data_type, is_maximum)
     except (ValueError, OverflowError, ArithmeticError):  # as for a malformed variant
+        return None
+
+
+def text_of_bounds(metadata: bytes, value: bytes) -> str:
+    """The text of bounds that a checkpoint has as a variant."""
+    return z85(metadata + value)
+
+
+def bounds_of_text(text: str) -> tuple[bytes, bytes] | None:
+    """``(metadata, value)`` of the text of bounds; None if it is none."""
+    try:
+        body = z85_bytes(text)
+        names = names_of(body)
+        end = _end_of_names(body)
+        part = Part(names, body, end)
+        part.python()  # checks it whole: readers of checkpoints trust what is typed
+        return body[:end], part.encoded()
+    except ValueError:
         return None
 
 

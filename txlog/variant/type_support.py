@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import flags_of
+from txlog.core.format.arrow.arrays import array_of, flags_of
 from txlog.core.format.properties import TableProperties
 from txlog.core.util import UTC, cached_property
 from txlog.core.writing import BadRow
@@ -94,6 +94,19 @@ class VariantSupport:
         from txlog.variant.bounds import bound_of_part
 
         return bound_of_part(bound, part, data_type, is_maximum=is_maximum)
+
+    def bounds_as_text(self, bounds: pa.Array) -> pa.StringArray:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        from txlog.variant.bounds import text_of_bounds
+
+        pairs = (each and (each["metadata"], each["value"]) for each in bounds.to_pylist())
+        return array_of([each and text_of_bounds(*each) for each in pairs], pa.string())
+
+    def typed_bounds(self, texts: pa.StringArray) -> pa.StructArray:
+        """See `txlog.core.format.type_support.TypeSupport`."""
+        from txlog.variant.bounds import bounds_of_text
+
+        return struct_of(None if each is None else bounds_of_text(each) for each in texts.to_pylist())
 
     def shown(self, column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
         """See `txlog.core.format.type_support.TypeSupport`."""

@@ -96,6 +96,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         stored: The number of a fixed width that a value is, as numpy names it, such as ``i4``; empty if it is none.
         is_ordered: Values can be compared.
         has_bounds: Every writer keeps minima and maxima of such columns.
+        bounds_feature: The table feature with which files have bounds of the type's own kind (`package_bounds`).
         widens_to: The names of other primitive types that its values may have later, apart from integers.
         feature: The table feature that such a column needs.
         by_package: A package makes the values (`type_support`); the core alone reads them, as the files have them.
@@ -110,6 +111,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     stored: str = ""
     is_ordered: bool = True
     has_bounds: bool = True
+    bounds_feature: str = ""
     widens_to: tuple[str, ...] = ()
     feature: str = ""
     by_package: bool = False
@@ -301,6 +303,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         is_ordered=False,
         has_bounds=False,
         feature="variantType",
+        bounds_feature="variantShredding",
         by_package=True,
         iceberg="variant",
         duckdb='STRUCT("value" BLOB, "metadata" BLOB)',

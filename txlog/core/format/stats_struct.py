@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import decimal
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, numbers_or
-from txlog.core.format.schema import BOOLEAN, DataType, has_bounds, type_to_arrow
+from txlog.core.format.package_bounds import text_form, with_typed_bounds
+from txlog.core.format.schema import BOOLEAN, DataType, Primitive, has_bounds, type_to_arrow
 from txlog.core.format.statistics_read import num_records
 
 if TYPE_CHECKING:
@@ -31,21 +32,29 @@ _SLICE_ROWS_MIN = 64
 _READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts
 
 
-def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]], *, has_booleans: bool = False) -> pa.StructType:
+def statistics_type(
+    leaves: Iterable[tuple[tuple[str, ...], DataType]], *, has_booleans: bool = False, features: Collection[str] = ()
+) -> pa.StructType:
     """The type of ``stats_parsed`` for these leaf columns (path, type); the trees mirror nested structs.
 
-    ``has_booleans`` adds the bounds of booleans, which JSON texts may have and checkpoints leave out.
+    ``has_booleans`` adds the bounds of booleans, which JSON texts may have and checkpoints leave out. With a table's
+    ``features``, types of packages have bounds too, if one of these says so.
     """
     counted = list(leaves)
     bounded = [
         (path, type_to_arrow(data_type))
         for path, data_type in counted
-        if has_bounds(data_type) or (has_booleans and data_type == BOOLEAN)
+        if has_bounds(data_type) or (has_booleans and data_type == BOOLEAN) or _has_own_bounds(data_type, features)
     ]
     members = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
     members += [("minValues", tree_type(bounded)), ("maxValues", tree_type(bounded))] if bounded else []
     members += [("nullCount", tree_type((path, pa.int64()) for path, _ in counted))] if counted else []
     return pa.struct(members)
+
+
+def _has_own_bounds(data_type: DataType, features: Collection[str]) -> bool:
+    needed = data_type.facts.bounds_feature if isinstance(data_type, Primitive) else ""
+    return bool(needed) and any(feature.removesuffix("-preview") == needed for feature in features)
 
 
 def tree_type(leaves: Iterable[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructType:
@@ -68,6 +77,9 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 
 def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType, apply: Apply = map) -> pa.StructArray:
     """Parse one JSON object per row. Invalid JSON becomes null. ``apply`` maps over many rows."""
+    read = text_form(kind)
+    if read != kind:
+        return with_typed_bounds(statistics_as_struct(texts, read, apply), kind)
     if texts.null_count:
         valid = flags_of(texts.is_valid())
         return statistics_as_struct(texts.drop_null(), kind, apply).take(from_numbers(np.cumsum(valid) - 1, valid))

@@ -12,6 +12,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from txlog.core.format.package_bounds import bounds_as_text, is_package_bound
+
 __all__ = ["statistics_as_json"]
 
 
@@ -25,6 +27,8 @@ def _json_text(values: pa.Array) -> pa.StringArray:
     from txlog.core.format.arrow.compute import pc
 
     kind = values.type
+    if is_package_bound(kind):
+        return _string_text(bounds_as_text(values))
     if pa.types.is_struct(kind):
         return _object_text(values)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):

@@ -73,6 +73,12 @@ class TypeSupport(Protocol):
         ``PackageFunction.part`` gives it.
         """
 
+    def bounds_as_text(self, bounds: pa.Array) -> pa.StringArray:
+        """Bounds of columns, values of the type, as the texts that the statistics' JSON has; null for no value."""
+
+    def typed_bounds(self, texts: pa.StringArray) -> pa.Array:
+        """The reverse: null for a text that is no bound, since it may be hostile."""
+
     def shown(self, column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
         """A value for people in place of each value of a column, in a terminal, a notebook and JSON; None if this is no
         column of the type."""

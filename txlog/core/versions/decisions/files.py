@@ -44,6 +44,7 @@ __all__ = [
     "reconcile",
     "reconcile_tombstones",
     "removes_of_batch",
+    "statistics_texts",
     "with_added",
 ]
 
@@ -120,7 +121,7 @@ def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None
     columns = _struct_columns(rows)
     parsed = columns.get(STATS_PARSED)
     if parsed is not None:
-        columns["stats"] = _statistics(columns.get("stats"), parsed)
+        columns["stats"] = statistics_texts(columns.get("stats"), parsed)
     adds = _conformed(columns, len(rows), FILES_SCHEMA)
     for name in _NEVER_NULL:
         if adds.column(name).null_count:
@@ -201,7 +202,8 @@ def _deletion_vectors(column: pa.StructArray) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, fields=list(DELETION_VECTOR), mask=column.is_null())
 
 
-def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
+def statistics_texts(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
+    """The JSON text of statistics, made of ``stats_parsed`` where a checkpoint has no text."""
     from txlog.core.format.arrow.compute import pc
 
     if text is None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers
+from txlog.core.format.package_bounds import is_package_bound, of_own_form, text_form
 from txlog.core.format.stats_struct import statistics_as_struct
 
 __all__ = ["STATS_PARSED", "with_typed_statistics"]
@@ -37,7 +38,7 @@ def with_typed_statistics(files: pa.RecordBatch, parsed: pa.Array | None, kind: 
 def _carried(parsed: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
     """The same values as type ``kind``, with its field order; None if they are no struct, or a field is missing or has
     another type."""
-    if parsed.type == kind:
+    if parsed.type == kind and text_form(kind) == kind:
         return parsed
     if not pa.types.is_struct(parsed.type):
         return None
@@ -47,6 +48,8 @@ def _carried(parsed: pa.Array, kind: pa.StructType) -> pa.StructArray | None:
         member = parsed.field(at) if at >= 0 else None
         if member is None and field.name == "tightBounds":  # the protocol defines it, but not every checkpoint has it
             member = pa.nulls(len(parsed), field.type)
+        elif member is not None and is_package_bound(field.type):
+            member = of_own_form(member, field.type)
         elif member is not None and pa.types.is_struct(field.type) and pa.types.is_struct(member.type):
             member = _carried(member, field.type)
         elif member is not None and member.type != field.type:

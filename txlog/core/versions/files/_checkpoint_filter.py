@@ -20,7 +20,7 @@ from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, fro
 from txlog.core.format.schema import leaf_paths
 from txlog.core.predicates.skipping import ColumnFacts, FilePruner
 from txlog.core.predicates.terms.predicate import Path
-from txlog.core.versions.decisions.files import NamedFiles
+from txlog.core.versions.decisions.files import NamedFiles, statistics_texts
 
 __all__ = ["CheckpointFilter", "NameFilter"]
 
@@ -30,7 +30,7 @@ Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]
 Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 """Numbers of rows in their row group, ascending."""
 
-_PARTITION_VALUES, _TEXT = "add.partitionValues", "add.stats"
+_PARTITION_VALUES, _TEXT, _TYPED = "add.partitionValues", "add.stats", "add.stats_parsed"
 _STRING = pa.string()
 _VALUE = "add.partitionValues.key_value.value"
 _JOINED_ROWS = 8_192
@@ -75,7 +75,8 @@ class CheckpointFilter:
                 yield from (batch for _, batch in _joined(_chosen(read([*columns]), rows)))
                 return
         in_steps = _TEXT in columns and not at_once
-        asked = [_TEXT, *partition_values] if in_steps else [*columns]
+        typed = [_TYPED] if _TYPED in columns else []  # for files without the text
+        asked = [_TEXT, *typed, *partition_values] if in_steps else [*columns]
         judged = apply(self._judged, _joined(_chosen(read(asked), rows)))
         if not in_steps:
             yield from (batch for left, batch in judged if len(left))
@@ -91,7 +92,10 @@ class CheckpointFilter:
         """The rows whose files may match, by partition values and JSON statistics."""
         rows, batch = chosen
         members = _members(batch.column("add"))
-        columns = [_maps(members, len(rows)), _texts(members, len(rows))]
+        texts = _texts(members, len(rows))
+        if texts.null_count and "stats_parsed" in members:
+            texts = statistics_texts(texts, members["stats_parsed"])
+        columns = [_maps(members, len(rows)), texts]
         may_match = self._pruner.mask(pa.RecordBatch.from_arrays(columns, ["partitionValues", "stats"]))
         return rows[may_match], batch.filter(from_flags(may_match))
 

@@ -24,7 +24,6 @@ from txlog.core.versions.decisions.checkpoint.columns import (
     FileColumns,
     count_adds,
     parquet_writer,
-    write_row_group,
 )
 from txlog.core.versions.decisions.checkpoint.hint import last_checkpoint_bytes
 from txlog.core.versions.decisions.retention import retained_tombstones, retained_transactions
@@ -95,11 +94,11 @@ def build_checkpoint(
     columns = FileColumns.of(state)
     schema = columns.schema(_SMALL_TYPES)
     sink = io.BytesIO()  # its memory grows by an eighth at a time; an Arrow buffer doubles
-    with parquet_writer(sink, schema, compression) as writer:
-        write_row_group(writer, _small_columns(small))
+    with parquet_writer(sink, schema, compression) as write:
+        write(_small_columns(small))
         for groups in (columns.adds(live, apply), columns.removes(kept)):
             for group in ahead(lambda build: build(), groups):
-                write_row_group(writer, group)
+                write(group)
     body = sink.getvalue()  # without a copy: a view would keep CPython from closing the sink in every order
     actions = len(small) + live.num_rows + kept.num_rows
     _verify(body, state, add_files=live.num_rows, actions=actions)

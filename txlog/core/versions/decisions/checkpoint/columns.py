@@ -9,17 +9,19 @@ fixed before the rows are seen, readers ignore such fields, and Spark and deltal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from txlog.core.format.arrow.parquet_writer import open_writer
 from txlog.core.format.column_mapping import physical_names, physical_schema
 from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
+from txlog.core.format.package_bounds import all_null
 from txlog.core.format.partition_values import decode_array
 from txlog.core.format.schema import DataType, type_to_arrow
 from txlog.core.format.statistics import StatisticsPolicy
@@ -31,7 +33,7 @@ from txlog.core.versions.decisions.typed_statistics import STATS_PARSED
 if TYPE_CHECKING:
     from txlog.core.util import Apply
 
-__all__ = ["COMPRESSIONS", "ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
+__all__ = ["COMPRESSIONS", "ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer"]
 
 ROW_GROUP_ROWS = 65_536
 _ROW_GROUP_BYTES = 128 << 20
@@ -66,7 +68,7 @@ class FileColumns(msgspec.Struct, frozen=True):
         if not properties.write_stats_as_struct:
             return cls(pa.struct(members), None, (), sorted_by, only_counts_dead=has_none)
         policy = StatisticsPolicy.of(state.schema, properties, state.partition_columns)
-        statistics = statistics_type(policy.leaves)
+        statistics = statistics_type(policy.leaves, features=state.protocol.writer_features or ())
         types = {field.name: field.type for field in physical_schema(state.schema).fields}
         partitions = tuple(
             (name, types[name]) for name in sorted_by if name in types
@@ -151,24 +153,32 @@ COMPRESSIONS = ("zstd", "snappy")
 file for a decompression bomb."""
 
 
-def parquet_writer(sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS[0]) -> Any:
-    """A ``ParquetWriter`` with the settings of all our checkpoint files."""
-    return pq.ParquetWriter(
+@contextmanager
+def parquet_writer(
+    sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS[0]
+) -> Iterator[Callable[[pa.Table], None]]:
+    """A file with the settings of all our checkpoint files: what writes a table into it as one row group.
+
+    The columns of the schema that the table lacks are null in it.
+    """
+
+    def write(columns: pa.Table) -> None:
+        rows = columns.num_rows
+        given = dict(zip(columns.schema.names, columns.columns, strict=True))
+        arrays = [given[f.name] if f.name in given else all_null(rows, f.type) for f in schema]
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=max(1, rows))
+
+    writer = open_writer(
         sink,
         schema,
+        [],
         compression=compression,
         compression_level=1 if compression == "zstd" else None,
         use_dictionary=_DICTIONARY_LEAVES,
         store_schema=False,
     )
-
-
-def write_row_group(writer: Any, columns: pa.Table) -> None:
-    """Write ``columns`` as one row group. The other columns of the writer's schema are null in it."""
-    rows = columns.num_rows
-    given = dict(zip(columns.schema.names, columns.columns, strict=True))
-    arrays = [given[f.name] if f.name in given else pa.nulls(rows, f.type) for f in writer.schema]
-    writer.write_table(pa.Table.from_arrays(arrays, schema=writer.schema), row_group_size=max(1, rows))
+    yield write
+    writer.close()
 
 
 def count_adds(metadata: Any) -> int:

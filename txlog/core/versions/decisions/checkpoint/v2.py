@@ -24,7 +24,6 @@ from txlog.core.versions.decisions.checkpoint.columns import (
     FileColumns,
     count_adds,
     parquet_writer,
-    write_row_group,
 )
 from txlog.core.versions.decisions.checkpoint.hint import last_checkpoint_bytes
 from txlog.core.versions.decisions.checkpoint.order import RowGroup
@@ -70,8 +69,8 @@ def encode_sidecar(
     """
     table = group()
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, columns.schema(), compression) as writer:
-        write_row_group(writer, table)
+    with parquet_writer(sink, columns.schema(), compression) as write:
+        write(table)
     body = sink.getvalue()
     metadata = pq.read_metadata(pa.BufferReader(body))
     add_files = table.num_rows if table.schema.names == ["add"] else 0
