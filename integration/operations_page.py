@@ -24,11 +24,8 @@ on the [command line](command-line.md), in [SQL](sql.md) (with `txlog.sql` and w
 `txlog.spark`, or by Spark's `df.write` and `df.writeStream`. *Preview* says whether `dry_run=True`, or `--dry-run`,
 shows what would be done without doing it.
 
-Changes of several tables as one, and snapshots of several tables as of one moment, are Python alone:
-[why](several-tables.md#where-it-works).
-"""
-_ARGUMENTS = """
-## Arguments
+[Changes of several tables as one](several-tables.md) are `txlog.transaction` in Python, and `BEGIN TRANSACTION; ...; COMMIT` in
+SQL and on the command line. Snapshots of several tables as of one moment are in Python only: `txlog.read_together`.
 
 Each argument, and its name at every place that takes it. A dash means that the place does not take it. The
 [reference](reference/table.md) has the types, the defaults and the details.
