@@ -26,6 +26,9 @@ shows what would be done without doing it.
 
 [Changes of several tables as one](several-tables.md) are `txlog.transaction` in Python, and `BEGIN TRANSACTION; ...; COMMIT` in
 SQL and on the command line. Snapshots of several tables as of one moment are in Python only: `txlog.read_together`.
+"""
+_ARGUMENTS = """
+## Arguments
 
 Each argument, and its name at every place that takes it. A dash means that the place does not take it. The
 [reference](reference/table.md) has the types, the defaults and the details.
