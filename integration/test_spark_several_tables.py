@@ -47,5 +47,5 @@ def test_a_transaction_reads_conditions_in_the_zone_that_its_tables_are_opened_w
     assert read[1].count() == 1
     assert [table.snapshot().transaction_version("job") for table in tables] == [None, None]
 
-    with pytest.raises(txlog.errors.UnsupportedFeatureError, match="txlog.spark.sql has no transactions"):
+    with pytest.raises(txlog.errors.UnsupportedFeatureError, match=r"txlog\.spark\.sql has no transactions"):
         txlog.spark.sql(session, f"BEGIN; DELETE FROM delta.`{uris[0]}`; DELETE FROM delta.`{uris[1]}`; COMMIT")
