@@ -35,6 +35,8 @@ def _handler(can_overwrite: bool) -> type[BaseHTTPRequestHandler]:
     namespaces: dict[str, dict[str, str]] = {}
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True
+
         def do_GET(self) -> None:
             match self._parts():
                 case ["v1", "config"]:

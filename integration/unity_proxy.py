@@ -60,6 +60,7 @@ def cutting_proxy(server: UnityProcess, share: float, seed: int) -> Iterator[str
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -13,6 +13,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ def pytest_configure() -> None:
         raise pytest.UsageError(problem)
     if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 1 << 30:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+        os.environ.setdefault("TMPDIR", str(IN_MEMORY))  # of what makes temporary files without pytest
+        tempfile.tempdir = None  # pytest has asked where they go
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,20 @@ import txlog
 from txlog.errors import InvalidInputError, NotFoundError
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> txlog.Catalog:
-    catalog = txlog.Catalog(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("explain") / "warehouse"
+    catalog = txlog.Catalog(folder)
     txlog.sql("create table t (id bigint, day date, v int) partitioned by (day); create table u (k bigint)", catalog)
     for number in range(4):
         txlog.sql(f"insert into t values ({number}, date'2026-01-0{number + 1}', {number * 10})", catalog)
         txlog.sql(f"insert into u values ({number})", catalog)
-    return catalog
+    return folder
+
+
+@pytest.fixture
+def catalog(folder: Path, tmp_path: Path) -> txlog.Catalog:
+    return txlog.Catalog(shutil.copytree(folder, tmp_path / "warehouse"))
 
 
 def explained(catalog: txlog.Catalog, text: str) -> list[tuple[str, int, int]]:

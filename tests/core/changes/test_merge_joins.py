@@ -150,10 +150,13 @@ def found(table: Table) -> list[Row]:
     return [(*row[:6], None if row[6] is None else float(row[6])) for row in rows]
 
 
+@pytest.mark.parametrize("merges", [2, pytest.param(10, marks=pytest.mark.hunt(part="merges"))])
 @pytest.mark.parametrize("on", JOINS)
-def test_a_merge_joins_the_rows_that_duckdb_joins(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_joins_the_rows_that_duckdb_joins(
+    tmp_path: Path, on: str, merges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(on)
-    for number in range(3):
+    for number in range(merges):
         at_once = chance.choice([3, 1 << 17])
         monkeypatch.setattr(merge_ranges, "_PAIRS_AT_ONCE", at_once)
         monkeypatch.setattr(merge_source, "_PAIRS_AT_ONCE", at_once)
@@ -240,11 +243,11 @@ def test_more_matching_pairs_than_memory_may_hold_are_refused(tmp_path: Path, mo
 
 
 def test_a_nested_loop_holds_some_pairs_at_a_time(tmp_path: Path) -> None:
-    """All 20 million pairs at once would be 320 MB of row numbers, besides the values that are compared."""
+    """All 5 million pairs at once would be 80 MB of row numbers, besides the values that are compared."""
     table = Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("v", pa.int64())]))
-    table.append(pa.table({"id": range(2_000), "v": [0] * 2_000}))
-    source = pa.table({"id": range(10_000), "v": [1] * 10_000})
-    merge = table.merge(source, "(target.id + source.id) % 30000 = 29999").when_matched_update_all()
+    table.append(pa.table({"id": range(1_000), "v": [0] * 1_000}))
+    source = pa.table({"id": range(5_000), "v": [1] * 5_000})
+    merge = table.merge(source, "(target.id + source.id) % 10000 = 9999").when_matched_update_all()
     usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     tracemalloc.start()
     pa.set_memory_pool(pool)

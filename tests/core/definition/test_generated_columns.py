@@ -67,7 +67,9 @@ def data_files(table: Table) -> list[str]:
     return sorted(str(path) for path in Path(table.uri).rglob("*.parquet"))
 
 
-@pytest.fixture(params=["flat", "by day", "copies", "tracked and mapped"])
+@pytest.fixture(
+    params=[pytest.param("flat", marks=pytest.mark.hunt(part="definitions")), "by day", "copies", "tracked and mapped"]
+)
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     properties = {
         "copies": {"delta.enableDeletionVectors": "false"},

@@ -186,5 +186,5 @@ def test_a_number_in_any_spelling_is_what_pythons_json_reads(name: str, number: 
     texts = ['{"minValues":{"l":7,"f":1.5}}'] * 100
     texts[50] = f'{{"minValues":{{"{name}":{number}}}}}'
     for wanted in (kind(), pa.struct([("numRecords", pa.int64()), ("minValues", pa.struct([("l", pa.int64())]))])):
-        expected = [stats_struct._parse_one(text, wanted) for text in texts]
-        assert statistics_as_struct(pa.array(texts), wanted).to_pylist() == expected
+        other, expected = (stats_struct._parse_one(texts[at], wanted) for at in (0, 50))
+        assert statistics_as_struct(pa.array(texts), wanted).to_pylist() == [*[other] * 50, expected, *[other] * 49]

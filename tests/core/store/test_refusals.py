@@ -29,6 +29,7 @@ class Answering(BaseHTTPRequestHandler):
     """Answers every request alike."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
     answer: ClassVar[tuple[int, str]] = (200, "")
     requests: ClassVar[list[str]] = []
 

@@ -248,7 +248,7 @@ def _cut_by_spark(text: str) -> str:
     return text if len(units) <= 64 else units[:64].decode("utf-16-le", "ignore") + "\U0010ffff"
 
 
-@pytest.mark.parametrize("num_files", [3, 100])
+@pytest.mark.parametrize("num_files", [3, 40])
 def test_a_maximum_cut_before_the_last_character_hides_no_row(num_files: int, tmp_path: Path) -> None:
     last = "\U0010ffff"
     tails = ("", "z", "\u00e9", last)
