@@ -24,8 +24,9 @@ on the [command line](command-line.md), in [SQL](sql.md) (with `txlog.sql` and w
 `txlog.spark`, or by Spark's `df.write` and `df.writeStream`. *Preview* says whether `dry_run=True`, or `--dry-run`,
 shows what would be done without doing it.
 
-Changes of several tables as one, and snapshots of several tables as of one moment, are Python alone:
-[why](several-tables.md#where-it-works).
+[Changes of several tables as one](several-tables.md) are `txlog.transaction` in Python, and in SQL and on the command
+line `BEGIN TRANSACTION; ...; COMMIT`. Snapshots of several tables as of one moment are in Python only:
+`txlog.read_together`.
 """
 _ARGUMENTS = """
 ## Arguments

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+import txlog.spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,3 +46,6 @@ def test_a_transaction_reads_conditions_in_the_zone_that_its_tables_are_opened_w
     assert [each.where(SINCE).count() for each in read] == [3, 0]
     assert read[1].count() == 1
     assert [table.snapshot().transaction_version("job") for table in tables] == [None, None]
+
+    with pytest.raises(txlog.errors.UnsupportedFeatureError, match=r"txlog\.spark\.sql has no transactions"):
+        txlog.spark.sql(session, f"BEGIN; DELETE FROM delta.`{uris[0]}`; DELETE FROM delta.`{uris[1]}`; COMMIT")

@@ -125,6 +125,25 @@ def test_a_live_file_that_is_added_again_is_listed_once() -> None:
     assert len(decoded.live_entries(store_of(table), newest)) == 2
 
 
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_row_ids_that_files_get_later_begin_a_new_history_only_in_the_format_that_has_them(
+    format_version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = created(**{"txlog.iceberg": f"v{format_version}", "delta.enableDeletionVectors": "true"})
+    table.append(rows(1, 2, 3))
+    table.delete("id = 2")
+    table.append(rows(4))
+    table.export_iceberg()
+    assert versions(store_of(table)) == [1, 2, 3]
+    table.set_properties({"delta.enableRowTracking": "true"})
+    table.append(rows(5))
+    table.export_iceberg()
+    found = versions(store_of(table))
+    assert found == [1, 2, 3, 7] if format_version == 2 else found[0] > 3
+    assert ("(ROW TRACKING BACKFILL) adds live files again" in caplog.text) == (format_version == 3)
+    assert not table.verify().findings
+
+
 def test_row_ids_that_come_back_with_a_restore_are_not_given_again() -> None:
     table = created(**{"delta.enableRowTracking": "true", "txlog.iceberg": "v3"})
     table.append(rows(*range(10)))

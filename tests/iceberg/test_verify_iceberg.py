@@ -77,7 +77,7 @@ def test_a_live_file_that_another_engine_adds_again_is_exported_once(table: Tabl
 def test_a_file_that_readers_get_twice_is_named(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     path = add_newest_file_again(table)
     # An exporter that does not look for files that are added again.
-    monkeypatch.setattr("txlog.iceberg.metadata.export._Work._repeats", lambda *arguments, **named: False)
+    monkeypatch.setattr("txlog.iceberg.metadata.export._Work._live_again", lambda *arguments, **named: set())
     Table.open(table.uri).export_iceberg()
     messages = [finding.message for finding in findings(table)]
     assert len(messages) == 1

@@ -211,7 +211,11 @@ def _commit(
 def definition_of_branch(base: TableState, there: TableState | None, origin: Origin) -> Definition:
     """The table's definition at its version, for the branch. Rewritten files keep row ids in the table's own columns,
     so that the table can take the files over."""
-    found = cloned(base, there, {**OF_A_BRANCH})
+    if there is None and not base.domains:  # the same for all branches, until the table's definition changes
+        found = base.derived("definition of a branch", lambda: cloned(base, None, OF_A_BRANCH))
+        found = replace(found, metadata=replace(found.metadata, id=ambient.uuid4()))
+    else:
+        found = cloned(base, there, OF_A_BRANCH)
     configuration = {**found.metadata.configuration, PROPERTY: origin.to_text()}
     for key in _ROW_ID_COLUMNS:
         if key in base.metadata.configuration:

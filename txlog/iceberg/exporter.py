@@ -52,6 +52,7 @@ from txlog.result.audits import IcebergExport
 __all__ = ["IcebergExport", "IcebergExporter", "IcebergLag", "place_of"]
 
 _ATTEMPTS = 20
+_ALONE = "%s: Iceberg readers get v%d without the versions before it: %s"
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
 _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, UnsupportedFeatureError)
@@ -154,8 +155,10 @@ class IcebergExporter:
                 return self._result(before, 0, attempt)
             export = self._following(before, state)
         else:
-            export = None
-        if export is None:
+            export = "" if before is None else self._why_not_continued(before, state)
+        if isinstance(export, str):
+            if export:
+                logger.warning(_ALONE, self._log.uri, state.version, export)
             export = self._whole(state, (newest.number if newest else 0) + 1, before, _known_columns(newest, state))
         self._folder.put_content(export.files)
         if not self._folder.publish(export.exported, began):
@@ -197,11 +200,19 @@ class IcebergExporter:
             and before.format_version == _format_version(state, before)
         )
 
+    def _why_not_continued(self, before: Exported, state: TableState) -> str:
+        """Empty if the metadata are not of this table: nobody misses their snapshots."""
+        if before.document["table-uuid"] != table_uuid(state.metadata.id):
+            return ""
+        wanted = _format_version(state, before)
+        if before.format_version != wanted:
+            return f"they are in Iceberg's format {before.format_version}, and {ICEBERG} asks for {wanted}"
+        return f"they are of a table at {before.document['location']}"
+
     # --- what to write ---------------------------------------------------------------------------------------
 
-    def _following(self, before: Exported, state: TableState) -> Export | None:
-        """The export of the commits since ``before``; None if they were cleaned up, or the table must be exported in
-        full.
+    def _following(self, before: Exported, state: TableState) -> Export | str:
+        """The export of the commits since ``before``; or why the table must be exported in full.
 
         If one of them cannot be exported but the newest version can, only that version is exported: otherwise the old
         version would stop every later export.
@@ -209,19 +220,17 @@ class IcebergExporter:
         try:
             commits = list(self._log.commits_between(before.version + 1, state.version))
             if len(commits) > 1 and self._log.is_stray(before.version + 1):
-                return None
+                return f"a file of v{before.version + 1} may be left of another log"
             metadata = state.metadata
             if any(type(action) is Metadata for commit in commits for action in commit.actions):
                 metadata = self._log.state_at(before.version).metadata
         except NotFoundError:
-            return None
+            return f"commits after v{before.version} were cleaned up"
         try:
             return export_commits(before, metadata, self._dated(commits), self._place, self._sources(state.version))
         except _OF_ONE_VERSION as error:
             alone = self._whole(state, before.number + 1, before, columns_of_files(before.document))
-            logger.warning(
-                "%s: Iceberg readers get v%d without the versions before it: %s", self._log.uri, state.version, error
-            )
+            logger.warning(_ALONE, self._log.uri, state.version, error)
             return alone
 
     def _dated(self, commits: Sequence[Commit]) -> list[DatedCommit]:

@@ -100,6 +100,11 @@ class SparkEngine:
             " txlog.spark.read(spark, uri).createOrReplaceTempView('v'). Names of tables need their schema in front"
         )
 
+        self.no_transactions = (
+            "Spark's tasks write the rows of each statement to one table, so txlog.spark.sql has no transactions: use"
+            " txlog.sql, or a group of sinks (txlog.SinkGroup) for rows that tasks make"
+        )
+
     def session(self, *what: str, table: Table | None = None) -> Session:
         settings = SessionSettings.of(self._spark)
         settings.require(*what)

@@ -98,6 +98,10 @@ class Engine(Protocol):
     def keeps_names(self) -> str | None:
         """How its own session keeps views and a current schema, if it does: statements then do not."""
 
+    @property
+    def no_transactions(self) -> str | None:
+        """Why several statements cannot be one transaction here, if they cannot."""
+
     def has_table(self, name: str) -> bool:
         """Whether the engine itself has a table or view that the catalog lacks."""
 
@@ -166,6 +170,7 @@ class LocalEngine:
         self.workers = workers
         self.time_zone = zone_name(time_zone)
         self.keeps_names = None
+        self.no_transactions = None
         self._engine = engine
         self._duckdb: Duckdb | None = None
         self._other: RunsQueries | None = None

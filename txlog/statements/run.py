@@ -8,9 +8,10 @@ statement before, and the engine can run its queries.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial, singledispatchmethod
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,6 +36,7 @@ from txlog.errors import (
     TableExistsError,
     TableNotFoundError,
     TxlogError,
+    UnsupportedFeatureError,
 )
 from txlog.extend import open_table_of
 from txlog.result import counted
@@ -43,6 +45,7 @@ from txlog.statements import results as told
 from txlog.statements.alter import alter
 from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
 from txlog.statements.engine import Engine, Session, Source
+from txlog.statements.member import Member
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading, names_in
 from txlog.statements.rows import (
@@ -74,11 +77,14 @@ from txlog.statements.show import (
     ShowViews,
 )
 from txlog.statements.show_create import create_text
+from txlog.statements.sql_result import committed
 from txlog.statements.store_assignment import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, CreateView, DropTable, DropView, Use
+from txlog.statements.transactions import Begin, Commit
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
+from txlog.together import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,13 +113,54 @@ class Runner:
         self._kept: OrderedDict[str, tuple[Table, KeptOpen]] = OrderedDict()
         """The tables that statements have opened, by the keys of their names, least recently used first: what a handle
         knows of a table and of its keys serves all statements."""
+        self._members: Mapping[str, Member] = {}
+        """The tables of the transaction that runs, by the keys of their names."""
 
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
         statements = self._check_tables(self._placed(statements))
         for query in filter(None, map(_query, statements)):
             self._engine.check(query)
-        return map(self._run_one, statements)
+        if self._engine.no_transactions is not None and any(isinstance(each, Begin) for each in statements):
+            raise UnsupportedFeatureError(f"{self._engine.no_transactions}; nothing was run")
+        return self._results(statements)
+
+    def _results(self, statements: Iterable[Any]) -> Iterator[Any]:
+        rest = iter(statements)
+        for statement in rest:
+            if isinstance(statement, Begin):
+                yield from self._run_together([*takewhile(lambda each: not isinstance(each, Commit), rest)])
+            else:
+                yield self._run_one(statement)
+
+    def _run_together(self, statements: Sequence[Any]) -> Iterator[Any]:
+        """The results of the statements, and of their commit. If one fails, or the caller ends the iteration, nothing
+        lands."""
+        with in_words_of_sql(in_sql):
+            opened = {name.key: (name, self._open(name)) for each in statements for name in self._together(each)}
+            if not opened:
+                raise InvalidInputError("a transaction has no table: write the statements without it")
+            names = {table.uri: name.text for name, table in reversed(opened.values())}
+            tables = {table.uri: table for _, table in opened.values()}
+            with transaction([*tables.values()]) as joint:
+                members = {uri: Member(table, joint[table]) for uri, table in tables.items()}
+                self._members = {key: members[table.uri] for key, (_, table) in opened.items()}
+                try:
+                    for statement in statements:
+                        yield self._run_one(statement)
+                finally:
+                    self._members = {}
+        yield self._engine.told(committed(zip((names[uri] for uri in tables), joint.results, strict=True)))
+
+    def _together(self, statement: Any) -> Iterator[TableName]:
+        """The tables of a statement that take part in its transaction."""
+        target: TableName | None = getattr(statement, "table", None)
+        if target is not None:
+            yield target
+        query = _query(statement)
+        for reading in () if query is None else query.readings:
+            if _reads_newest(reading) and not self._is_engines(reading.table):
+                yield reading.table
 
     def _placed(self, statements: Sequence[Any]) -> list[Any]:
         """The statements with what the session, and the statements before each, make of names."""
@@ -259,6 +306,20 @@ class Runner:
             self._named(name).register(name.text, at)
         return made
 
+    def _target(self, name: TableName) -> Any:
+        """The table that a statement changes: a `Table`, or a `Member` of the transaction that runs."""
+        return self._members.get(name.key) or self._open(name)
+
+    def _write(self, target: Table | Member, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
+        if isinstance(target, Member):
+            return target.write(rows, mode, options)
+        return self._engine.write(target, rows, mode, options)
+
+    def _merge(self, target: Table | Member, rows: Any, merge: MergeOptions, commit: CommitOptions) -> Any:
+        if isinstance(target, Member):
+            return target.merge(rows, merge)
+        return self._engine.merge(target, rows, merge, commit)
+
     def _snapshot(self, table: Table, as_of: AsOf) -> Snapshot:
         if as_of.timestamp is not None:
             return table.snapshot(timestamp=_moment(as_of.timestamp, self._engine.time_zone))
@@ -291,6 +352,15 @@ class Runner:
         name = reading.table
         if self._is_engines(name):
             return None
+        member = self._members.get(name.key)
+        if member is not None and _reads_newest(reading):
+            if reading.changes is not None:
+                raise InvalidInputError(
+                    f"the changes of {name.text}, which are read at {name.at}, go up to its newest version, which a"
+                    " transaction does not fix: name the last version too",
+                    table=member.uri,
+                )
+            return member.source(reading)
         if name.key not in opened:
             table = self._open(name)
             opened[name.key] = table, table.snapshot()
@@ -313,7 +383,7 @@ class Runner:
 
     @_run.register
     def _(self, statement: Insert) -> Any:
-        table = self._open(statement.table)
+        table = self._target(statement.table)
         snapshot = table.snapshot()
         fields = list(snapshot.delta_schema.fields)
         _check_partition(statement, snapshot.partition_columns)
@@ -330,14 +400,14 @@ class Runner:
             columns = self._columns(statement, given, rows)
             rows = self._engine.stored(rows, columns, constants, by_name=statement.by_name)
         if not (statement.overwrites or statement.where):
-            return self._engine.write(table, rows, "append", options | {"commit": commit})
+            return self._write(table, rows, "append", options | {"commit": commit})
         where = statement.where
         if where is None and not session.overwrites_partitions:
             where = " AND ".join(
                 f"{backquoted(field.name)} <=> {as_literal(value, field.type)}" for field, value in constants.items()
             )
         options |= {"where": where or None, "commit": _reruns(commit)}
-        return self._engine.write(table, rows, "overwrite", options)
+        return self._write(table, rows, "overwrite", options)
 
     def _has_more(self, statement: Insert, fields: Sequence[Field], rows: Any) -> bool:
         """Whether the rows of INSERT BY NAME have columns that the table lacks."""
@@ -362,7 +432,7 @@ class Runner:
 
     @_run.register
     def _(self, statement: Delete) -> Any:
-        table = self._open(statement.table)
+        table = self._target(statement.table)
         session = self._engine.session("delete", table=table)
         result = table.delete(statement.where, all=statement.where is None, **session.of_change())
         self._engine.has_named(session)
@@ -370,7 +440,7 @@ class Runner:
 
     @_run.register
     def _(self, statement: Update) -> Any:
-        table = self._open(statement.table)
+        table = self._target(statement.table)
         schema, session = table.snapshot().delta_schema, self._engine.session("update", table=table)
         result = table.update(_values(schema, statement.values), statement.where, **session.of_change())
         self._engine.has_named(session)
@@ -388,13 +458,13 @@ class Runner:
         return self._change_by_query(statement)
 
     def _change_by_query(self, statement: ChangeByQuery) -> Any:
-        table = self._open(statement.table)
+        table = self._target(statement.table)
         schema = table.snapshot().delta_schema
         columns = _columns_named(statement, schema)
         rows, commit = self._rows_for(table, statement.selecting(columns))
         alias = backquoted(statement.alias)
         on = " AND ".join(f"{alias}.{backquoted(name)} <=> {SOURCE}.{KEYS}{at}" for at, name in enumerate(columns))
-        merge = self._engine.merge(table, rows, MergeOptions(on, SOURCE, statement.alias), commit)
+        merge = self._merge(table, rows, MergeOptions(on, SOURCE, statement.alias), commit)
         if statement.values is None:
             merge.when_matched_delete()
         else:
@@ -403,12 +473,12 @@ class Runner:
 
     @_run.register
     def _(self, statement: Merge) -> Any:
-        table = self._open(statement.table)
+        table = self._target(statement.table)
         rows, commit = self._rows_for(table, statement.query)
         schema = table.snapshot().delta_schema
         schema_mode: SchemaMode = "merge" if statement.merges_schema else "strict"
         options = MergeOptions(statement.on, statement.source_alias, statement.alias, schema_mode)
-        merge = self._engine.merge(table, rows, options, commit)
+        merge = self._merge(table, rows, options, commit)
         for clause in statement.clauses:
             how = f"when_{clause.when.replace(' ', '_')}_{clause.then}"
             if clause.then == "delete":
@@ -534,7 +604,7 @@ class Runner:
     def _(self, statement: AlterTable) -> Any:
         if isinstance(statement.change, RenameTable):
             return self._named(statement.table).rename(statement.table.text, statement.change.name.text)
-        return alter(self._open(statement.table), statement.change, self._engine.session("alter"))
+        return alter(self._target(statement.table), statement.change, self._engine.session("alter"))
 
     @_run.register
     def _(self, statement: Optimize) -> Any:

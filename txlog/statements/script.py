@@ -1,13 +1,14 @@
 """A script: SQL text to statements. Nothing is run before all of it is read.
 
-In: text, and values for its parameters. Out: the values of ``rows``, ``tables``, ``changes``, ``upkeep``, ``show`` and
-``query``. A word that begins no statement is refused.
+In: text, and values for its parameters. Out: the values of ``rows``, ``tables``, ``changes``, ``upkeep``, ``show``,
+``transactions`` and ``query``. A word that begins no statement is refused.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, get_args
 
 from txlog.core.util import invalid
@@ -18,6 +19,7 @@ from txlog.statements.query import BEGINNINGS, Query, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
 from txlog.statements.show import Explain, read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace, read_use
+from txlog.statements.transactions import BEGINS, ENDS, Begin, read_begin, read_end, require_part
 from txlog.statements.upkeep import (
     read_analyze,
     read_generate,
@@ -55,7 +57,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 }
 
 
-STATEMENTS = ("SELECT", *sorted({*_READERS, "EXPLAIN"} - {"ANALYZE"}))
+STATEMENTS = ("SELECT", *sorted({*_READERS, "EXPLAIN", "BEGIN"} - {"ANALYZE"}))
 """The words that begin a statement."""
 
 _CLOSERS = ("'", '"', "`", "*/")
@@ -68,7 +70,35 @@ def read_statements(text: str, parameters: Mapping[str, object] | None = None, d
     cursors = read_script(text, parameters, dialect)
     if dialect == "duckdb":
         return [_own_query(cursor) for cursor in cursors]
-    return [_statement(cursor) for cursor in cursors]
+    return [*_with_transactions(cursors)]
+
+
+def _with_transactions(cursors: Iterable[Cursor]) -> Iterator[Any]:
+    """The statements, with a `Begin` and a `Commit` around those of each transaction."""
+    begun: Begin | None = None
+    for cursor in cursors:
+        if cursor.word() in BEGINS:
+            if begun is not None:
+                raise cursor.refused(
+                    f"the transaction that begins at {begun.at} has not ended: write {begun.end} before"
+                )
+            yield (begun := read_begin(cursor))
+            if cursor.is_at_end:
+                continue
+        elif cursor.word() in ENDS:
+            yield read_end(cursor, begun)
+            begun = None
+            continue
+        place = cursor.copy()
+        statement = _statement(cursor)
+        if begun is not None:
+            require_part(statement, place)
+        yield statement
+    if begun is not None:
+        raise InvalidInputError(
+            f"the transaction that begins at {begun.at} does not end in this text: write {begun.end} behind its last"
+            " statement; nothing was run"
+        )
 
 
 def _own_query(cursor: Cursor) -> Query:
@@ -81,11 +111,22 @@ def ends_statement(text: str) -> bool:
     """Whether the last statement of the text has its semicolon: one that is not in a string, a name or a comment.
 
     True, too, for text with a semicolon at its end that cannot be read whatever follows, so that its error is shown.
+    False within a transaction.
     """
+    if _begins_and_does_not_end(text):
+        return False
     with_more = _count(f"{text}\nx")
     if with_more is not None:
         return with_more != _count(text)
     return text.rstrip().endswith(";") and all(_count(text + closer) is None for closer in _CLOSERS)
+
+
+def _begins_and_does_not_end(text: str) -> bool:
+    begun = False
+    with suppress(InvalidInputError):  # the error is shown
+        for cursor in read_script(text):
+            begun = (begun or cursor.word() in BEGINS) and cursor.word() not in ENDS
+    return begun
 
 
 def _count(text: str) -> int | None:

@@ -18,7 +18,7 @@ from txlog.core.util import explains_names, public_fields, text_records
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from txlog.result.maintenance import (
         CloneResult,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         | None
     )
 
-__all__ = ["SqlResult"]
+__all__ = ["SqlResult", "committed"]
 
 _CHANGES = pa.schema(
     [
@@ -67,8 +67,9 @@ class SqlResult(Rows):
     ``__arrow_c_stream__``, by which every library that knows Arrow takes this object) is read once.
 
     A statement that changes rows answers one row: ``num_affected_rows``, ``num_updated_rows``, ``num_deleted_rows``,
-    ``num_inserted_rows`` and ``version``. One that maintains a table answers its result's fields. Any other statement
-    answers no rows and no columns.
+    ``num_inserted_rows`` and ``version``. The end of a transaction answers such a row for each of its tables, with
+    ``table`` in front. A statement that maintains a table answers its result's fields. Any other statement answers no
+    rows and no columns.
 
     Attributes:
         result: What the method of `Table` returned that did the work, such as a `WriteResult`; None for rows, and for
@@ -94,14 +95,23 @@ class SqlResult(Rows):
         return text_records(names, rows) if is_wide and not self._is_stream else text
 
 
+def committed(results: Iterable[tuple[str, WriteResult]]) -> pa.Table:
+    """What a transaction did to each of its tables, which come with their names."""
+    rows = [{"table": name, **_changed(result)} for name, result in results]
+    return pa.Table.from_pylist(rows, pa.schema([("table", pa.string()), *_CHANGES]))
+
+
+def _changed(result: WriteResult) -> dict[str, int | None]:
+    did = result.metrics
+    inserted = did.rows - did.rows_updated
+    counts = (did.rows_updated, did.rows_deleted, inserted)
+    return dict(zip(_CHANGES.names, (sum(counts), *counts, result.version), strict=True))
+
+
 def _rows_about(result: Any) -> pa.Table:
     """What was done, as a row; no columns if nobody counts it."""
     if isinstance(result, WriteResult):
-        did = result.metrics
-        inserted = did.rows - did.rows_updated
-        counts = (did.rows_updated, did.rows_deleted, inserted)
-        values = (sum(counts), *counts, result.version)
-        return pa.Table.from_pylist([dict(zip(_CHANGES.names, values, strict=True))], _CHANGES)
+        return pa.Table.from_pylist([_changed(result)], _CHANGES)
     if not hasattr(result, "__struct_fields__"):
         return pa.table({})
     return pa.Table.from_pylist([dict(_values(public_fields(result)))])

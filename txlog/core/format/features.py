@@ -530,9 +530,10 @@ def _allowed(name: str, usage: Usage, *, reading: bool) -> bool:
 def _needed(usage: Usage) -> tuple[str, ...]:
     """The features in use or requested by ``delta.feature.*``; txlog must be able to write all of them."""
     requested = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
-    by_fold = {name.lower(): name for name in _BY_NAME}
     names = [each.name for each in _FEATURES if each.used(usage) and not each.name.endswith(_PREVIEW)]
-    names += [by_fold.get(name.lower(), name) for name in requested]
+    if requested:
+        by_fold = {name.lower(): name for name in _BY_NAME}
+        names += [by_fold.get(name.lower(), name) for name in requested]
     names += [required for name in names if name in _BY_NAME for required in _BY_NAME[name].requires]
     refused = [name for name in dict.fromkeys(names) if not _allowed(name, usage, reading=False)]
     if refused:

@@ -228,9 +228,9 @@ class TableProperties(msgspec.Struct, frozen=True):
         """Read ``metaData.configuration`` of any writer. Never raises."""
         found: dict[str, Any] = {}
         unreadable: dict[str, str] = {}
-        for name, key in _ATTRIBUTES.items():
-            text = configuration.get(key)
-            if text is None:
+        for key, text in configuration.items():  # far fewer than there are attributes
+            name = _ATTRIBUTE_OF.get(key)
+            if name is None:
                 continue
             try:
                 found[name] = (_FORMS.get(key) or _OWN[key]).parse(text)
@@ -708,6 +708,7 @@ _ATTRIBUTES = {
     "key_index": KEY_INDEX,
     "symlink_manifests": SYMLINK_MANIFESTS,
 }
+_ATTRIBUTE_OF = {key: name for name, key in _ATTRIBUTES.items()}
 
 
 def _known_spelling(given: str) -> str:

@@ -146,6 +146,7 @@ class LocalLogStore:
         temporary = self._temporary(name)
         try:
             self._make_room(name)
+            self._sync_new_folders()
             disk.write_under(temporary, body)
         except OSError as error:
             raise self._failed("write", name, error) from error
@@ -245,6 +246,7 @@ class LocalLogStore:
             aside = disk.WrittenAside(target, lambda: self._temporary(name), body)
             try:
                 aside.sync()
+                self._sync_new_folders()
                 if self._named_by and name.endswith(self._named_by) and not aside.keeps_names:
                     disk.fsync_directory(self._directory)  # the names of all files that it refers to
             except BaseException:
@@ -259,21 +261,22 @@ class LocalLogStore:
         return f"{self._directory}/{folder}{slash}.{last}.{ambient.uuid4()}.tmp"
 
     def _make_room(self, name: str) -> None:
-        self._ensure_directory()
+        if not self._directory_is_durable:
+            self._made += disk.make_directories(self._directory)
         folder = name.rpartition("/")[0]
         if folder and disk.make_directories(f"{self._directory}/{folder}"):
             disk.fsync_directory(self._directory)
 
-    def _ensure_directory(self) -> None:
-        """Once per store: make the log directory and its new parents exist and survive a power cut.
+    def _sync_new_folders(self) -> None:
+        """Once per store, before a file in it gets its name: have the log directory and its new parents survive a power
+        cut.
 
-        Its entry in the root is synced even if it existed: the process that made it may not have synced it.
+        It follows the sync of the file: a file system with a journal has then written the new folders with it. The
+        directory's entry in the root is synced even if it existed: the process that made it may not have synced it.
         """
         if self._directory_is_durable:
             return
-        created = disk.make_directories(self._directory)
-        self._made += created
-        for parent in {self._root, os.path.dirname(self._directory), *map(os.path.dirname, created)}:
+        for parent in {self._root, os.path.dirname(self._directory), *map(os.path.dirname, self._made)}:
             disk.fsync_directory(parent)
         self._directory_is_durable = True
 

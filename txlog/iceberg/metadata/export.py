@@ -106,7 +106,7 @@ class Export(msgspec.Struct, frozen=True):
 
 def export_commits(
     before: Exported, metadata: Metadata, commits: Sequence[DatedCommit], place: MetadataPlace, sources: Sources
-) -> Export | None:
+) -> Export | str:
     """Export the Delta commits that follow the exported version.
 
     Args:
@@ -117,21 +117,20 @@ def export_commits(
         sources: Access to files.
 
     Returns:
-        What to write; None if `export_version` must export the table in full, because a column's name or id now means
-        another column, or because a commit adds live files again.
+        What to write; or a text that says why `export_version` must export the table in full.
 
     Raises:
         IcebergExportError: The table cannot be exported; the message gives the reason.
         CorruptLogError: A partition value, a path or a deletion vector is not valid.
     """
     work = _Work(before, place, sources, before.format_version)
-    if not work.define(metadata):
-        return None
+    why = work.define(metadata)
     for dated in commits:
+        if why:
+            return why
         with TxlogError.located(place.root, dated.commit.version):
-            if not work.apply(dated):
-                return None
-    return work.finished(before.number + 1)
+            why = work.apply(dated)
+    return why or work.finished(before.number + 1)
 
 
 def export_version(
@@ -194,12 +193,12 @@ class _Work:
             self._snapshots,
         )
 
-    def define(self, metadata: Metadata) -> bool:
-        """Apply a definition. False if it requires a full export of the table."""
+    def define(self, metadata: Metadata) -> str:
+        """Apply a definition. The text says why it requires a full export of the table; empty if it does not."""
         if self._defined is None or self._defined[0] != metadata:
             definition = define(metadata, self._format_version, self._document)
             if definition.drops_history:
-                return False
+                return "a column's name or id means another column now, or a partition column has another type"
             self._document = defined(self._document, definition, self._place, metadata.id)
             properties = TableProperties.of(metadata.configuration)
             layout = Layout(
@@ -210,19 +209,22 @@ class _Work:
             self._defined = (metadata, layout)
         self._live.define(self._defined[1])
         self._table_id = metadata.id
-        return True
+        return ""
 
     # --- one commit ------------------------------------------------------------------------------------------
 
-    def apply(self, dated: DatedCommit) -> bool:
-        """Apply one commit. False if it requires a full export of the table."""
+    def apply(self, dated: DatedCommit) -> str:
+        """Apply one commit. The text says why it requires a full export of the table; empty if it does not."""
         commit = dated.commit
         for action in commit.actions:
-            if type(action) is Metadata and not self.define(action):
-                return False
+            if type(action) is Metadata and (why := self.define(action)):
+                return why
         changes = file_changes(commit.actions)
-        if changes is not None and self._repeats(changes, may_repeat=_may_repeat(commit)):
-            return False
+        if changes is not None and (live := self._live_again(changes, may_repeat=_may_repeat(commit))):
+            has_only_ids = commit.operation in _OF_ROW_IDS and not changes.removed and len(live) == len(changes.added)
+            if self._format_version > 2 or not has_only_ids:
+                return f"v{commit.version} ({commit.operation}) adds live files again, with other statistics or row ids"
+            changes = None  # Iceberg has no row ids in this format
         if changes is not None and commit.operation == "RESTORE" and self._may_have_dropped_columns():
             self._add_columns(self._sources.columns_without_ids(changes.added))
         if changes is not None:
@@ -231,7 +233,7 @@ class _Work:
             summary["delta-operation"] = commit.operation
             self._add_snapshot(summary, commit.version, dated.timestamp_ms, first_row_id)
         self._document = with_version(self.document, commit.version, dated.timestamp_ms)
-        return True
+        return ""
 
     def _may_have_dropped_columns(self) -> bool:
         assert self._defined is not None, "the definition comes first"
@@ -242,8 +244,8 @@ class _Work:
         if paths:
             self._document = with_columns_of_files(self.document, paths)
 
-    def _repeats(self, changes: FileChanges, *, may_repeat: bool) -> bool:
-        """Whether live files are added again without a remove, as for statistics or row ids that are computed later.
+    def _live_again(self, changes: FileChanges, *, may_repeat: bool) -> set[str]:
+        """The live files that are added again without a remove, as for statistics or row ids that are computed later.
 
         Such an add brings no rows and should have ``dataChange`` false, but other engines may leave it true. Adds of
         compacted files have it too, so this searches the manifests, except for files that txlog wrote for the commit:
@@ -252,7 +254,7 @@ class _Work:
         encoder = self._live.layout.encoder
         again = [add for add in changes.added if may_repeat or not add.data_change]
         paths = {encoder.location(add.path): encoder.partition_values(add.partition_values) for add in again}
-        return bool(paths) and self._live.holds(paths)
+        return self._live.held(paths) if paths else set()
 
     def _moment(self, version: int) -> Moment:
         return Moment(snapshot_id(version, self._table_id), version)
@@ -426,6 +428,10 @@ class _Work:
         snapshot["manifest-list"] = f"{self._place.base}/{file.name}"
         self._document = with_snapshot(document, snapshot, live.layout.retention_ms)
         self._snapshots += 1
+
+
+_OF_ROW_IDS = ("ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL")
+"""Operations that add live files again, which get row ids or lose them, and else stay as they are."""
 
 
 def _may_repeat(commit: Commit) -> bool:

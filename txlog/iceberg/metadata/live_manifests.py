@@ -125,13 +125,13 @@ class LiveManifests:
         self.manifests = tuple(kept)
         return removed
 
-    def holds(self, paths: Mapping[str, PartitionValues | None]) -> bool:
-        """Whether one of these data files is live."""
-        return any(
-            not paths.keys().isdisjoint(file_paths(self._body(manifest), manifest.path))
-            for manifest in self.manifests
-            if manifest.content == DATA and self._may_hold(manifest, paths)
-        )
+    def held(self, paths: Mapping[str, PartitionValues | None]) -> set[str]:
+        """Which of these data files are live."""
+        found: set[str] = set()
+        for manifest in self.manifests:
+            if manifest.content == DATA and self._may_hold(manifest, paths):
+                found |= paths.keys() & {*file_paths(self._body(manifest), manifest.path)}
+        return found
 
     def drop_empty(self) -> None:
         """Drop manifests that only list what an earlier snapshot deleted."""
