@@ -6,12 +6,14 @@ takes messages by HTTP where a client names the envelope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-__all__ = ["DELETED", "REPLACED", "ChangedRows", "ReadsEnvelopes"]
+from txlog.errors import SchemaMismatchError
+
+__all__ = ["DELETED", "REPLACED", "ChangedRows", "ReadsEnvelopes", "require_one_meaning"]
 
 REPLACED, DELETED = "u", "d"
 """What a message does: its row replaces the one of its key, or deletes it."""
@@ -49,3 +51,23 @@ class ReadsEnvelopes(Protocol):
                 number, from 1.
             SchemaMismatchError: The columns change in a way that cannot be followed.
         """
+
+
+def require_one_meaning(source: str, known: Collection[str], names: Sequence[str]) -> None:
+    """Refuse events after which a column may have become another one, which events do not say.
+
+    Args:
+        source: The table that the events are of.
+        known: The columns that it had.
+        names: The columns that the events have.
+
+    Raises:
+        SchemaMismatchError: There is a new column, and another one is gone.
+    """
+    added, gone = [name for name in names if name not in known], sorted({*known} - {*names})
+    if added and gone:
+        raise SchemaMismatchError(
+            f"{source} has the new columns {', '.join(added)}, and lacks {', '.join(gone)}: the events do not say"
+            " whether these were renamed. Rename or drop the columns of the table yourself, then go on with these"
+            " events"
+        )

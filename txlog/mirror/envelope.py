@@ -6,7 +6,7 @@ In: messages of Kafka, or the values of such messages, parsed. Out: rows of Arro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,12 +14,12 @@ import orjson
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.extend.envelopes import DELETED, REPLACED, ChangedRows
+from txlog.extend.envelopes import DELETED, REPLACED, ChangedRows, require_one_meaning
 from txlog.mirror.debezium import UNAVAILABLE, Event, Field, event_of, row_of
 from txlog.mirror.pgoutput import UNCHANGED
 from txlog.mirror.types import column_type_of, values_of
 
-__all__ = ["changed_rows", "fields_of", "message_of", "require_one_meaning", "sent_values", "united"]
+__all__ = ["changed_rows", "fields_of", "message_of", "sent_values", "united"]
 
 
 def changed_rows(messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> list[ChangedRows]:
@@ -75,7 +75,8 @@ class _Rows:
                 for earlier in self._rows:
                     earlier.setdefault(field.name, field.existing)
         if event.fields is not None:
-            require_one_meaning(self._source, {each.name for each in self._last or fields}, fields)
+            known = {each.name for each in self._last or fields}
+            require_one_meaning(self._source, known, [each.name for each in fields])
             self._last = event.fields
         self._fields = united([[*self._fields.values()], fields])
         texts = row_of(row, fields)
@@ -145,17 +146,6 @@ def united(lists: Iterable[Sequence[Field]]) -> dict[str, Field]:
             if found.setdefault(field.name, field).type.arrow != field.type.arrow:
                 raise SchemaMismatchError(f"the type of the column {field.name} changes within a batch of events")
     return found
-
-
-def require_one_meaning(table: str, known: Collection[str], fields: Sequence[Field]) -> None:
-    """Raises SchemaMismatchError if a column of ``known`` may have become another one of an event's ``fields``."""
-    names = [field.name for field in fields]
-    added, gone = [name for name in names if name not in known], sorted({*known} - {*names})
-    if added and gone:
-        raise SchemaMismatchError(
-            f"{table} has the new columns {', '.join(added)}, and lacks {', '.join(gone)}: Debezium does not say"
-            " whether these were renamed. Rename or drop the columns of the table yourself, then go on"
-        )
 
 
 def sent_values(field: Field, texts: Sequence[Any]) -> pa.Array:

@@ -19,11 +19,12 @@ import pyarrow as pa
 import txlog
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.extend.catalogs import ambient, invalid, logger, name_text
+from txlog.extend.envelopes import require_one_meaning
 from txlog.mirror import commits
 from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChanges
 from txlog.mirror.columns import StreamColumn
 from txlog.mirror.debezium import Event, Field, event_of, row_of
-from txlog.mirror.envelope import message_of, require_one_meaning
+from txlog.mirror.envelope import message_of
 from txlog.mirror.history import END, START
 from txlog.mirror.pgoutput import Values
 from txlog.mirror.progress import MirrorCommit
@@ -362,7 +363,7 @@ def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]
     gone = [name for name in of_name if name not in {field.name for field in fields}]
     if not added and not gone:
         return None
-    require_one_meaning(table, of_name, fields)
+    require_one_meaning(table, of_name, [field.name for field in fields])
     next_number = max((column.number for column in known), default=0) + 1
     numbers = {name: next_number + place for place, name in enumerate(added)}
     if unsaid := [field.name for field in fields if field.name in added and field.existing is None]:

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 import txlog
 from txlog.core.format.schema import to_arrow
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.extend import Point, computed_names, open_table_of
-from txlog.extend.envelopes import ChangedRows, ReadsEnvelopes
+from txlog.extend.envelopes import ChangedRows, ReadsEnvelopes, require_one_meaning
 from txlog.serve.batches import Terms
 
 __all__ = ["ENVELOPES", "EventBatch", "EventTerms"]
@@ -101,16 +101,10 @@ class EventTerms:
         schema = open_table_of(table).known_state().schema
         columns, has = to_arrow(schema), {name.lower() for name in changed.rows.schema.names}
         lacking = [each for each in columns if each.name.lower() not in has | {*computed_names(schema)}]
-        new = [
-            name for name in changed.rows.schema.names if name.lower() not in {each.lower() for each in columns.names}
-        ]
-        if new and lacking:
-            gone = ", ".join(each.name for each in lacking)
-            raise SchemaMismatchError(
-                f"{changed.source} has the new columns {', '.join(new)}, and lacks {gone}: nothing says whether these"
-                " were renamed. Rename or drop the columns of the table yourself, then send the events again",
-                table=table.uri,
-            )
+        own = {each.lower(): each for each in columns.names}
+        named = [own.get(name.lower(), name) for name in changed.rows.schema.names]
+        with TxlogError.located(table.uri):
+            require_one_meaning(changed.source, {*named} & {*columns.names} | {each.name for each in lacking}, named)
         kind = _KIND
         while kind in has or kind in columns.names:
             kind = f"_{kind}"

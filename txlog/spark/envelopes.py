@@ -22,8 +22,9 @@ import txlog
 from txlog.core.format.schema import backquoted, from_arrow
 from txlog.core.util import explains_call, invalid, names_in, one_of
 from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.extend.envelopes import require_one_meaning
 from txlog.mirror.debezium import Event, Field, event_of, row_of
-from txlog.mirror.envelope import fields_of, require_one_meaning, sent_values, united
+from txlog.mirror.envelope import fields_of, sent_values, united
 from txlog.mirror.types import column_type_of
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.hadoop import of_session
@@ -170,7 +171,7 @@ class _Newest:
                     table=opened.uri,
                 )
         for fields in lists:
-            require_one_meaning("the table", {*has.names} - {*self.beside}, fields)
+            require_one_meaning("the table", {*has.names} - {*self.beside}, [field.name for field in fields])
         more = [(name, field.type.arrow) for name, field in now.items() if name not in has.names]
         if more:
             opened.add_columns(pa.schema(more))
