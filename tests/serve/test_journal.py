@@ -144,3 +144,22 @@ def test_while_the_disk_is_full_clients_wait_for_the_table(
         assert service.put(terms(answer="durable"), rows(4)).result().outcome == "durable"
     assert "clients wait for their tables" in caplog.text
     assert ids(table) == [1, 2, 3, 4]
+
+
+def test_a_service_whose_disk_has_failed_stops_as_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = create(tmp_path)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with serving(tmp_path, journal=tmp_path / "journal") as service, monkeypatch.context() as patched:
+        patched.setattr(module.os, "fsync", full)
+        waiting = service.put(terms(answer="durable"), rows(1))
+        while "clients wait for their tables" not in caplog.text:
+            pass
+        patched.undo()
+        service.close()
+        assert waiting.result().outcome == "committed"
+    assert ids(table) == [1]

@@ -16,7 +16,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -106,7 +106,8 @@ class Journal:
                     rows = reader.read_all().combine_chunks().to_batches()
                     yield kept, rows[0] if rows else pa.RecordBatch.from_pylist([], reader.schema)
         with self._changed:
-            self._delete_done()
+            done = self._taken_done()
+        _delete(done)
 
     def refused(self) -> list[str]:
         """The files of the batches that were taken, and that their tables refused later."""
@@ -137,7 +138,8 @@ class Journal:
         with self._changed:
             for places_of_segment in self._open.values():
                 places_of_segment.difference_update(places)
-            self._delete_done()
+            done = self._taken_done()
+        _delete(done)
 
     def set_aside(self, table: str, batch: Batch, reason: str) -> str:
         """Write a batch that its table refuses by now to a file of its own, which an operator looks at.
@@ -169,7 +171,7 @@ class Journal:
             self._changed.notify_all()
         self._thread.join()
         with self._changed:
-            if not self._open[self._path] and self._file.tell():
+            if not self._open[self._path] and not self._file.closed and self._file.tell():
                 self._roll()  # an empty segment, whose name is the next place
             self._file.close()
         self._lock_file.close()
@@ -212,7 +214,7 @@ class Journal:
     def _roll(self, first: int | None = None) -> None:
         self._file.close()
         self._path, self._file = self._begun(first)
-        self._delete_done()
+        _delete(self._taken_done())
 
     def _begun(self, first: int | None = None) -> tuple[Path, BinaryIO]:
         """A new segment. One is always there: its name and its records say which places were given."""
@@ -222,10 +224,12 @@ class Journal:
         self._open[path] = set()
         return path, file
 
-    def _delete_done(self) -> None:
-        for path in [path for path, places in self._open.items() if not places and path != self._path]:
+    def _taken_done(self) -> list[Path]:
+        """The segments whose batches are all done, which may go."""
+        done = [path for path, places in self._open.items() if not places and path != self._path]
+        for path in done:
             del self._open[path]
-            path.unlink(missing_ok=True)
+        return done
 
     # --- the folder ---------------------------------------------------------------------------------------------
 
@@ -258,6 +262,11 @@ class Journal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _delete(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _record(kept: Kept, body: bytes) -> bytes:
