@@ -96,7 +96,10 @@ def test_new_columns_come_with_their_default_if_the_client_wishes_and_gone_ones_
         assert ask(http_door, PATH, event("u", {"id": 2, "country": "DK"}, fields=(FIELDS[0], more[0]))).status == 200
         renamed = (FIELDS[0], FIELDS[1], more[1], {"field": "land", "type": "string"})
         refused = ask(http_door, f"{PATH}&schema_mode=merge", event("c", {"id": 9, "land": "SE"}, fields=renamed))
-        assert "new columns land, and lacks country: the events do not say whether these were renamed" in refused.said["message"]
+        assert (
+            "new columns land, and lacks country: the events do not say whether these were renamed"
+            in refused.said["message"]
+        )
         both = body(order("c", 8, "x"), event("c", {"id": 9}, fields=(FIELDS[0], renamed[3])))
         assert "whether these were renamed" in ask(http_door, f"{PATH}&schema_mode=merge", both).said["message"]
         retyped = event("c", {"id": 9, "country": 5}, fields=(FIELDS[0], {"field": "country", "type": "int64"}))

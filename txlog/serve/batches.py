@@ -205,9 +205,10 @@ class Batch:
         self.taken_at_s = 0.0
         self.is_urgent = True
         """Whether a client waits for the commit."""
-        self.landed: Future[Answer] = Future()
-        self.answer = self.landed
+        self.answer: Future[Answer] = Future()
         """What the client waits for: the commit, or that the journal has the rows."""
+        self.landed: Future[Answer] | None = self.answer
+        """What waits for the commit; None if nobody does."""
 
     def pack(self) -> None:
         """Make the Arrow stream for the journal, and hold the rows in a copy of their own: as a client sent them, few
@@ -227,6 +228,17 @@ class Batch:
     def is_durable(self) -> bool:
         """Whether the journal has the rows, so that their client waits for them no longer."""
         return self.place is not None
+
+    @property
+    def orders(self) -> set[str | None]:
+        """What the batch must land in the order of: its stream, and the journal, which is None."""
+        found: set[str | None] = set() if self.stream is None else {self.stream}
+        return found if self.place is None else found | {None}
+
+    def is_like(self, first: Batch) -> bool:
+        """Whether it may land behind the rows of ``first``, in the same commit."""
+        is_same = self.how is first.how or self.how == first.how
+        return is_same and not self.how.empties and self.rows.schema.equals(first.rows.schema)
 
 
 @functools.lru_cache(64)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from txlog.serve.counts import DESCRIBED, METRICS, Tick
 from txlog.serve.doors import Doors
 from txlog.serve.intake import Pace
 from txlog.serve.journal import Journal
+from txlog.serve.pauses import Pauses, rehearse
 from txlog.serve.service import Limits, Service
 
 __all__ = ["serve", "serve_token"]
@@ -69,6 +71,7 @@ def serve(
     options = pairs(storage_options, "--storage-option")
     limits = _limits(max_batch, max_waiting, max_wait, max_connections)
     _bound_memory(_ARROW_LEAST_BYTES + 4 * limits.waiting_bytes)
+    pauses = Pauses()
     with out.reporting():
         tls = _tls(tls_certificate, tls_key)
         is_local = _is_loopback(host)
@@ -80,14 +83,18 @@ def serve(
             pace=Pace(max_delay_s=max_delay, maintain_every_s=maintain_every),
             limits=limits,
             journal=None if journal is None else Journal(journal),
-            on_tick=None if quiet else lambda tick: _say(out, tick),
+            on_tick=partial(_ticked, None if quiet else out, pauses),
         )
         stop = _asked_to_stop()
         _export_numbers(service)
         left = service.recover()
+        if journal is not None:
+            rehearse()
         ports = {"flight": flight_port, "http": http_port}
         wanted = {door: port for door, port in ports.items() if port != _NO_PORT}
         doors = Doors(service, access, host, wanted, tls, only_local_names=is_local and tokens is None)
+        if _is_own_process():
+            pauses.shorten()
         _say_start(out, service, doors, left)
         stop.wait()
         doors.close()
@@ -122,7 +129,7 @@ def _bound_memory(size_bytes: int) -> None:
     Rows of Arrow Flight may be compressed, and few bytes may then stand for very many: they are in memory before the
     service sees them. mimalloc, which pyarrow's wheels bring, reads its bounds when it is loaded.
     """
-    if sys.argv[1:2] != ["serve"]:  # a service in the process of another program
+    if not _is_own_process():
         return
     if pa.default_memory_pool().backend_name != "mimalloc":
         logger.warning(
@@ -132,6 +139,11 @@ def _bound_memory(size_bytes: int) -> None:
     elif not any(name.startswith("MIMALLOC_") for name in os.environ):
         bounds = {"MIMALLOC_RESERVE_OS_MEMORY": f"{size_bytes >> 20}MiB", "MIMALLOC_DISALLOW_OS_ALLOC": "1"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **bounds})
+
+
+def _is_own_process() -> bool:
+    """Whether the service is not in the process of another program."""
+    return sys.argv[1:2] == ["serve"]
 
 
 def _export_numbers(service: Service) -> None:
@@ -200,7 +212,10 @@ def _say_start(out: Output, service: Service, doors: Doors, left: int) -> None:
     sys.stdout.flush()
 
 
-def _say(out: Output, tick: Tick) -> None:
+def _ticked(out: Output | None, pauses: Pauses, tick: Tick) -> None:
+    pauses.look()
+    if out is None:
+        return
     if out.as_json:
         out.line(msgspec.json.encode(tick).decode())
     else:

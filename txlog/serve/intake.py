@@ -29,6 +29,8 @@ __all__ = ["Intake", "Pace"]
 
 _RETRY_MIN_S, _RETRY_MAX_S = 0.5, 30.0
 _GATHER_MAX_S = 0.1
+_SETTLED_AT_ONCE = 500
+"""Among many clients each lock is a wait, so it is taken for many batches; but not for as many as a commit may have."""
 _COMMITS_MAX = 2000
 """So many small files are joined before it is time."""
 
@@ -189,6 +191,7 @@ class Intake:
                 waiting.is_urgent = True
                 self._in_a_hurry += waiting in self._waiting
                 self._changed.notify_all()
+            waiting.landed = waiting.landed or Future()
             return waiting.landed
         if batch.number > self._position(batch.stream):
             return None
@@ -213,8 +216,7 @@ class Intake:
 
     def _will_answer_early(self, batch: Batch) -> Future[Answer]:
         """The answer that does not wait for the commit."""
-        batch.is_urgent = False
-        batch.answer = Future()
+        batch.is_urgent, batch.landed = False, None
         return batch.answer
 
     @staticmethod
@@ -279,15 +281,13 @@ class Intake:
         held: set[str | None] = set()  # streams whose next batch stays; None is the journal
         size_bytes = 0
         for each in self._waiting:
-            first = chosen[0] if chosen else each
-            orders = ({each.stream} if each.stream is not None else set()) | ({None} if each.is_durable else set())
-            fits = not chosen or (size_bytes + each.size_bytes <= self._pace.file_bytes and not each.how.empties)
-            if fits and not orders & held and each.how == first.how and each.rows.schema.equals(first.rows.schema):
+            fits = not chosen or (size_bytes + each.size_bytes <= self._pace.file_bytes and each.is_like(chosen[0]))
+            if fits and (not held or held.isdisjoint(each.orders)):
                 chosen.append(each)
                 size_bytes += each.size_bytes
             else:
                 rest.append(each)
-                held |= orders
+                held |= each.orders
         self._waiting = rest
         self._waiting_bytes -= size_bytes
         self._in_a_hurry = sum(each.is_urgent for each in rest)
@@ -325,8 +325,9 @@ class Intake:
             logger.warning("%s: rows of the journal wait, since a commit failed: %s", self.table.uri, error)
             with self._changed:
                 for each in kept:  # who waits for the commit is told of the error, and the rows land later
-                    told, each.landed, each.is_urgent = each.landed, Future(), False
-                    _tell(told, error)
+                    if each.landed is not None:
+                        _tell(each.landed, error)
+                    each.landed, each.is_urgent = None, False
                 self._waiting = kept + self._waiting
                 self._waiting_bytes += sum(each.size_bytes for each in kept)
         return bool(kept)
@@ -339,8 +340,12 @@ class Intake:
         self._settle([(each, error) for each in waiting if not each.is_durable])
 
     def _settle(self, outcomes: Sequence[tuple[Batch, Answer | TxlogError]]) -> None:
-        """These batches are in the table, or never will be. All at once: among many clients, each lock is a wait."""
+        """These batches are in the table, or never will be."""
         outcomes = [(batch, outcome) for batch, outcome in outcomes if not batch.is_settled]
+        for begin in range(0, len(outcomes), _SETTLED_AT_ONCE):
+            self._settle_some(outcomes[begin : begin + _SETTLED_AT_ONCE])
+
+    def _settle_some(self, outcomes: Sequence[tuple[Batch, Answer | TxlogError]]) -> None:
         for batch, outcome in outcomes:
             if isinstance(outcome, TxlogError) and batch.place is not None and self._journal is not None:
                 path = self._journal.set_aside(self.name, batch, str(outcome))
@@ -356,9 +361,9 @@ class Intake:
             self._journal.done(places)
         self._count(outcomes)
         for batch, outcome in outcomes:
-            _tell(batch.landed, outcome)
-            if batch.answer is not batch.landed:
-                _tell(batch.answer, outcome)
+            _tell(batch.answer, outcome)
+            if batch.landed is not None and batch.landed is not batch.answer:
+                _tell(batch.landed, outcome)
 
     def _close(self, batch: Batch, is_in_table: bool) -> None:
         """The stream waits for the batch no longer."""
@@ -401,6 +406,8 @@ class Intake:
 
 def _tell(answer: Future[Answer], outcome: Answer | TxlogError) -> None:
     """Tell the client, unless it was told before: the journal and the commit may do so at the same time."""
+    if answer.done():
+        return
     with contextlib.suppress(InvalidStateError):
         if isinstance(outcome, Answer):
             answer.set_result(outcome)

@@ -1,0 +1,60 @@
+"""What keeps the process of a service from pausing, since all of its clients would wait.
+
+In: the process. Out: its settings. Threads of Python take turns, and while garbage is
+looked for all of them stand still, for longer the more objects there are: a tenth of a second for what thousands of
+waiting batches are made of. So this is done when few batches wait, and leaves out what is there for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import tempfile
+
+import pyarrow as pa
+
+import txlog
+from txlog.errors import TxlogError
+from txlog.extend.catalogs import ambient
+
+__all__ = ["Pauses", "rehearse"]
+
+_TURN_S = 0.001
+"""How long a thread computes before others get their turn. Python's own 5 ms are as long as an answer may take."""
+_YOUNG, _MIDDLE, _OLD = 20_000, 10, 1000
+"""After how many new objects Python looks for garbage among the young ones, and how many such looks come before one
+among those in the middle and among all."""
+_LOOK_EVERY_S = 60.0
+
+
+class Pauses:
+    """The pauses of this process, which are as Python has them until `shorten` is called."""
+
+    def __init__(self) -> None:
+        self._looked_at_s: float | None = None
+
+    def shorten(self) -> None:
+        """Have threads take short turns, and look for garbage among all objects only in `look`."""
+        sys.setswitchinterval(_TURN_S)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
+        self._looked_at_s = ambient.monotonic_s()
+
+    def look(self) -> None:
+        """Look for garbage if it is time: to be called after a commit, when few batches wait."""
+        now_s = ambient.monotonic_s()
+        if self._looked_at_s is not None and now_s - self._looked_at_s >= _LOOK_EVERY_S:
+            self._looked_at_s = now_s
+            gc.collect()
+
+
+def rehearse() -> None:
+    """Make a commit to a table that is gone afterwards: the first one loads much code, while clients would wait."""
+    rows = pa.table({"n": [0]})
+    with contextlib.suppress(TxlogError, OSError), tempfile.TemporaryDirectory() as folder:
+        table = txlog.Table.create(folder, rows.schema)
+        with table.transaction() as txn:
+            txn.append(rows)
+            txn.set_transaction("rehearsal", 0)
