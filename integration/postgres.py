@@ -65,6 +65,17 @@ class Postgres:
             self._process.wait()
             self._process = None
 
+    def copied_to(self, name: str) -> Path:
+        """A copy of the files of the stopped server, in its folder."""
+        copy = self.folder / name
+        subprocess.run(["cp", "-a", str(self.folder / "data"), str(copy)], check=True)
+        return copy
+
+    def restore(self, copy: Path) -> None:
+        """Put a copy in the place of the stopped server's files."""
+        shutil.rmtree(self.folder / "data")
+        copy.rename(self.folder / "data")
+
     def new_database(self, name: str) -> str:
         """A database of this name; returns how libpq reaches it."""
         made = self._ask("createdb", name)

@@ -456,6 +456,37 @@ def test_a_slot_that_was_made_again_or_advanced_by_hand_is_refused_until_a_new_s
     database.require_equal("t")
 
 
+@pytest.mark.parametrize("writes", [0, 2000], ids=["whose log ends before the tables", "that wrote on since"])
+def test_a_database_that_was_restored_to_an_earlier_time_is_refused_until_a_new_snapshot(
+    server: Postgres, database: Database, writes: int
+) -> None:
+    database.run("create table t(id int primary key, v text)", "insert into t values (1, 'a')")
+    database.catch_up(["t"])
+    database.run("insert into t values (2, 'before')")
+    database.catch_up(["t"])
+    database.close()
+    server.stop()
+    copy = server.copied_to("copy")
+    server.start()
+    database.run("insert into t values (3, 'lost')")
+    database.catch_up(["t"])
+    assert len(database.mirrored("t")) == 3
+    database.close()
+    server.stop()
+    server.restore(copy)
+    server.start()
+    other = "insert into t select n, repeat('other', 100) from generate_series(100, {}) n"
+    database.run(other.format(100), *(other.format(100 + writes).replace("100,", "101,") for _ in range(bool(writes))))
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match=r"restored to an earlier time.*--resync public\.t"):
+            database.catch_up(["t"])
+    database.catch_up(["t"], resync=["t"])
+    database.require_equal("t")
+    database.run("insert into t values (4, 'after')", "delete from t where id = 1")
+    database.catch_up(["t"])
+    database.require_equal("t")
+
+
 def test_the_programs_of_the_page_run(database: Database, tmp_path: Path) -> None:
     database.run("create table orders (id int primary key); create table lines (id int primary key)")
     database.run("insert into orders values (1)")

@@ -14,7 +14,7 @@ from txlog.errors import InvalidInputError
 from txlog.mirror.target import MirrorTable
 from txlog.mirror.transactions import Waiting
 
-__all__ = ["apply", "passed", "record_passed", "recover"]
+__all__ = ["apply", "passed", "recover"]
 
 
 def apply(waiting: Sequence[Waiting], end: int, *, together: bool = True) -> dict[str, int]:
@@ -33,7 +33,7 @@ def apply(waiting: Sequence[Waiting], end: int, *, together: bool = True) -> dic
     emptied = [each for each in waiting if each.changes.is_truncated]
     for table, changes, _ in emptied:
         if table.retracts:  # what a delete of a row means there, a transaction does not know
-            table.table.delete(all=True, app_id=f"{table.state.name}/truncated", checkpoint_id=end)
+            table.table.delete(all=True, app_id=f"{table.state.application}/truncated", checkpoint_id=end)
         else:
             table.replaced(changes, end)
             table.position = end
@@ -78,18 +78,4 @@ def recover(tables: Iterable[MirrorTable]) -> None:
 
 def passed(tables: Iterable[MirrorTable]) -> int:
     """Up to where the tables have the source's log, or know that nothing in it is theirs; 0 for new ones."""
-    found = 0
-    for each in tables:
-        idle = each.table.snapshot().transaction_version(_passed_by(each))
-        found = max(found, each.position or 0, idle or 0)
-    return found
-
-
-def record_passed(table: MirrorTable, position: int) -> None:
-    """Have a table know that nothing up to the position is the mirror's."""
-    with table.table.transaction(operation="MIRROR POSITION") as transaction:
-        transaction.set_transaction(_passed_by(table), position)
-
-
-def _passed_by(table: MirrorTable) -> str:
-    return f"{table.state.name}/passed"
+    return max((max(each.position or 0, each.passed) for each in tables), default=0)

@@ -26,7 +26,7 @@ except ImportError:
         f"PostgreSQL is reached by psycopg, which is not installed: {how_to_install('mirror')}"
     ) from None
 
-__all__ = ["Frame", "Queries", "SourceAway", "Stream", "identifier", "lsn_of", "lsn_text", "source_name"]
+__all__ = ["Frame", "Queries", "SourceAway", "Stream", "identifier", "lsn_of", "source_name"]
 
 _SETTINGS = {
     "datestyle": "ISO",
@@ -71,11 +71,6 @@ def lsn_of(text: str) -> int:
     """A position in the log of the database as a number: ``16/B374D848``."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
-
-
-def lsn_text(lsn: int) -> str:
-    """A position as PostgreSQL writes it."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 def identifier(*parts: str) -> str:

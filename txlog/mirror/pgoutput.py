@@ -24,6 +24,7 @@ __all__ = [
     "Unchanged",
     "Values",
     "decoded",
+    "lsn_text",
 ]
 
 
@@ -129,6 +130,11 @@ def decoded(message: bytes) -> Message | None:
     if kind in _IGNORED:
         return None
     raise InvalidInputError(f"the database sent a message of the unknown kind {kind!r}")
+
+
+def lsn_text(lsn: int) -> str:
+    """A position as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 _CHANGES = b"IUD"

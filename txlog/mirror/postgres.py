@@ -19,10 +19,11 @@ import txlog
 from txlog.errors import InvalidInputError, StorageError
 from txlog.extend.catalogs import ambient, invalid, logger
 from txlog.mirror import commits
-from txlog.mirror.connection import Queries, SourceAway, Stream, lsn_text, source_name
-from txlog.mirror.pgoutput import decoded
+from txlog.mirror.connection import Queries, SourceAway, Stream, source_name
+from txlog.mirror.pgoutput import decoded, lsn_text
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MirrorColumn, Mirrored
+from txlog.mirror.same_log import SameLog
 from txlog.mirror.snapshot import source_snapshot
 from txlog.mirror.source_tables import SourceTables, require_server
 from txlog.mirror.sources import SourceTable
@@ -198,12 +199,15 @@ class Mirror:
         if unknown:
             raise InvalidInputError(f"the mirror has no table {', '.join(unknown)}: it has {', '.join(tables)}")
         commits.recover(tables.values())
-        self._require_slot(queries, tables, log_end)
+        confirmed = self._require_slot(queries, tables, log_end)
         self._heard = ambient.instant()
+        begun = [each for name, each in tables.items() if each.position is not None and name not in self._resync]
         self._snapshot(tables, system, database)
         ((goal,),) = queries.rows("select (pg_current_wal_flush_lsn() - '0/0')::bigint")
         stream.start(self.name, self.name)
-        transactions = Transactions(tables, lambda: sources)
+        ((source_ms,),) = queries.rows("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
+        proof = SameLog(begun, confirmed, max(0, source_ms - ambient.now_ms()))
+        transactions = Transactions(tables, lambda: sources, proof)
         _Loop(self, stream, transactions, [*tables.values()], goal if until_current else None).run()
 
     def _state(self, table: SourceTable, system: str, database: str) -> Mirrored:
@@ -214,9 +218,10 @@ class Mirror:
             is_history=self._is_history,
         )
 
-    def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable], log_end: int) -> None:
+    def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable], log_end: int) -> int:
         """Make the slot for a mirror whose tables have nothing yet. One that is gone took changes with it; so did one
-        that is ahead of what the tables know, since the mirror confirms nothing that they do not."""
+        that is ahead of what the tables know, since the mirror confirms nothing that they do not. Returns the position
+        from which it sends."""
         found = queries.rows(_SLOT, self.name)
         behind = sorted(name for name, each in tables.items() if each.position is not None and name not in self._resync)
         if found and found[0][0] != "pgoutput":
@@ -241,10 +246,11 @@ class Mirror:
                     f"its log ends at {lsn_text(log_end)}, and the tables have changes up to {lsn_text(known)}."
                     " It was restored to an earlier time",
                 )
-            return
+            return int(found[0][2])
         elif behind:
             raise self._lost(behind, "the slot is gone: somebody dropped it, or this is a copy of the database")
         queries.rows("select pg_create_logical_replication_slot(%s, 'pgoutput')", self.name)
+        return 0
 
     def _lost(self, tables: Sequence[str], why: str) -> InvalidInputError:
         again = " ".join(f"--resync {each}" for each in tables)
@@ -267,7 +273,6 @@ class Mirror:
                 table = tables[source.shown]
                 began_ms = ambient.now_ms()
                 rows = table.load(snapshot, source, self._state(source, system, database))
-                table.__init__(table.table, self._state(source, system, database), retracts=not source.key_is_immediate)  # type: ignore[misc]
                 self._resync.discard(source.shown)
                 self._heard = ambient.instant()
                 self._on_commit(
@@ -337,7 +342,7 @@ class _Loop:
         """Let the server forget what concerns no table. What is confirmed is known to the tables first: a slot that is
         ahead of them is another one."""
         if self._tables and lsn - self._known >= _IDLE_BYTES:
-            commits.record_passed(self._tables[0], lsn)
+            self._tables[0].record_passed(lsn)
             self._known = lsn
         self._stream.confirm(min(lsn, self._known))
 

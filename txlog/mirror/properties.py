@@ -40,6 +40,9 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``earlier``: the columns before the last change of them, which the transaction that ends at ``changed_at`` has seen:
     what it wrote before it changed them has these. If the table still has them, they are about to be replaced.
+
+    ``snapshot_at``: the position of the snapshot that the table began with. ``restored``: how often the table had to
+    begin again at a position that it had passed, since the database was restored to an earlier time.
     """
 
     system: str
@@ -52,6 +55,14 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     earlier: tuple[MirrorColumn, ...] = ()
     changed_at: int = 0
     is_history: bool = False
+    snapshot_at: int = 0
+    restored: int = 0
+
+    @property
+    def application(self) -> str:
+        """The application in the table's log whose number is the position. After a restore it is another one, since
+        numbers only grow."""
+        return f"{self.name}/{self.restored}" if self.restored else self.name
 
     def text(self) -> str:
         """The property's value."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import txlog
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TableNotFoundError
+from txlog.extend import open_table_of
 from txlog.extend.catalogs import ambient, logger, name_text
 from txlog.mirror.changes import INSERT, TableChanges, beside_names
 from txlog.mirror.columns import StreamColumn, moved_rows
@@ -46,7 +47,7 @@ class MirrorTable:
         mode: Any = "append" if state.is_log else "retract" if retracts else "upsert"
         keys = [*state.keys, *([START] if state.is_history else [])]
         given: dict[str, Any] = {} if state.is_log else {"keys": keys, "row_kind": self._beside()[0]}
-        self.sink = txlog.Sink(table, state.name, mode=mode, **given)
+        self.sink = txlog.Sink(table, state.application, mode=mode, **given)
         self.position = self.sink.last_checkpoint_id()
 
     @classmethod
@@ -109,11 +110,30 @@ class MirrorTable:
         """``schema.table`` of the source."""
         return self.state.table
 
+    @property
+    def passed(self) -> int:
+        """Up to where the table knows that nothing in the source's log is the mirror's; 0: it does not."""
+        return self.table.snapshot().transaction_version(f"{self.state.application}/passed") or 0
+
+    def record_passed(self, position: int) -> None:
+        """Have the table know that nothing up to the position is the mirror's."""
+        with self.table.transaction(operation="MIRROR POSITION") as transaction:
+            transaction.set_transaction(f"{self.state.application}/passed", position)
+
+    @property
+    def position_ms(self) -> int | None:
+        """When the position was committed, by this machine's clock; None if the log does not say."""
+        found = open_table_of(self.table).known_state().transactions.get(self.state.application)
+        return None if found is None else found.last_updated
+
     # --- rows ---------------------------------------------------------------------------------------------------
 
     def load(self, snapshot: SourceSnapshot, source: SourceTable, state: Mirrored) -> int:
         """Replace everything by a snapshot's rows, as one version; returns how many. ``state``: as it is then."""
         count = 0
+        is_earlier = snapshot.position <= max(self.position or 0, self.passed)
+        restored = self.state.restored + is_earlier
+        state = msgspec.structs.replace(state, snapshot_at=snapshot.position, restored=restored)
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
@@ -124,16 +144,16 @@ class MirrorTable:
                     yield self._logged(batch, snapshot.position, count, state) if state.is_log else batch
                 count += batch.num_rows
 
-        if state != self.state:
-            self.table.set_properties({MIRROR: msgspec.structs.replace(state, earlier=(), changed_at=0).text()})
+        self.table.set_properties({MIRROR: state.text()})
         schema = _schema(source, state)
         self.table.overwrite(
             pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows())),
             schema_mode="overwrite",
             column_rules="drop",
-            app_id=state.name,
+            app_id=state.application,
             checkpoint_id=snapshot.position,
         )
+        self.__init__(self.table, state, retracts=not source.key_is_immediate)  # type: ignore[misc]
         return count
 
     def staged(self, changes: TableChanges, checkpoint_id: int) -> Any:
@@ -151,7 +171,7 @@ class MirrorTable:
                 rows = list(self._rows(changes))
                 reader = pa.RecordBatchReader.from_batches(rows[0].schema, rows)
                 transaction.upsert(reader, list(self.state.keys), row_kind=changes.beside[0])
-            transaction.set_transaction(self.state.name, checkpoint_id)
+            transaction.set_transaction(self.state.application, checkpoint_id)
 
     # --- columns ------------------------------------------------------------------------------------------------
 
@@ -301,7 +321,7 @@ class MirrorTable:
 
     def _before_last_commit(self, snapshot: txlog.Snapshot) -> txlog.Snapshot | None:
         """The version before the mirror's last commit; None if the table does not have it any more."""
-        while snapshot.version and snapshot.transaction_version(self.state.name) == self.position:
+        while snapshot.version and snapshot.transaction_version(self.state.application) == self.position:
             try:
                 snapshot = self.table.snapshot(snapshot.version - 1)
             except NotFoundError:

@@ -22,6 +22,7 @@ from txlog.mirror.changes import (
 from txlog.mirror.columns import StreamColumn, followed
 from txlog.mirror.pgoutput import UNCHANGED, Begin, Change, Commit, Message, Relation, Truncate, Values
 from txlog.mirror.properties import MirrorColumn
+from txlog.mirror.same_log import SameLog
 from txlog.mirror.target import MirrorTable
 
 if TYPE_CHECKING:
@@ -57,11 +58,13 @@ class _Shape(NamedTuple):
 
 
 class Transactions:
-    """The changes since the last commit. ``sources``: asks the catalog when a table's columns change."""
+    """The changes since the last commit. ``sources``: asks the catalog when a table's columns change. ``proof``: sees
+    that the stream is of the log that the tables have."""
 
-    def __init__(self, tables: Mapping[str, MirrorTable], sources: Callable[[], SourceTables]) -> None:
+    def __init__(self, tables: Mapping[str, MirrorTable], sources: Callable[[], SourceTables], proof: SameLog) -> None:
         self._tables = tables
         self._sources = sources
+        self._proof = proof
         self._shapes: dict[int, _Shape] = {}
         self._waiting: dict[str, TableChanges] = {}
         self._columns: dict[str, NewColumns] = {}
@@ -110,6 +113,7 @@ class Transactions:
             self._begun, self._number = message, 0
         elif isinstance(message, Commit):
             assert self._begun is not None
+            self._proof.ended(message.end)
             self.end, self.committed_ms, self._begun = message.end, self._begun.committed_ms, None
         elif isinstance(message, Relation):
             self._relations[message.number] = message
@@ -181,7 +185,10 @@ class Transactions:
         if relation is None or self._begun is None:
             raise InvalidInputError("the database sent a change outside of a transaction, or of an unknown table")
         table = self._tables.get(f"{relation.schema}.{relation.name}")
-        if table is None or (table.position is not None and self._begun.lsn < table.position):
+        if table is None:
+            return None
+        if table.position is not None and self._begun.lsn < table.position:
+            self._proof.left_out(table, self._begun)
             return None
         if number not in self._shapes:
             self._shapes[number] = self._shape_of(relation, table, self._begun.lsn)
