@@ -71,7 +71,6 @@ def serve(
     options = pairs(storage_options, "--storage-option")
     limits = _limits(max_batch, max_waiting, max_wait, max_connections)
     _bound_memory(_ARROW_LEAST_BYTES + 4 * limits.waiting_bytes)
-    pauses = Pauses()
     with out.reporting():
         tls = _tls(tls_certificate, tls_key)
         is_local = _is_loopback(host)
@@ -83,15 +82,11 @@ def serve(
             pace=Pace(max_delay_s=max_delay, maintain_every_s=maintain_every),
             limits=limits,
             journal=None if journal is None else Journal(journal),
-            on_tick=partial(_ticked, None if quiet else out, pauses),
+            on_tick=partial(_ticked, None if quiet else out, pauses := Pauses()),
         )
         stop = _asked_to_stop()
-        _export_numbers(service)
-        left = service.recover()
-        if journal is not None:
-            rehearse()
-        ports = {"flight": flight_port, "http": http_port}
-        wanted = {door: port for door, port in ports.items() if port != _NO_PORT}
+        left = _begin(service)
+        wanted = {door: port for door, port in (("flight", flight_port), ("http", http_port)) if port != _NO_PORT}
         doors = Doors(service, access, host, wanted, tls, only_local_names=is_local and tokens is None)
         if _is_own_process():
             pauses.shorten()
@@ -151,6 +146,15 @@ def _export_numbers(service: Service) -> None:
     for name in METRICS.names():
         with contextlib.suppress(UnsupportedFeatureError):
             METRICS.load(name)(DESCRIBED, service.numbers)
+
+
+def _begin(service: Service) -> int:
+    """Have a service ready for clients; returns how many batches an earlier one left."""
+    _export_numbers(service)
+    left = service.recover()
+    if service.journal is not None:
+        rehearse()
+    return left
 
 
 def _asked_to_stop() -> threading.Event:
