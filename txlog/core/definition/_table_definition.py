@@ -381,30 +381,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     Raises ``InvalidInputError`` for properties that a clone cannot have, and ``UnsupportedFeatureError``.
     """
     overrides = validate(properties)
-    of_its_own = {*_OF_ITS_OWN, *_of_one_table(source.metadata.configuration)}
-    configuration = {key: value for key, value in source.metadata.configuration.items() if key not in of_its_own}
-    configuration.update(overrides)
-    check_promises(configuration)
-    _check_log_retention(source.metadata.configuration, configuration)
-    _check_row_id_promise(source.metadata.configuration, configuration)
-    check_same_conditions(source.metadata.configuration, configuration)
-    _check_files_of_source(source.metadata.configuration, configuration)
-    own = {} if there is None else there.metadata.configuration
-    if there is not None:
-        _check_row_id_columns(own, {**own, **overrides})
-    _check_row_id_columns_are_free(source.schema, overrides)
-    for before in (source.metadata.configuration, own if there is not None else configuration):
-        if mapping_mode(before) != mapping_mode(configuration):
-            raise InvalidInputError(
-                f"{MODE_KEY} cannot change from {mapping_mode(before)} to {mapping_mode(configuration)} in a clone: the"
-                " files of the two tables name their columns in different ways"
-            )
-    kept = (*_OF_ITS_OWN, *_of_one_table(own))
-    configuration.update({key: own[key] for key in kept if key in own and key not in overrides})
-    if MAX_COLUMN_ID_KEY in configuration:
-        marks = (TableProperties.of(each).max_column_id for each in (configuration, own))
-        configuration[MAX_COLUMN_ID_KEY] = str(max(*marks, *ids_of(source.schema)))
-    configuration = _with_row_tracking_columns(configuration)
+    configuration = _cloned_configuration(source, there, overrides)
     metadata = replace(
         source.metadata,
         id=ambient.uuid4() if there is None else there.metadata.id,
@@ -432,6 +409,34 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
         created_ms = created_again_ms(there.metadata, metadata, ambient.now_ms())
         metadata = with_later_marks(replace(metadata, created_time=created_ms), there.metadata)
     return Definition(metadata, protocol, tuple(domains.values()))
+
+
+def _cloned_configuration(source: TableState, there: TableState | None, overrides: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a clone. Raises ``InvalidInputError`` for what it cannot have."""
+    of_its_own = {*_OF_ITS_OWN, *_of_one_table(source.metadata.configuration)}
+    configuration = {key: value for key, value in source.metadata.configuration.items() if key not in of_its_own}
+    configuration.update(overrides)
+    check_promises(configuration)
+    _check_log_retention(source.metadata.configuration, configuration)
+    _check_row_id_promise(source.metadata.configuration, configuration)
+    check_same_conditions(source.metadata.configuration, configuration)
+    _check_files_of_source(source.metadata.configuration, configuration)
+    own = {} if there is None else there.metadata.configuration
+    if there is not None:
+        _check_row_id_columns(own, {**own, **overrides})
+    _check_row_id_columns_are_free(source.schema, overrides)
+    for before in (source.metadata.configuration, own if there is not None else configuration):
+        if mapping_mode(before) != mapping_mode(configuration):
+            raise InvalidInputError(
+                f"{MODE_KEY} cannot change from {mapping_mode(before)} to {mapping_mode(configuration)} in a clone: the"
+                " files of the two tables name their columns in different ways"
+            )
+    kept = (*_OF_ITS_OWN, *_of_one_table(own))
+    configuration.update({key: own[key] for key in kept if key in own and key not in overrides})
+    if MAX_COLUMN_ID_KEY in configuration:
+        marks = (TableProperties.of(each).max_column_id for each in (configuration, own))
+        configuration[MAX_COLUMN_ID_KEY] = str(max(*marks, *ids_of(source.schema)))
+    return _with_row_tracking_columns(configuration)
 
 
 def _check_files_of_source(source: Mapping[str, str], clone: Mapping[str, str]) -> None:

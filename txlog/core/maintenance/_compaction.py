@@ -44,6 +44,8 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from txlog.core.writing.committable import PendingFile
+
 __all__ = ["Compaction", "Description", "Done", "rows_to_mark"]
 
 _CLOSE_S = 0.005  # fixed time of every execution
@@ -141,34 +143,19 @@ class Compaction:
         vectors, stats = self._vectors(dead)
         builder = ProposalBuilder(state, data_change=False)
         removed: list[AddFile] = []
-        added: list[AddFile] = []
-        rows = 0
         live = {(number, source.add.path): add for number, source, add in self._sources(state)}
         for number in kept:
             removed += [add for source in self._bins[number].sources if (add := live[number, source.add.path])]
-        for (number, place), marks in dead.items():
-            new = self._bins[number].files[place].file
-            if len(marks) == new.num_rows:
-                continue
-            add = new.to_add(data_change=False)
-            if len(marks):
-                add = replace(add, deletion_vector=vectors[number, place], stats=stats[number, place])
-            added.append(
-                replace(
-                    add,
-                    tags=self._description.tags,
-                    clustering_provider=self._description.clustering_provider,
-                )
-            )
-            rows += new.num_rows
         if not kept:
             self._give_up(state)
+        with_rows = [at for at, marks in dead.items() if len(marks) < self._new_file(at).num_rows]
+        added = tuple(self._add_of(at, vectors.get(at), stats.get(at)) for at in with_rows)
         builder.remove(*removed)
         builder.add(*added)
         self.done = Done(
             tuple(removed),
-            tuple(added),
-            rows,
+            added,
+            sum(self._new_file(at).num_rows for at in with_rows),
             vectors_purged=sum(add.deletion_vector is not None for add in removed),
             vectors_moved=len(vectors),
             bins_given_up=len(self._bins) - len(kept),
@@ -183,6 +170,18 @@ class Compaction:
             user_metadata=self._description.user_metadata,
             is_reexecutable=True,
         )
+
+    def _new_file(self, at: _Place) -> PendingFile:
+        number, place = at
+        return self._bins[number].files[place].file
+
+    def _add_of(self, at: _Place, vector: DeletionVectorDescriptor | None, stats: str | None) -> AddFile:
+        """The action of a new file. With a vector, its statistics are those of the rows that are left."""
+        add = self._new_file(at).to_add(data_change=False)
+        if vector is not None:
+            add = replace(add, deletion_vector=vector, stats=stats)
+        described = self._description
+        return replace(add, tags=described.tags, clustering_provider=described.clustering_provider)
 
     def _give_up(self, state: TableState) -> NoReturn:
         self.has_nothing_left = True

@@ -4,7 +4,7 @@ In: a commit run, and the group of appends that it commits, if there is one. Out
 `Peers` for. Nothing here decides what landed: put-if-absent and the log do.
 
 There are three kinds of peers. Appends of this *process* wait for one of them, which commits all: a `Group`
-(``_process_group``) says what goes along. Processes of one *machine* queue for a turn (``core.store._commit_queue``),
+(``_committer``) says what goes along. Processes of one *machine* queue for a turn (``core.store._commit_queue``),
 and those that wait hand their appends over to the one that has it, which the group does too. Writers of all *machines*
 wait in line (``_queue``), and leave their appends there for the one that is first (``_offer``), if the table's
 properties allow it. From then on others may commit what is proposed, so it stays as it is; and once the retry policy

@@ -325,19 +325,7 @@ def read_merge_source(
     if (fitted := _idle_as_null(target.schema, rows)) is not rows:
         rows, schema = fitted, from_arrow(fitted.schema)
         parts = merge_join(condition, target, schema, now, source_alias, target_alias)
-    indexed, given = np.arange(rows.num_rows), rows
-    if parts.source is not None:
-        is_joined = np.concatenate(
-            [np.empty(0, bool), *(flags_of(evaluate(parts.source, None, batch)) for batch in rows.to_batches())]
-        )
-        indexed, given = np.flatnonzero(is_joined), rows.filter(pa.array(is_joined))
-    columns = [compared_as(_values_of(key.source, given), type_to_arrow(key.type)) for key in parts.keys]
-    is_valid = np.ones(len(indexed), dtype=bool)
-    for column in columns:
-        is_valid &= column.is_valid().to_numpy(zero_copy_only=False)
-    if not is_valid.all():
-        at = np.flatnonzero(is_valid)
-        indexed, columns = indexed[at], [column.take(pa.array(at)) for column in columns]
+    indexed, columns = _rows_to_match(rows, parts)
     keys = [KeyColumn(key.target_path or (str(key.target),), key.type) for key in parts.keys]
     plain = tuple(key for key, part in zip(keys, parts.keys, strict=True) if part.target_path is not None)
     found = MergeSource(
@@ -360,6 +348,25 @@ def read_merge_source(
             len(indexed),
         )
     return found
+
+
+def _rows_to_match(rows: pa.Table, parts: JoinCondition) -> tuple[NDArray[np.intp], list[pa.Array]]:
+    """The source rows that can match a row of the table, and their keys: those of which the join's condition on the
+    source holds, and no key is null."""
+    indexed, given = np.arange(rows.num_rows), rows
+    if parts.source is not None:
+        is_joined = np.concatenate(
+            [np.empty(0, bool), *(flags_of(evaluate(parts.source, None, batch)) for batch in rows.to_batches())]
+        )
+        indexed, given = np.flatnonzero(is_joined), rows.filter(pa.array(is_joined))
+    columns = [compared_as(_values_of(key.source, given), type_to_arrow(key.type)) for key in parts.keys]
+    is_valid = np.ones(len(indexed), dtype=bool)
+    for column in columns:
+        is_valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    if not is_valid.all():
+        at = np.flatnonzero(is_valid)
+        indexed, columns = indexed[at], [column.take(pa.array(at)) for column in columns]
+    return indexed, columns
 
 
 def _idle_as_null(target: Struct, rows: pa.Table) -> pa.Table:
