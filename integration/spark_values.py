@@ -14,12 +14,17 @@ from pyspark.sql import SparkSession
 from query_texts import ROWS, query, table, texts
 from values_compared import RECORDED, Answer, answer_of
 
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""For a session: queries become Java programs, as users have Spark, and as it was when the answers were recorded."""
 _NOT_A_QUERY = r"AnalysisException|ParseException"
 
 
 def with_rows(spark: SparkSession) -> SparkSession:
-    """A session of its own in UTC and in ANSI mode, with the rows as its view ``t``."""
-    spark = spark.newSession()
+    """A session of its own in UTC and in ANSI mode, with the rows as its view ``t``, which makes programs of queries
+    or interprets them as the given one does: Spark's values of few texts differ between the two."""
+    given, spark = spark, spark.newSession()
+    for name in COMPILED:
+        spark.conf.set(name, given.conf.get(name))
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.ansi.enabled", "true")
     rows = spark.createDataFrame(table()).coalesce(1)

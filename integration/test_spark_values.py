@@ -6,7 +6,7 @@ import random
 
 import pytest
 from pyspark.sql import SparkSession
-from spark_values import spark_answer, with_rows
+from spark_values import COMPILED, spark_answer, with_rows
 from values_compared import Answer, read_recorded
 
 DRAWN = 60
@@ -30,4 +30,6 @@ def test_spark_answers_as_it_was_recorded(spark: SparkSession) -> None:
 
 @pytest.mark.hunt(part="sql")
 def test_spark_answers_every_text_as_it_was_recorded(spark: SparkSession) -> None:
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
     assert not others(spark, read_recorded())

@@ -5,10 +5,13 @@ The oracle is Polars' own filter on the same rows.
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import itertools
 import math
 import operator
+import pickle
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -141,3 +144,26 @@ def test_deletes_and_updates_take_conditions_of_polars(tmp_path: Path) -> None:
     table.update({"s": txlog.lit("new")}, C("s").is_null())
     table.delete(C("id").is_between(2, 2))
     assert table.to_arrow().sort_by("id").to_pylist() == [{"id": 1, "s": "a"}, {"id": 3, "s": "new"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("isin", ".is_in"),
+        ("isNull", ".is_null"),
+        ("isNotNull", ".is_not_null"),
+        ("startswith", ".starts_with"),
+        ("is_between", ".between(low, high)"),
+        ("eqNullSafe", "<=>"),
+        ("cast", "CAST(amount AS int)"),
+        ("alias", "the mapping"),
+        ("str", 'txlog.expr("upper(name)")'),
+    ],
+)
+def test_a_name_of_pandas_polars_or_pyspark_on_a_column_is_answered_with_txlogs(name: str, use: str) -> None:
+    for column in (txlog.col("x"), txlog.col("x") * 2, txlog.expr("x + 1")):
+        with pytest.raises(AttributeError, match=re.escape(use)) as failure:
+            getattr(column, name)
+        assert isinstance(failure.value, InvalidInputError)
+        assert not hasattr(column, "nothing_like_it")
+        assert str(pickle.loads(pickle.dumps(column))) == str(copy.deepcopy(column)) == str(column)

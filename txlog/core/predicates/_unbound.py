@@ -24,7 +24,7 @@ from txlog.core.predicates.terms.predicate import (
     operand_text,
 )
 from txlog.core.predicates.terms.tree import Expression, Path, Value
-from txlog.core.util import WrongCallError, described, invalid
+from txlog.core.util import WrongCallError, described, explains_names, invalid
 from txlog.errors import InvalidInputError
 
 __all__ = [
@@ -49,6 +49,7 @@ AnyCondition: TypeAlias = "str | Predicate | Operand"
 """Which rows: SQL text, or what `col` and `expr` build."""
 
 
+@explains_names
 class Operand:
     """A column, SQL, or what is computed from them: `col` and `expr` make one.
 

@@ -39,6 +39,10 @@ _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an ex
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
+_NO_SQL_NAME = 'the name of the column in the mapping, such as table.update({"total": txlog.expr("amount * 2")})'
+_DATES = "txlog.expr(\"date_trunc('month', at)\") and the like"
+_STRINGS = 'txlog.expr("upper(name)") and the like; .starts_with(prefix) is a method'
+
 _SCHEMAS = "catalog.tables(), whose names begin with their schemas"
 _NEW_SCHEMA = "catalog.create(name, schema): in a folder, the first table of a schema makes it"
 
@@ -79,6 +83,48 @@ ELSEWHERE = {
         "metrics": "result.result.metrics",
         "outcome": "result.result.outcome",
         "version": "result.result.version",
+    },
+    "Operand": {
+        "abs": 'txlog.expr("abs(amount)")',
+        "alias": _NO_SQL_NAME,
+        "astype": 'txlog.expr("CAST(amount AS int)")',
+        "cast": 'txlog.expr("CAST(amount AS int)")',
+        "contains": "txlog.expr(\"contains(name, 'x')\")",
+        "dt": _DATES,
+        "endswith": "txlog.expr(\"endswith(name, 'x')\")",
+        "eq": "==",
+        "eqNullSafe": 'txlog.expr("a <=> b")',
+        "eq_missing": 'txlog.expr("a <=> b")',
+        "fill_null": 'txlog.expr("coalesce(amount, 0)")',
+        "fillna": 'txlog.expr("coalesce(amount, 0)")',
+        "ge": ">=",
+        "getField": 'txlog.col("address.city")',
+        "getItem": 'txlog.expr("tags[0]")',
+        "gt": ">",
+        "ilike": "txlog.expr(\"name ILIKE 'x%'\")",
+        "is_between": ".between(low, high)",
+        "is_nan": 'txlog.expr("isnan(amount)")',
+        "is_not_in": "~, as in ~column.is_in(values)",
+        "isna": ".is_null()",
+        "le": "<=",
+        "like": "txlog.expr(\"name LIKE 'x%'\")",
+        "list": 'txlog.expr("tags[0]") and the like',
+        "lower": 'txlog.expr("lower(name)")',
+        "lt": "<",
+        "name": _NO_SQL_NAME,
+        "ne": "!=",
+        "not_in": "~, as in ~column.is_in(values)",
+        "notna": ".is_not_null()",
+        "notnull": ".is_not_null()",
+        "otherwise": 'txlog.expr("CASE WHEN amount > 5 THEN 1 ELSE 0 END")',
+        "rlike": "txlog.expr(\"name RLIKE '^x'\")",
+        "round": 'txlog.expr("round(amount, 2)")',
+        "str": _STRINGS,
+        "struct": 'txlog.col("address.city")',
+        "substr": 'txlog.expr("substring(name, 1, 3)")',
+        "try_cast": 'txlog.expr("TRY_CAST(amount AS int)")',
+        "upper": 'txlog.expr("upper(name)")',
+        "when": 'txlog.expr("CASE WHEN amount > 5 THEN 1 ELSE 0 END")',
     },
     "Catalog": {
         "create_database": _NEW_SCHEMA,
@@ -323,7 +369,7 @@ def no_attribute(owner: object, name: str, table: str | None) -> Exception:
     if not isinstance(owner, ModuleType):
         kinds = [each.__name__ for each in (owner if isinstance(owner, type) else type(owner)).__mro__]
     kind = kinds[0]
-    what = kind if kind == "txlog" or is_class else f"a {kind}"
+    what = kind if kind == "txlog" or is_class else f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"
     hints = {other: use for each in reversed(kinds) for other, use in ELSEWHERE.get(each, {}).items()}
     use = _instead_of(name, owner, hints)
     if use is not None:
@@ -357,7 +403,8 @@ def explains_names(owner: Class) -> Class:
 
 
 def _no_attribute(owner: Any, name: str) -> NoReturn:
-    open_table = owner.__dict__.get("_open_table")  # which classes without a table lack, and objects that fail to begin
+    own = getattr(owner, "__dict__", {}) if name != "__dict__" else {}  # which an object of slots lacks
+    open_table = own.get("_open_table")  # which classes without a table lack, and objects that fail to begin
     raise no_attribute(owner, name, open_table and open_table.uri)
 
 
