@@ -47,7 +47,7 @@ STATIC = $(BIN)/lint-imports --no-cache && $(BIN)/mypy
 TESTED = $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))  # the folders with tests
 SLOWEST = --durations=40 --durations-min=2
 UNIT_TESTS = $(CURDIR)/$(NEWEST)/bin/python -m pytest tests -n auto --dist worksteal $(SLOWEST)
-INTEGRATION_TESTS = -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder $(SLOWEST)
+INTEGRATION_TESTS = -m pytest integration -n 3 --dist loadgroup --no-loadscope-reorder $(SLOWEST)
 
 # The caller's Python settings stay outside: another program's modules would hide ours, and each of the thousands of
 # processes that the tests start would compile them again.

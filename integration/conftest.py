@@ -15,10 +15,11 @@ from fault_tools import memory_folder  # noqa: F401
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 clean(os.environ)  # before any module of tests reads it or starts a process
 
-# The other files whose tests use the Spark session; those named test_spark_... do, too. All of them run in one process,
+# The other files whose tests use the Spark session; those named test_spark_... do, too. Few processes run all of them,
 # since a JVM takes long over what it does for the first time.
 WITH_SPARK = {
     *("test_change_feed", "test_feature_matrix", "test_interop_log", "test_interop_maintenance"),
@@ -27,6 +28,7 @@ WITH_SPARK = {
 WITH_A_SERVER = ("test_mirror",)
 """Files whose tests share a server that takes long to start: they stay in one process, too."""
 PROGRAMS = ("test_examples", "test_java_home")
+SPARK_PROCESSES = 2
 
 # What takes longest, the longest first: what is left for the end is short.
 LONGEST = (
@@ -63,15 +65,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class SparkTogether(LoadScopeScheduling):
-    """With ``--no-loadscope-reorder``: the tests with Spark go to one process, and any other test by itself to the one
-    that is free. xdist's own groups do nothing under pytest 9.
+    """With ``--no-loadscope-reorder``: the files with Spark go to the first processes, and any other test by itself to
+    one that has no Spark, or nothing else to do. xdist's own groups do nothing under pytest 9.
+
+    Spark keeps one processor and a half busy, and many of the others wait for a disk, or for processes that they end.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = Path(nodeid.partition("::")[0])
-        if file.stem in WITH_A_SERVER:
-            return file.stem
-        return "spark" if _has_spark(file) else nodeid
+        file = _file_of(nodeid)
+        return file.stem if file.stem in WITH_A_SERVER or _has_spark(file) else nodeid
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        first_without_spark = min(SPARK_PROCESSES, max(self.numnodes - 1, 1))
+        is_for_spark = int(node.gateway.id.removeprefix("gw")) < first_without_spark
+        fitting = (scope for scope in self.workqueue if _has_spark(_file_of(scope)) == is_for_spark)
+        if (scope := next(fitting, None)) is not None:
+            self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+
+def _file_of(nodeid: str) -> Path:
+    return Path(nodeid.partition("::")[0])
 
 
 def _has_spark(file: Path) -> bool:
