@@ -1,15 +1,14 @@
 """What keeps the process of a service from pausing, since all of its clients would wait.
 
-In: the process. Out: its settings. Threads of Python take turns, and while garbage is
-looked for all of them stand still, for longer the more objects there are: a tenth of a second for what thousands of
-waiting batches are made of. So this is done when few batches wait, and leaves out what is there for good.
+In: the process. Out: its settings of the garbage collector. While Python looks for garbage, all threads stand still,
+for longer the more objects there are: a tenth of a second for what thousands of waiting batches are made of. So this is
+done when few batches wait, and leaves out what is there for good.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 import tempfile
 
 import pyarrow as pa
@@ -20,8 +19,6 @@ from txlog.extend.catalogs import ambient
 
 __all__ = ["Pauses", "rehearse"]
 
-_TURN_S = 0.001
-"""How long a thread computes before others get their turn. Python's own 5 ms are as long as an answer may take."""
 _YOUNG, _MIDDLE, _OLD = 20_000, 10, 1000
 """After how many new objects Python looks for garbage among the young ones, and how many such looks come before one
 among those in the middle and among all."""
@@ -35,8 +32,7 @@ class Pauses:
         self._looked_at_s: float | None = None
 
     def shorten(self) -> None:
-        """Have threads take short turns, and look for garbage among all objects only in `look`."""
-        sys.setswitchinterval(_TURN_S)
+        """Look for garbage among all objects only in `look`."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
