@@ -208,6 +208,34 @@ def test_every_call_works_after_interrupts_at_every_import_that_it_makes(order: 
     assert int(interrupts) > 30
 
 
+def test_an_interrupt_that_leaves_the_import_lock_taken_stops_no_import(tmp_path: Path) -> None:
+    """As one does that comes while importlib forgets a module's lock, which the collector may do at any time."""
+    (tmp_path / "whole.py").write_text(
+        "import os, signal, sys, time\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "while not sys.modules['__main__'].handled: time.sleep(0.001)\n"
+        "import part\n"
+    )
+    (tmp_path / "part.py").write_text("")
+    handler = """
+import _imp, faulthandler, signal, sys
+from txlog.core.whole_import import import_whole
+faulthandler.dump_traceback_later(20, exit=True)
+handled = False
+def handler(number, frame):
+    global handled
+    _imp.acquire_lock()
+    handled = True
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, handler)
+try:
+    import_whole("whole")
+except KeyboardInterrupt:
+    print("part" in sys.modules, _imp.lock_held())
+"""
+    assert _run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})", handler) == "True False\n"
+
+
 def test_a_process_works_after_interrupts_at_every_import_of_its_first_call(table: str) -> None:
     """Of the packages too that txlog needs from the start, which cannot be imported twice."""
     seen, interrupts = _run(

@@ -117,10 +117,7 @@ class _Loader:
                 self._loader.exec_module(module)
             self._executed[name] = module
 
-        if _imp.lock_held():  # an import of this thread that was broken off left it so: no other thread could import
-            execute()
-        else:
-            _apart_from_the_main_thread(execute)
+        _apart_from_the_main_thread(execute)
         self._executed.pop(name, None)
 
 
@@ -192,7 +189,7 @@ def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
 
     Raises what ``work`` raises, or otherwise, at the end, what a signal handler raised.
     """
-    if not _in_the_main_thread():
+    if not _in_the_main_thread() or _imp.lock_held():  # a broken-off import left it so: no other thread could import
         work()
         return
     taken, ended = threading.Lock(), threading.Lock()
@@ -222,9 +219,18 @@ def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
             raise  # the thread has not begun, and now never does
     while not outcome:
         try:
+            _give_up_the_import_lock()
             ended.acquire()
         except BaseException as error:
             interrupt = error
     raised = interrupt or outcome[0]
     if raised is not None:
         raise raised
+
+
+def _give_up_the_import_lock() -> None:
+    """Release what this thread has of it since it began to wait: importlib takes it when a module's lock is collected,
+    and a signal handler that raises between the take and the ``try`` behind it leaves it taken for good."""
+    with contextlib.suppress(RuntimeError):  # it is another thread's
+        while _imp.lock_held():
+            _imp.release_lock()
