@@ -236,6 +236,40 @@ except KeyboardInterrupt:
     assert _run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})", handler) == "True False\n"
 
 
+def test_a_signal_handler_breaks_no_import_after_an_interrupt_that_left_the_import_lock_taken(tmp_path: Path) -> None:
+    (tmp_path / "whole.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.1)\ncomplete = True\n"
+    )
+    taken = """
+import _imp, signal, sys
+from txlog.core.whole_import import import_whole
+signal.signal(signal.SIGINT, signal.default_int_handler)
+_imp.acquire_lock()
+try:
+    import_whole("whole")
+except KeyboardInterrupt:
+    print(sys.modules["whole"].complete, _imp.lock_held())
+"""
+    assert _run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})", taken) == "True False\n"
+
+
+def test_a_finder_may_import_while_importlib_holds_its_lock() -> None:
+    finder = """
+import sys
+from txlog.core.whole_import import import_whole
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "absent":
+            import_whole("colorsys")
+sys.meta_path.insert(0, Finder())
+try:
+    import absent
+except ImportError:
+    print("colorsys" in sys.modules)
+"""
+    assert _run("import faulthandler; faulthandler.dump_traceback_later(20, exit=True)", finder) == "True\n"
+
+
 def test_a_process_works_after_interrupts_at_every_import_of_its_first_call(table: str) -> None:
     """Of the packages too that txlog needs from the start, which cannot be imported twice."""
     seen, interrupts = _run(

@@ -29,7 +29,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 __all__ = ["import_whole", "install", "require_library"]
@@ -189,7 +189,7 @@ def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
 
     Raises what ``work`` raises, or otherwise, at the end, what a signal handler raised.
     """
-    if not _in_the_main_thread() or _imp.lock_held():  # a broken-off import left it so: no other thread could import
+    if not _in_the_main_thread() or _importlib_holds_its_lock():  # then no other thread could import
         work()
         return
     taken, ended = threading.Lock(), threading.Lock()
@@ -228,9 +228,24 @@ def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
         raise raised
 
 
+_WITH_THE_LOCK = frozenset({"_get_module_lock", "cb", "_find_spec", "__enter__", "__exit__"})
+"""The functions of importlib that take the import lock for a moment."""
+
+
+def _importlib_holds_its_lock() -> bool:
+    """Whether this thread is within such a moment: a finder may import, and so may what the collector ends."""
+    frame: FrameType | None = sys._getframe() if _imp.lock_held() else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap" and frame.f_code.co_name in _WITH_THE_LOCK:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _give_up_the_import_lock() -> None:
-    """Release what this thread has of it since it began to wait: importlib takes it when a module's lock is collected,
-    and a signal handler that raises between the take and the ``try`` behind it leaves it taken for good."""
+    """Release what this thread has of it though no function of importlib holds it: importlib takes it when a module's
+    lock is collected, and a signal handler that raises between the take and the ``try`` behind it leaves it taken for
+    good."""
     with contextlib.suppress(RuntimeError):  # it is another thread's
         while _imp.lock_held():
             _imp.release_lock()
