@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +192,18 @@ def test_constraints_and_generated_columns_read_parts(tmp_path: Path) -> None:
     table.add_constraint("known", "kind in ('a', 'b') and v:n::int > 0")
     table.append(pa.table({"v": variant.parse_json(['{"kind":"a","n":1}'])}))
     assert table.to_arrow()["kind"].to_pylist() == ["a"]
-    with pytest.raises(InvalidInputError, match="known"):
+    with pytest.raises(InvalidInputError, match=re.escape("""with kind = 'b', v = '{"kind":"b","n":0}'""")):
         table.append(pa.table({"v": variant.parse_json(['{"kind":"b","n":0}'])}))
+
+
+def test_a_variant_cannot_be_generated_for_a_reason_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="a column of type variant cannot be generated, since the values"):
+        txlog.Table.create(tmp_path, "v variant, part variant GENERATED ALWAYS AS (v:a)")
+
+
+def test_an_error_shows_a_part_as_it_was_written() -> None:
+    with pytest.raises(InvalidInputError, match=re.escape("cannot read v:a.b[0] > 3 (in")):
+        parse("v:a.b[0] > 3", from_arrow(pa.table({"v": variant.parse_json(["1"])}).schema))
 
 
 def test_a_part_becomes_a_nested_type() -> None:

@@ -528,7 +528,12 @@ def _root(node: exp.Expression) -> exp.Expression:
 
 
 def _text(node: exp.Expression) -> str:
-    return str(node.transform(plain_equal).sql(dialect="spark"))  # which writes RLIKE as users do
+    return str(node.transform(plain_equal).transform(_as_written).sql(dialect="spark"))  # RLIKE, as users write it
+
+
+def _as_written(node: exp.Expression) -> exp.Expression:
+    """``v:a.b``, in the dialect that writes it so."""
+    return exp.Var(this=node.sql(dialect="databricks")) if isinstance(node, exp.JSONExtract) else node
 
 
 def _number(text: str) -> int | float | decimal.Decimal:

@@ -212,12 +212,12 @@ def _members_of_lists(data_type: DataType, path: str = "", *, is_below: bool = F
 def first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
     """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
     from txlog.core.format.arrow.compute import pc
-    from txlog.core.format.arrow.wide_years import python_rows
+    from txlog.core.format.arrow.wide_years import python_values
     from txlog.core.predicates import evaluate
 
     at = pc.index(pc.fill_null(evaluate(predicate, rows), False), False).as_py()
     if at < 0:
         return None
-    sample = python_rows(rows.slice(at, 1))[0]
-    values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(predicate.columns()))
+    sample = rows.slice(at, 1)
+    values = ", ".join(f"{name} = {python_values(sample.column(name))[0]!r}" for name in sorted(predicate.columns()))
     return at, values[:_SHOWN_CHARACTERS_MAX]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core.format.identity import IdentityColumn, identity_columns, is_identity
-from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.format.schema import Array, DataType, Field, Map, Primitive, Struct, fold_name, type_name
 from txlog.core.row_rules._constraints import Constraint
 from txlog.core.row_rules._text_limits import limits_of
 from txlog.core.util import UTC, pattern
@@ -447,6 +447,7 @@ def _first_nested(schema: Struct) -> str | None:
 def _generated(name: str, sql: str, schema: Struct, zone: str) -> GeneratedColumn:
     from txlog.core.predicates import as_condition, assigned, compare
     from txlog.core.predicates.terms.tree import Reference
+    from txlog.core.predicates.terms.types import is_ordered
     from txlog.core.predicates.terms.zones import read_in
 
     field = schema.find(name)
@@ -454,6 +455,11 @@ def _generated(name: str, sql: str, schema: Struct, zone: str) -> GeneratedColum
     try:
         with read_in(zone):
             value = assigned(_parsed(sql, without_generated(schema), zone), field.type)
+            if isinstance(field.type, Primitive) and not is_ordered(field.type):
+                raise ValueError(
+                    f"a column of type {type_name(field.type)} cannot be generated, since the values that rows bring"
+                    " cannot be compared with the computed ones"
+                )
             rule = as_condition(compare("<=>", Reference((name,), field.type), value))
     except ValueError as error:
         raise InvalidInputError(str(error)) from None
