@@ -71,6 +71,9 @@ def test_a_column_that_a_json_file_lacks_is_not_null(
     together = run("upsert", table.uri, whole, lacking, "--key", "id")
     assert "whole.json has the column v" in together.output
     assert "lacking.json lacks it" in together.output
+    lines = tmp_path / "lines.json"
+    lines.write_text('{"id": 7, "v": null, "w": 2}\n{"id": 1, "w": 2}\n')
+    assert "line 2 lacks 'v'" in run("upsert", table.uri, lines, "--key", "id").output
     done = run("upsert", table.uri, lacking, "--key", "id", "--missing-columns", "default")
     assert done.exit_code == 0, done.output
     assert txlog.Table.open(table.uri).to_arrow().to_pylist() == [{"id": 1, "v": "a", "w": 2}]

@@ -121,6 +121,15 @@ def test_an_empty_line_of_a_csv_file_of_several_columns_is_no_row() -> None:
     assert _rows("a.csv", b"\na,b\n1,2\n\n3,4\n\n\n") == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
 
 
+def test_rows_of_json_have_a_column_that_the_table_fills_in_all_or_none() -> None:
+    types, optional = {"id": pa.int64(), "S": pa.string()}, frozenset({"S"})
+    assert _rows("a.json", b'{"id": 1}\n{"id": 2}\n', column_types=types, optional=optional) == [{"id": 1}, {"id": 2}]
+    both = _rows("a.json", b'{"id": 1, "s": "x"}\n\n{"id": 2, "s": null}\n', column_types=types, optional=optional)
+    assert both == [{"id": 1, "S": "x"}, {"id": 2, "S": None}]
+    with pytest.raises(InvalidInputError, match="line 3 lacks 's': others have it"):
+        _rows("a.json", b'{"id": 1, "s": "x"}\n\n{"id": 2}\n', column_types=types, optional=optional)
+
+
 ZONED, LOCAL = b"2026-11-20T18:30:00+01:00", b"2026-11-20 18:30:00"
 UTC, NAIVE = pa.timestamp("us", "UTC"), pa.timestamp("us")
 

@@ -143,6 +143,22 @@ def test_changes_come_by_http_too(tmp_path: Path) -> None:
     assert table.to_arrow().to_pylist() == [{"id": 2, "s": "c"}]
 
 
+def test_a_row_that_replaces_another_has_all_columns_and_one_that_deletes_its_key(tmp_path: Path) -> None:
+    table = create(tmp_path, columns="id bigint, s string, p struct<a: int, b: int>")
+    path = "/tables/events/rows?mode=upsert&keys=id&row_kind=op"
+    whole = b'{"op": "u", "id": 1, "s": null, "p": {"a": 1, "b": 1}}\n{"op": "u", "id": 2, "s": "b", "p": null}\n'
+    with door(tmp_path) as (http_door, _):
+        assert ask(http_door, path, whole).status == 200
+        for line, lacks in {
+            b'{"op": "u", "id": 1, "p": null}': "s",
+            b'{"op": "u", "id": 1, "s": "", "p": {}}': "p.a",
+        }.items():
+            refused = ask(http_door, path, b'{"op": "d", "id": 2}\n' + line)
+            assert (refused.status, f"line 2 lacks '{lacks}'" in refused.said["message"]) == (422, True)
+        assert ask(http_door, path, b'{"op": "d", "id": 2}\n').status == 200
+    assert table.to_arrow().to_pylist() == [{"id": 1, "s": None, "p": {"a": 1, "b": 1}}]
+
+
 def test_operators_see_health_and_numbers_and_the_table(tmp_path: Path) -> None:
     create(tmp_path)
     with door(tmp_path, journal=tmp_path / "journal") as (http_door, service):

@@ -123,6 +123,12 @@ class RowKinds:
         found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
         return found
 
+    def replaces(self, row: Mapping[str, Any], column: str | None) -> bool:
+        """Whether a row, as an object of JSON with its kind in ``column``, stands in the table afterwards: one that is
+        deleted needs only its key."""
+        kind = None if column is None else row.get(column)
+        return not isinstance(kind, str | int) or self._codes.get(kind) not in (DELETE, UPDATE_BEFORE)
+
     def _check_type(self, data_type: pa.DataType, name: str) -> None:
         """In Python, True and 1.0 equal 1, so a column of another type would be read as codes."""
         types = pa.types

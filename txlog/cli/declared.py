@@ -78,10 +78,10 @@ class Call:
             return done
 
     @contextlib.contextmanager
-    def rows(self, table: txlog.Table | None, out: Output, *, keeps_missing: bool = False) -> Iterator[Any]:
+    def rows(self, table: txlog.Table | None, out: Output, **how: Any) -> Iterator[Any]:
         """The rows of the command's files, as `GivenFiles.rows_for` reads them for a table. Progress is shown."""
         assert self._files is not None
-        data = self._files.rows_for(table, keeps_missing=keeps_missing)
+        data = self._files.rows_for(table, **how)
         if table is None:
             data.require_types()
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:

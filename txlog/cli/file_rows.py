@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -89,6 +89,7 @@ class OpensFiles(Protocol):
         delimiter: str | None = None,
         has_header: bool = True,
         optional: Collection[str] = (),
+        is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> FileRows:
         """Inspect the files.
 
@@ -100,6 +101,7 @@ class OpensFiles(Protocol):
             delimiter: What separates values in CSV; None: the usual for the suffix.
             has_header: Whether the first line of CSV names the columns; else they are the known ones, in order.
             optional: The columns that rows may lack, which does not mean null.
+            is_whole: Which rows of JSON must have all known columns that are read, since they replace other rows.
 
         Raises ``InvalidInputError`` for a file that is of another format, contradicts another or can be read only once,
         ``OSError`` for one that cannot be opened.
@@ -128,7 +130,13 @@ class GivenFiles(msgspec.Struct, frozen=True):
         if self.file_format not in (None, "parquet", "csv", "json"):
             raise typer.BadParameter(f"Invalid --format {self.file_format!r}: expected 'parquet', 'csv' or 'json'")
 
-    def rows_for(self, table: txlog.Table | None, *, keeps_missing: bool = False) -> FileRows:
+    def rows_for(
+        self,
+        table: txlog.Table | None,
+        *,
+        keeps_missing: bool = False,
+        is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
+    ) -> FileRows:
         """The rows for a table. With ``keeps_missing``, rows that are there already keep what the files lack."""
         mark = separator_of(self.delimiter)
         if self.no_header and table is None:
@@ -147,6 +155,7 @@ class GivenFiles(msgspec.Struct, frozen=True):
             delimiter=mark,
             has_header=not self.no_header,
             optional=optional,
+            is_whole=is_whole,
         )
 
 

@@ -77,7 +77,9 @@ class TextFormat(msgspec.Struct, frozen=True):
     """How to parse text files: the known column types, and the strings that mean null in CSV.
 
     ``delimiter`` None means the usual one for a file's suffix. Without ``has_header``, CSV columns are the known ones,
-    in order. ``optional`` are the columns that rows may lack, which does not mean null.
+    in order. ``optional`` are the columns that rows may lack, which does not mean null: the rows of a JSON file have
+    them all, or lack them all. ``is_whole`` says which rows of JSON must have all known columns that are read, and all
+    fields of their structs, since they replace other rows.
     """
 
     column_types: Mapping[str, pa.DataType] = msgspec.field(default_factory=dict)
@@ -85,6 +87,7 @@ class TextFormat(msgspec.Struct, frozen=True):
     delimiter: str | None = None
     has_header: bool = True
     optional: frozenset[str] = frozenset()
+    is_whole: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 class DataFiles(msgspec.Struct, frozen=True):
@@ -375,12 +378,49 @@ class _DataFile(msgspec.Struct, frozen=True):
         self, batches: Iterable[pa.RecordBatch], names: Collection[str], schema: pa.Schema, handle: Any
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         rows = 0
+        required = {fold_name(name): name for name in schema.names if name in self._required}
         try:
             for batch in batches:
+                if required and any(map(_has_nulls, (batch.column(name) for name in required.values()))):
+                    self._require_values(required)
+                    required = {}
                 yield _lined_up(batch, schema), self._passed(handle)
                 rows += batch.num_rows
         except pa.ArrowException as error:
             raise self._unreadable(error, rows, names) from None
+
+    @property
+    def _required(self) -> Container[str]:
+        """The known columns of JSON where a value that is not there is not null."""
+        form = self.text_format
+        names = form.optional if form.is_whole is None else form.column_types.keys()
+        return _AnyCase(map(fold_name, names if self.format == "json" else ()))
+
+    def _require_values(self, required: Mapping[str, str]) -> None:
+        """Refuse a row that lacks what other rows have, by the names in lower case: Arrow reads null there.
+
+        Raises InvalidInputError naming the line.
+        """
+        form = self.text_format
+        kinds = {fold_name(name): kind for name, kind in form.column_types.items()}
+        with self._decompressed(self.source.open()) as source:
+            for number, line in enumerate(io.TextIOWrapper(source, "utf-8"), 1):
+                row = _object_of(line)
+                if row is None or (form.is_whole is not None and not form.is_whole(row)):
+                    continue
+                folded = {fold_name(name): value for name, value in row.items()}
+                lacking = next((name for key, name in required.items() if key not in folded), None)
+                if lacking is None and form.is_whole is not None:
+                    parts = (_lacking(folded[key], kinds[key], name) for key, name in required.items())
+                    lacking = next(filter(None, parts), None)
+                if lacking is not None:
+                    why = (
+                        "its row replaces a whole row, and would put a null there. Write it, as null if it has no value"
+                        if form.is_whole is not None
+                        else "others have it, so its row would get a null there, and not what the table fills in. Write"
+                        " it in every line, or in none"
+                    )
+                    raise InvalidInputError(f"{self.name}: line {number:,} lacks {lacking!r}: {why}", path=self.name)
 
     def _passed(self, handle: Any) -> int:
         """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
@@ -566,6 +606,35 @@ def _time_of(texts: pa.Array, guessed: pa.DataType) -> pa.DataType:
             texts.cast(_with_times(guessed, time))
             return _with_times(guessed, time)
     return texts.type
+
+
+def _object_of(line: str) -> dict[str, Any] | None:
+    """The object on a line of JSON; None for a line that Arrow has to judge."""
+    try:
+        found = orjson.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _lacking(value: Any, kind: pa.DataType, name: str) -> str | None:
+    """The first field of structs in a value that is not there."""
+    if pa.types.is_list(kind) and isinstance(value, list):
+        return next(filter(None, (_lacking(each, kind.value_type, name) for each in value)), None)
+    if not pa.types.is_struct(kind) or is_variant_struct(kind) or not isinstance(value, dict):
+        return None
+    for member in kind:
+        if member.name not in value:
+            return f"{name}.{member.name}"
+    return next(filter(None, (_lacking(value[each.name], each.type, f"{name}.{each.name}") for each in kind)), None)
+
+
+def _has_nulls(column: pa.Array) -> bool:
+    if column.null_count:
+        return True
+    if pa.types.is_struct(column.type):
+        return any(map(_has_nulls, column.flatten()))
+    return pa.types.is_list(column.type) and _has_nulls(column.flatten())
 
 
 def _is_number_or_time(kind: pa.DataType) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shlex
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,9 +29,12 @@ def open_local_files(
     delimiter: str | None = None,
     has_header: bool = True,
     optional: Collection[str] = (),
+    is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> DataFiles:
     """Inspect the files. `txlog.extend.cli.OpensFiles` has the arguments and what this raises."""
-    text_format = TextFormat(column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional))
+    text_format = TextFormat(
+        column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional), is_whole
+    )
     return inspected([_input(path) for path in paths], file_format, text_format)
 
 
@@ -42,12 +46,13 @@ def open_bytes(
     column_types: Mapping[str, pa.DataType] | None = None,
     delimiter: str | None = None,
     optional: Collection[str] = (),
+    is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> DataFiles:
     """Inspect rows in memory: the bytes of a file with this ``name``, for messages, in this format.
 
     The other arguments and what this raises are as for `open_local_files`.
     """
-    text_format = TextFormat(column_types or {}, delimiter=delimiter, optional=frozenset(optional))
+    text_format = TextFormat(column_types or {}, delimiter=delimiter, optional=frozenset(optional), is_whole=is_whole)
     source = InputFile(name, len(content), partial(pa.BufferReader, content))
     return inspected([source], file_format, text_format)
 

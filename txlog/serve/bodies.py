@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,6 +18,8 @@ import txlog
 from txlog.core.format.schema import to_arrow
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.extend import Point, computed_names, open_table_of
+from txlog.extend.merge_engines import RowKinds
+from txlog.serve.batches import How
 from txlog.serve.service import Lines
 
 __all__ = ["FORMATS", "rows_in"]
@@ -32,16 +35,20 @@ FORMATS: Mapping[str, str] = {
 """The content types that are taken. A page in a browser cannot send them to another site without being allowed to, but
 for none of the types of forms."""
 
+_APPENDS = How()
 _READERS: Point[Any] = Point("txlog.data_files", "what reads")
 
 
-def rows_in(body: bytes, kind: str, table: txlog.Table, *, sets_aside: bool) -> tuple[pa.RecordBatch, Lines | None]:
+def rows_in(
+    body: bytes, kind: str, table: txlog.Table, *, how: How = _APPENDS, sets_aside: bool
+) -> tuple[pa.RecordBatch, Lines | None]:
     """The rows of a body of one of the `FORMATS`.
 
     Args:
         body: The bytes.
         kind: The format.
         table: The table, whose types text is read as.
+        how: What the rows do to the table. In an upsert, a row of JSON has all columns unless it deletes.
         sets_aside: Whether lines of JSON that are no rows are set aside, in place of an error.
 
     Returns:
@@ -55,20 +62,24 @@ def rows_in(body: bytes, kind: str, table: txlog.Table, *, sets_aside: bool) -> 
     if not body.strip():
         return pa.RecordBatch.from_pylist([], pa.schema([])), None
     try:
-        return _text(body, kind, table), None
+        return _text(body, kind, table, how), None
     except InvalidInputError:
         if kind != "json" or not sets_aside:
             raise
     return _lines(body, table)
 
 
-def _text(body: bytes, kind: str, table: txlog.Table) -> pa.RecordBatch:
-    schema = open_table_of(table).known_state().schema
+def _text(body: bytes, kind: str, table: txlog.Table, how: How = _APPENDS) -> pa.RecordBatch:
+    state = open_table_of(table).known_state()
+    schema = state.schema
+    # A merge engine says itself what a null means.
+    is_plain = how.mode == "upsert" and "txlog.merge-engine" not in state.metadata.configuration
     found = _READERS.load("bytes", "a request with rows")(
         body,
         kind,
         column_types={member.name: member.type for member in to_arrow(schema)},
         optional=computed_names(schema),
+        is_whole=partial(RowKinds().replaces, column=how.row_kind) if is_plain else None,
     )
     with found.reader(lambda size: None) as reader:
         return _one(reader.read_all())

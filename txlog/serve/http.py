@@ -195,7 +195,7 @@ class HttpDoor:
     async def _put(self, terms: Terms, number: int | None, kind: str, body: bytes) -> Answer:
         def read() -> Any:
             table = self._service.table(terms.table)
-            return rows_in(body, kind, table, sets_aside=terms.quarantine is not None)
+            return rows_in(body, kind, table, how=terms.how, sets_aside=terms.quarantine is not None)
 
         rows, lines = await asyncio.to_thread(read)
         return await asyncio.shield(await self._begun(terms, rows, number, lines=lines))
