@@ -118,7 +118,7 @@ def test_a_branch_is_opened_by_its_name_wherever_a_location_is_taken(tmp_path: P
 def test_a_name_that_is_no_branch_is_refused_with_those_that_are(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.branch("b")
-    with pytest.raises(TableNotFoundError, match=r"has no branch 'c'; existing branches: b"):
+    with pytest.raises(TableNotFoundError, match=r"'c'; open branches: b. Make one by table\.branch\(name\)"):
         Table.open(f"{table.uri}@c")
     with pytest.raises(UnsupportedFeatureError, match=r"branch\('c'\) makes a branch"):
         Table.create(f"{table.uri}@c", rows_of(0).schema)
@@ -561,6 +561,13 @@ def test_a_check_leaves_out_rows_that_the_branch_only_copied(properties: dict[st
         branch.diff()
 
 
+def test_a_check_that_fits_no_column_is_shown_as_it_was_written(tmp_path: Path) -> None:
+    branch = made(tmp_path).branch("b")
+    branch.append(rows_of(10))
+    with pytest.raises(InvalidInputError, match=r"no column dya: .* \(in 'dya > 1', at line 1, column 1\)"):
+        branch.check(["id > 0", "dya > 1"])
+
+
 def test_a_check_by_a_query_fails_if_it_has_rows(tmp_path: Path) -> None:
     table = made(tmp_path)
     branch = table.branch("b")
@@ -792,8 +799,22 @@ def test_sql_makes_lists_rebases_publishes_and_drops_branches(tmp_path: Path) ->
     shown = txlog.sql(f"show branches {at}").read_all().select(["branch", "status", "baseVersion"]).to_pylist()
     assert [tuple(each.values()) for each in shown] == [("b", "open", "2"), ("c", "discarded", "1")]
     assert ids(table) == [*range(11), 20]
-    with pytest.raises(TableNotFoundError, match="has no branch 'd'; existing branches: b, c"):
+    with pytest.raises(
+        TableNotFoundError, match=r"'d'; open branches: b. Make one by ALTER TABLE \.\.\. CREATE BRANCH"
+    ):
         txlog.sql(f"alter table {at} publish branch d")
+
+
+def test_a_script_writes_to_a_branch_that_it_makes(tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    made(tmp_path)
+    at = f"delta.`{tmp_path}/./orders@b`"
+    script = f"alter table delta.`{tmp_path}/orders` create branch b; insert into {at} values (10, 'x')"
+    txlog.sql(f"{script}; select * from {at}", catalog)
+    assert ids(f"{tmp_path}/orders@b") == [*range(11)]
+    other = at.replace("@b", "@c")
+    with pytest.raises(TableNotFoundError, match=r"there is no table delta\.`.*@c`.*nothing was run"):
+        txlog.sql(f"alter table delta.`{tmp_path}/orders` create branch d; insert into {other} values (1, 'x')")
 
 
 def test_the_command_line_makes_checks_publishes_and_lists_branches(tmp_path: Path) -> None:
@@ -819,4 +840,6 @@ def test_the_command_line_makes_checks_publishes_and_lists_branches(tmp_path: Pa
     assert run("discard", f"{table.uri}@c")["outcome"] == "committed"
     shown = CliRunner().invoke(app, ["check", at, "--check", "id < 10"]).output
     assert "all meet 1 condition" in shown
+    told = run("publish", table.uri, code=1)["error"]["message"]
+    assert told.endswith("as in URI@NAME, or make one by txlog branch URI NAME")
     assert ids(table) == [*range(11)]

@@ -21,7 +21,7 @@ from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, adds_to_batch, live_rows
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.extend import OpenTable, TableState
-from txlog.extend.commits import ScanPlan, invalid, parse_predicate, select
+from txlog.extend.commits import Predicate, ScanPlan, invalid, parse_predicate, select
 from txlog.result.branches import BranchCheck, FailedCheck
 
 __all__ = ["CONSTRAINT", "NewRows", "check"]
@@ -67,6 +67,8 @@ class NewRows:
         """
         if not conditions:
             return []
+        for each in conditions:  # an error shows the caller's text, not what is made of it
+            self._predicate(self._work.branch, self._work.state, each)
         failing = {each: f"NOT coalesce(({each}), false)" for each in conditions}
         if not self._failing(" OR ".join(failing.values())).num_rows:
             return []
@@ -114,10 +116,14 @@ class NewRows:
         return found
 
     def _read(self, table: OpenTable, state: TableState, files: Sequence[AddFile], where: str) -> pa.Table:
-        with txlog.TxlogError.located(table.uri, state.version):
-            predicate = parse_predicate(where, state.schema, zone=state.time_zone)
+        predicate = self._predicate(table, state, where)
         batch = pa.Table.from_batches([adds_to_batch(files)])
         return ScanPlan(select(table.uri, state, None, predicate), batch).to_arrow(table.store)
+
+    @staticmethod
+    def _predicate(table: OpenTable, state: TableState, where: str) -> Predicate:
+        with txlog.TxlogError.located(table.uri, state.version):
+            return parse_predicate(where, state.schema, zone=state.time_zone)
 
 
 def _key(row: dict[str, Any]) -> str:

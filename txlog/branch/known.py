@@ -19,6 +19,7 @@ from txlog.branch.places import FOLDER, Places, place_of, table_of
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.properties import PropertyRule
+from txlog.core.wording import advice
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import parallel_map
@@ -26,6 +27,7 @@ from txlog.result import moment
 from txlog.result.branches import BranchInfo, BranchStatus
 
 __all__ = [
+    "MAKE_ONE",
     "PROPERTY",
     "RULE",
     "Origin",
@@ -46,6 +48,9 @@ __all__ = [
 
 PROPERTY: Final = "txlog.branch"
 """The property of a branch's metadata that says which table it is of, and where it begins."""
+
+MAKE_ONE: Final = advice("make a branch", "table.branch(name)")
+"""What makes a branch, for errors."""
 
 _LOOKS_AT_ONCE = 8
 _TABLES: Final[MutableMapping[OpenTable, OpenTable]] = WeakKeyDictionary()
@@ -154,8 +159,9 @@ def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Orig
     origin, found = origin_of(state), table_of(open_table.uri)
     if origin is None or found is None:
         raise InvalidInputError(
-            "this table is not a branch: open one by the name after an @, as in"
-            f" Table.open({f'{open_table.uri}@name'!r}), or make one by table.branch(name)",
+            "this table is not a branch: open one by the name after an @, as in "
+            + advice("open a branch", f"Table.open({f'{open_table.uri}@name'!r})")
+            + f", or make one by {MAKE_ONE}",
             table=open_table.uri,
             version=state.version,
         )
@@ -199,13 +205,13 @@ def _first_after(table: OpenTable, after: str) -> str | None:
 
 
 def branch_named(table: OpenTable, name: str) -> OpenTable:
-    """The branch of a table. Raises TableNotFoundError, which lists the branches that there are."""
+    """The branch of a table. Raises TableNotFoundError, which lists the open branches."""
     branch = table.beside(place_of(table.uri, name))
     state, _ = look_at(branch)
     if state is None or origin_of(state) is None:
-        known = ", ".join(each.name for each in branches(table)) or "none"
+        known = ", ".join(each.name for each in branches(table) if each.status == "open") or "none"
         raise TableNotFoundError(
-            f"{table.uri} has no branch {name!r}; existing branches: {known}. table.branch({name!r}) makes one",
+            f"{table.uri} has no branch {name!r}; open branches: {known}. Make one by {MAKE_ONE}",
             table=branch.uri,
         )
     return branch

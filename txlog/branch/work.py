@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
 from txlog.branch.creation import OF_A_BRANCH
-from txlog.branch.known import PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
+from txlog.branch.known import MAKE_ONE, PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
 from txlog.branch.places import Places
 from txlog.core.format.actions import AddFile, Metadata, Protocol
 from txlog.core.format.features import merged
@@ -162,7 +162,7 @@ class BranchWork:
         ended_at = -1 if origin.ended_at is None else origin.ended_at
         if ended_at >= self.state.version and (published is None or published < ended_at - 1):
             raise InvalidInputError(
-                "the branch was discarded, so nothing of it is published: make a new one by table.branch(name)",
+                f"the branch was discarded, so nothing of it is published: make a new one by {MAKE_ONE}",
                 table=self.branch.uri,
                 version=self.state.version,
             )

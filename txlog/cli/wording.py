@@ -34,6 +34,8 @@ _ADVICE = {
     "open an existing table": "--exist-ok accepts it",
     "booleans as row kinds": "convert them in the files",
     "the format of files": "rename it, or use --format parquet, csv or json",
+    "open a branch": "URI@NAME",
+    "make a branch": "txlog branch URI NAME",
     "create the table": "create the table with txlog create or txlog append --create",
 }
 

@@ -43,7 +43,7 @@ from txlog.result import counted
 from txlog.snapshot import Snapshot
 from txlog.statements import results as told
 from txlog.statements.alter import alter
-from txlog.statements.changes import AlterTable, ColumnComment, RenameTable
+from txlog.statements.changes import AlterTable, ColumnComment, CreateBranch, RenameTable
 from txlog.statements.engine import Engine, Session, Source
 from txlog.statements.member import Member
 from txlog.statements.names import AsOf, TableName
@@ -186,6 +186,8 @@ class Runner:
         """The statements, each with its table. Raises TableNotFoundError."""
         made: dict[str, bool] = {}
         """The tables that statements so far make, and remove."""
+        branches: set[str] = set()
+        """The locations of the branches that statements so far make."""
         found: set[tuple[str, bool]] = set()
         """The tables that are there, and whether a statement changes them: nothing is asked twice."""
         checked = []
@@ -198,7 +200,8 @@ class Runner:
                 if (name.key, is_written) in found and name.key not in made:
                     continue
                 found.add((name.key, is_written))
-                if not (made[name.key] if name.key in made else self._is_there(name, is_written=is_written)):
+                is_there = made[name.key] if name.key in made else self._is_there(name, is_written=is_written)
+                if not is_there and not (branches and self._branch_location(name) in branches):
                     raise TableNotFoundError(
                         f"there is no table {name.text}, which is named at {name.at}; nothing was run."
                         f"{self._where(name)}",
@@ -212,7 +215,20 @@ class Runner:
                 made[statement.table.key] = False
             elif isinstance(statement, AlterTable) and isinstance(statement.change, RenameTable):
                 made[statement.table.key], made[statement.change.name.key] = False, True
+            elif isinstance(statement, AlterTable) and isinstance(statement.change, CreateBranch):
+                branches.add(f"{self._location(statement.table)}@{statement.change.name}")
         return checked
+
+    def _location(self, name: TableName) -> str:
+        """A table's location in one spelling; as it is written if the table is not there yet."""
+        with suppress(TableNotFoundError):
+            return self._opened_anew(name).uri
+        return name.key
+
+    def _branch_location(self, name: TableName) -> str | None:
+        """``/data/sales@backfill`` for a location with an ``@``, in one spelling."""
+        table, at, branch = (name.location or "").rpartition("@")
+        return f"{self._location(TableName(('delta', table), name.at))}@{branch}" if at else None
 
     def _commented(self, comment: ColumnComment, made: Mapping[str, bool]) -> TableName:
         """The table of a column; if there is none, the one with the longest name that there could be."""

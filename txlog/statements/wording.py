@@ -27,7 +27,10 @@ _CLAUSES = {
 }
 """Argument -> clause of a statement."""
 
-_ADVICE = {"accept a short retention": "call table.vacuum(retention_hours=..., force=True) in Python"}
+_ADVICE = {
+    "accept a short retention": "call table.vacuum(retention_hours=..., force=True) in Python",
+    "make a branch": "ALTER TABLE ... CREATE BRANCH name",
+}
 
 
 def in_sql(word: Word) -> str:
