@@ -49,6 +49,7 @@ ZONES = [
 ]
 VALUES = [
     *("CAST(ts AS DATE)", "CAST(ts AS TIMESTAMP_NTZ)", "CAST(tn AS TIMESTAMP)", "CAST(dt AS TIMESTAMP)"),
+    *("CAST(concat(moment, 'Z') AS TIMESTAMP)", "CAST(concat(moment, '-03:30') AS TIMESTAMP)"),
     *("CAST(moment AS TIMESTAMP)", "to_timestamp(moment)", "to_timestamp(clock, 'yyyy-MM-dd HH:mm')"),
     *(f"{part}(ts)" for part in ("year", "quarter", "month", "day", "hour", "minute", "second")),
     *(f"{part}(ts)" for part in ("dayofyear", "dayofweek", "weekday", "weekofyear", "last_day")),

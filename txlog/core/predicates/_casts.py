@@ -42,24 +42,30 @@ from txlog.core.predicates.terms.zones import UTC, as_clock, as_instant
 __all__ = ["cast", "cast_can_fail", "to_decimal", "try_cast"]
 
 _WIDE_PRECISION = 76
+_INSTANT = pa.timestamp("us", "UTC")
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896  # in the years 0 and 9999
 _FIRST_US, _LAST_US = -719_162 * 86_400_000_000, 2_932_897 * 86_400_000_000 - 1  # in the years 1 and 9999
 _TRUE_WORDS = ["t", "true", "y", "yes", "1"]
 _FALSE_WORDS = ["f", "false", "n", "no", "0"]
 _NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+_OFFSET = r"Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00"
+"""The zone behind a time. Java's offsets go up to 18 hours."""
 _FORMS = {
     "integer": r"^[+-]?\d+$",
     "decimal": rf"^{_NUMBER}$",
     "floating": rf"^({_NUMBER}|[+-]?(?i:inf|infinity)|(?i:nan))$",
     "date": r"^\d{4}-\d\d-\d\d$",
     "timestamp": r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
+    "instant": rf"^\d{{4}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{{1,6}})?({_OFFSET})?)?)?$",
 }
+_EXAMPLES = {DATE: "2026-11-20", TIMESTAMP: "2026-11-20T08:15:00Z", TIMESTAMP_NTZ: "2026-11-20 08:15:00"}
 _SPARKS_FORMS = {
     "integer": r"[^\x20-\x7e]",
     "decimal": r"[^\x20-\x7e]",
     "floating": r"[^\x20-\x7e]|^[+-]?[\d.]+([eE][+-]?\d+)?[dDfF]$",
     "date": r"^[+-]?\d{4,7}(-|$)",
     "timestamp": r"^[+-]?\d{4,7}(-|$)|^T?\d{1,2}:",
+    "instant": r"^[+-]?\d{4,7}(-|$)|^T?\d{1,2}:",
 }
 """Texts of other forms that Spark may take for values."""
 
@@ -71,6 +77,8 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
         return values
     if isinstance(source, Struct | Array | Map):
         return _nested(values, source, target, zone)
+    if source == STRING and target == TIMESTAMP:
+        return _instants(values, zone)
     if zone != UTC and cast_depends_on_zone(source, target):
         return _in_zone(values, source, target, zone)
     if source == VOID:
@@ -278,9 +286,25 @@ def _from_string(values: Any, target: DataType) -> Any:
     values = _checked(values, kind, target)
     values = pc.replace_substring_regex(values, r"^\+", "") if is_numeric(target) else values
     arrow_type = type_to_arrow(target)
-    if kind == "timestamp" and target != DATE:
-        return _plain(_plain(values, pa.timestamp("us")), arrow_type)
     return _plain(_plain(values, pa.float64()), arrow_type) if target == DOUBLE else _plain(values, arrow_type)
+
+
+def _instants(values: Any, zone: str) -> Any:
+    """Texts as timestamps: in the zone behind the time, or else in ``zone``."""
+    values = _checked(pc.ascii_trim_whitespace(values), "instant", TIMESTAMP)
+    offset = rf"({_OFFSET})$"
+    has_offset = pc.match_substring_regex(values, rf":.*{offset}")  # not the day of 2026-11-18
+    bare = pc.if_else(has_offset, pc.replace_substring_regex(values, offset, ""), values)
+    clock = _plain(bare, pa.timestamp("us"))
+    instants = as_instant(clock, zone) if zone != UTC else _plain(clock, _INSTANT)
+    if not (has_offset if isinstance(has_offset, pa.Scalar) else pc.any(has_offset)).as_py():
+        return instants
+    is_utc = pc.or_(pc.invert(has_offset), pc.ends_with(values, "Z"))
+    signed = pc.if_else(is_utc, "+00:00", pc.utf8_slice_codeunits(values, -6))
+    hours, minutes = (_plain(pc.utf8_slice_codeunits(signed, *at), pa.int64()) for at in ((1, 3), (4, 6)))
+    ahead = pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60_000_000)
+    back = pc.if_else(pc.starts_with(signed, "-"), ahead, pc.negate(ahead))
+    return pc.if_else(has_offset, _plain(pc.add(clock, _plain(back, pa.duration("us"))), _INSTANT), instants)
 
 
 def _form(target: DataType) -> str:
@@ -288,7 +312,9 @@ def _form(target: DataType) -> str:
         return "decimal"
     if target == DATE:
         return "date"
-    return "integer" if is_integer(target) else "floating" if is_floating(target) else "timestamp"
+    if target in TIMESTAMPS:
+        return "instant" if target == TIMESTAMP else "timestamp"
+    return "integer" if is_integer(target) else "floating"
 
 
 def _checked(values: Any, kind: str, target: DataType) -> Any:
@@ -313,5 +339,6 @@ def _or_fail(fits: Any, values: Any, target: DataType) -> Any:
         first = pc.index(fits, False).as_py()
         misfit = values[first] if first >= 0 else None
     if misfit is not None:
-        raise pa.ArrowInvalid(f"{misfit.as_py()!r} is not a value of type {type_name(target)}")
+        like = f", such as {_EXAMPLES[target]}" if target in _EXAMPLES else ""
+        raise pa.ArrowInvalid(f"{misfit.as_py()!r} is not a value of type {type_name(target)}{like}")
     return values
