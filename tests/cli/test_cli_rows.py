@@ -74,6 +74,9 @@ def test_a_column_that_a_json_file_lacks_is_not_null(
     lines = tmp_path / "lines.json"
     lines.write_text('{"id": 7, "v": null, "w": 2}\n{"id": 1, "w": 2}\n')
     assert "line 2 lacks 'v'" in run("upsert", table.uri, lines, "--key", "id").output
+    lines.write_text('{"id": 7, "v": "x", "w": 2, "op": "new"}\n{"id": 7, "op": "gone"}\n')
+    kinds = ("--row-kind", "op", "--row-kinds", "new=+U", "--row-kinds", "gone=-D")
+    assert run("upsert", table.uri, lines, "--key", "id", *kinds).exit_code == 0
     done = run("upsert", table.uri, lacking, "--key", "id", "--missing-columns", "default")
     assert done.exit_code == 0, done.output
     assert txlog.Table.open(table.uri).to_arrow().to_pylist() == [{"id": 1, "v": "a", "w": 2}]

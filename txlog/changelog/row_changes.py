@@ -5,7 +5,8 @@ Each function imports what it needs: a plain checkpoint of changes loads no merg
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from txlog.core.writing.committable import Committable
     from txlog.result import WriteResult
 
-__all__ = ["bound", "check_definition", "check_staged", "engine_of", "require_engine", "staged_steps"]
+__all__ = ["bound", "check_definition", "check_staged", "engine_of", "replaces", "require_engine", "staged_steps"]
 
 
 def engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
@@ -54,6 +55,12 @@ def staged_steps(
     from txlog.changelog import staged_changes
 
     return staged_changes.staged_steps(open_table, state, job, committables)
+
+
+def replaces(row_kind: str, row_kinds: Mapping[Any, str] | None) -> Callable[[Mapping[str, Any]], bool]:
+    from txlog.changelog.row_kinds import RowKinds
+
+    return partial(RowKinds(row_kinds).replaces, column=row_kind)
 
 
 def check_definition(configuration: Mapping[str, str], schema: Struct) -> None:

@@ -123,10 +123,10 @@ class RowKinds:
         found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
         return found
 
-    def replaces(self, row: Mapping[str, Any], column: str | None) -> bool:
+    def replaces(self, row: Mapping[str, Any], column: str) -> bool:
         """Whether a row, as an object of JSON with its kind in ``column``, stands in the table afterwards: one that is
         deleted needs only its key."""
-        kind = None if column is None else row.get(column)
+        kind = row.get(column)
         return not isinstance(kind, str | int) or self._codes.get(kind) not in (DELETE, UPDATE_BEFORE)
 
     def _check_type(self, data_type: pa.DataType, name: str) -> None:

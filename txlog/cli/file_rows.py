@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -59,6 +59,10 @@ Files = Annotated[
 MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")]
 
 
+Replacing: TypeAlias = tuple[str | None, Mapping[Any, str] | None]
+"""The arguments ``row_kind`` and ``row_kinds`` of an upsert."""
+
+
 class FileRows(Protocol):
     """Existing files whose columns fit together."""
 
@@ -89,7 +93,7 @@ class OpensFiles(Protocol):
         delimiter: str | None = None,
         has_header: bool = True,
         optional: Collection[str] = (),
-        is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
+        replacing: Replacing | None = None,
     ) -> FileRows:
         """Inspect the files.
 
@@ -101,7 +105,8 @@ class OpensFiles(Protocol):
             delimiter: What separates values in CSV; None: the usual for the suffix.
             has_header: Whether the first line of CSV names the columns; else they are the known ones, in order.
             optional: The columns that rows may lack, which does not mean null.
-            is_whole: Which rows of JSON must have all known columns that are read, since they replace other rows.
+            replacing: Given for rows that replace others, so that rows of JSON have all known columns that are read,
+                unless their kind says that they delete.
 
         Raises ``InvalidInputError`` for a file that is of another format, contradicts another or can be read only once,
         ``OSError`` for one that cannot be opened.
@@ -135,7 +140,7 @@ class GivenFiles(msgspec.Struct, frozen=True):
         table: txlog.Table | None,
         *,
         keeps_missing: bool = False,
-        is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
+        replacing: Replacing | None = None,
     ) -> FileRows:
         """The rows for a table. With ``keeps_missing``, rows that are there already keep what the files lack."""
         mark = separator_of(self.delimiter)
@@ -155,7 +160,7 @@ class GivenFiles(msgspec.Struct, frozen=True):
             delimiter=mark,
             has_header=not self.no_header,
             optional=optional,
-            is_whole=is_whole,
+            replacing=replacing,
         )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +10,6 @@ from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.declared import Call, of_operation
 from txlog.cli.options import assignments, pairs
-from txlog.extend.merge_engines import RowKinds
 from txlog.result import WriteResult
 from txlog.table import Table
 
@@ -59,9 +56,8 @@ def upsert(
     with call.opened() as (table, out):
         # A merge engine says itself what a null means.
         is_plain = given["merge_engine"] is None and "txlog.merge-engine" not in table.snapshot().properties
-        kinds, column = RowKinds(given["row_kinds"]), given.get("row_kind")
-        is_whole = partial(kinds.replaces, column=column) if is_plain else None
-        with call.rows(table, out, keeps_missing=is_plain, is_whole=is_whole) as rows:
+        kinds = (given.get("row_kind"), given["row_kinds"]) if is_plain else None
+        with call.rows(table, out, keeps_missing=is_plain, replacing=kinds) as rows:
             done = table.upsert(rows, **given)
         _print(table, out, done)
 
@@ -103,17 +99,12 @@ def merge(
     if not any(clauses.values()):
         raise typer.BadParameter("pass a clause, such as --update-all and --insert-all")
     with call.opened() as (table, out):
-        with call.rows(table, out, keeps_missing=True, is_whole=_is_never) as rows:
+        with call.rows(table, out, keeps_missing=True) as rows:
             builder = table.merge(rows, **call.given)
             for name, arguments in clauses.items():
                 builder = getattr(builder, name)(*arguments) if arguments else builder
             done = builder.execute()
         _print(table, out, done)
-
-
-def _is_never(row: Mapping[str, Any]) -> bool:
-    """The clauses say what a null of the source does."""
-    return False
 
 
 def _clause(

@@ -417,8 +417,8 @@ class _DataFile(msgspec.Struct, frozen=True):
                     why = (
                         "its row replaces a whole row, and would put a null there. Write it, as null if it has no value"
                         if form.is_whole is not None
-                        else "others have it, so its row would get a null there, and not what the table fills in. Write"
-                        " it in every line, or in none"
+                        else "others have it, so a null would stand there. Write it, as null if it has no value, or"
+                        " leave it out of every line"
                     )
                     raise InvalidInputError(f"{self.name}: line {number:,} lacks {lacking!r}: {why}", path=self.name)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.core.definition import row_changes
 from txlog.errors import InvalidInputError
 from txlog.loading.data_files import DataFiles, InputFile, TextFormat, inspected
 
@@ -29,11 +30,11 @@ def open_local_files(
     delimiter: str | None = None,
     has_header: bool = True,
     optional: Collection[str] = (),
-    is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
+    replacing: tuple[str | None, Mapping[Any, str] | None] | None = None,
 ) -> DataFiles:
     """Inspect the files. `txlog.extend.cli.OpensFiles` has the arguments and what this raises."""
     text_format = TextFormat(
-        column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional), is_whole
+        column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional), _is_whole(replacing)
     )
     return inspected([_input(path) for path in paths], file_format, text_format)
 
@@ -46,15 +47,30 @@ def open_bytes(
     column_types: Mapping[str, pa.DataType] | None = None,
     delimiter: str | None = None,
     optional: Collection[str] = (),
-    is_whole: Callable[[Mapping[str, Any]], bool] | None = None,
+    replacing: tuple[str | None, Mapping[Any, str] | None] | None = None,
 ) -> DataFiles:
     """Inspect rows in memory: the bytes of a file with this ``name``, for messages, in this format.
 
     The other arguments and what this raises are as for `open_local_files`.
     """
-    text_format = TextFormat(column_types or {}, delimiter=delimiter, optional=frozenset(optional), is_whole=is_whole)
+    text_format = TextFormat(
+        column_types or {}, delimiter=delimiter, optional=frozenset(optional), is_whole=_is_whole(replacing)
+    )
     source = InputFile(name, len(content), partial(pa.BufferReader, content))
     return inspected([source], file_format, text_format)
+
+
+def _is_whole(
+    replacing: tuple[str | None, Mapping[Any, str] | None] | None,
+) -> Callable[[Mapping[str, Any]], bool] | None:
+    if replacing is None:
+        return None
+    row_kind, row_kinds = replacing
+    return _is_any if row_kind is None else row_changes("kinds of rows").replaces(row_kind, row_kinds)
+
+
+def _is_any(row: Mapping[str, Any]) -> bool:
+    return True
 
 
 def _input(path: Path) -> InputFile:

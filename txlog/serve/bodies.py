@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import orjson
@@ -18,7 +17,6 @@ import txlog
 from txlog.core.format.schema import to_arrow
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.extend import Point, computed_names, open_table_of
-from txlog.extend.merge_engines import RowKinds
 from txlog.serve.batches import How
 from txlog.serve.service import Lines
 
@@ -79,7 +77,7 @@ def _text(body: bytes, kind: str, table: txlog.Table, how: How = _APPENDS) -> pa
         kind,
         column_types={member.name: member.type for member in to_arrow(schema)},
         optional=computed_names(schema),
-        is_whole=partial(RowKinds().replaces, column=how.row_kind) if is_plain else None,
+        replacing=(how.row_kind, None) if is_plain else None,
     )
     with found.reader(lambda size: None) as reader:
         return _one(reader.read_all())

@@ -6,7 +6,7 @@ the package that is found as ``txlog.row_changes`` makes of it. Without it, all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txlog.core.format.properties import (
@@ -84,6 +84,14 @@ class RowChanges(Protocol):
         with the result or the error. ``state`` has the definition that the files were written for.
 
         Raises what `check_staged` and `OpenTable.plan_steps` raise.
+        """
+
+    def replaces(self, row_kind: str, row_kinds: Mapping[Any, str] | None) -> Callable[[Mapping[str, Any]], bool]:
+        """Which rows, as objects of JSON, do not delete: those need more than their key. The arguments are those of an
+        upsert.
+
+        Raises:
+            InvalidInputError: ``row_kinds`` maps to something else.
         """
 
     def check_definition(self, configuration: Mapping[str, str], schema: Struct) -> None:
