@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.core.reading._dataset import SnapshotDataset
-from txlog.core.store import open_store
+from txlog.core.store import TableStore, open_store
 from txlog.core.versions.files import DeltaLog
 from txlog.snapshot import Snapshot
 from txlog.testing.memory_store import memory_table_store
@@ -374,6 +374,40 @@ def test_deleted_rows_never_come_back_through_fragments_or_arrows_own_joins(wide
     with pytest.raises(txlog.InvalidInputError, match="without the table's log"):
         keys.join(dataset, "id")
     assert dataset.join(keys, "id", join_type="right semi").to_table()["id"].to_pylist() == [6]
+
+
+def test_many_small_files_are_opened_once_each(make_table: Callable[..., txlog.Table]) -> None:
+    """Arrow opens a file for its footer, and again for its rows."""
+    table = make_table(schema=pa.schema([("id", pa.int64())]))
+    for number in range(20):
+        table.append(pa.table({"id": [number, number + 1]}))
+    dataset, files = counted(table)
+    assert sorted(dataset.to_table(filter=pc.field("id") >= 10)["id"].to_pylist()) == sorted(
+        [*range(10, 20), *range(10, 21)]
+    )
+    assert len(files.opened) == len(set(files.opened)) == 11
+
+
+def test_small_files_of_an_object_store_are_opened_several_at_a_time(make_table: Callable[..., txlog.Table]) -> None:
+    table = make_table(schema=pa.schema([("id", pa.int64())]))
+    for number in range(9):
+        table.append(pa.table({"id": [number]}))
+    together = threading.Barrier(8, timeout=20)
+    store = open_store(table.uri)
+
+    class Meeting(CountedFiles):
+        def open(self, path: str) -> Any:
+            opened = super().open(path)
+            if len(self.opened) > 1:  # a caller who wants only the first rows causes no other request
+                together.wait()
+            return opened
+
+    class AsInABucket(TableStore):
+        has_cheap_calls = False
+
+    files = Meeting(store.files)
+    log = DeltaLog(AsInABucket(store.uri, store.log, files))  # type: ignore[arg-type]
+    assert sorted(Snapshot(log, log.newest_state()).to_dataset().to_table()["id"].to_pylist()) == [*range(9)]
 
 
 def test_starting_a_scan_for_an_engine_opens_no_file(wide: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:

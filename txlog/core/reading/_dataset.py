@@ -3,7 +3,7 @@
 In: a selection of all columns, the live files and the table's store. Out: scanners. duckdb, polars and others pass the
 columns and the filter that they need. Files that the log's statistics exclude are not opened. Arrow itself reads the
 files whose content needs no translation; scan tasks read the others, with deleted rows, mapped columns, or an older
-schema.
+schema, and many small files, which cost Arrow several times as much to open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from txlog.core.reading._arrow_files import file_system
 from txlog.core.reading._guarantees import Guarantees
 from txlog.core.reading._row_count import count_rows
 from txlog.core.reading._rows_as_file import rows_as_file
-from txlog.core.reading._scan_plan import ScanPlan
+from txlog.core.reading._scan_plan import ScanPlan, batches_of
 from txlog.core.reading._scan_shares import in_shares
 from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.core.store import TableFiles
@@ -42,6 +42,8 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 _FOOTERS_AT_ONCE = 8
 _FRAGMENT_BYTES = 64 << 20
 _FRAGMENTS_MAX = 256  # for each file
+_SMALL_BYTES = 128 << 10
+_SMALL_FILES_MIN = 8  # so that a few of them leave a scan of large files to Arrow alone
 _COLUMN_BY_NUMBER = "FieldPath("
 _GUARDED = "this operation of Arrow's reads data files without the table's log; pass it dataset.to_table() instead"
 
@@ -108,7 +110,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         """
         filter = self._also(filter)
         needed = self._needed(columns, filter)
-        files = self._matching(needed, filter)
+        files = self._matching(needed, filter, is_scan=True)
         how = {"batch_size": batch_size, "use_threads": use_threads, "memory_pool": memory_pool}
         trusts_arrow = not self._may_meet_nan(filter)
         if not files.tasks and trusts_arrow:
@@ -209,7 +211,12 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return [name for name in names if name in asked or name in text]
 
     def _matching(
-        self, needed: Sequence[str], filter: pc.Expression | None, skipped_by: Collection[str] = ()
+        self,
+        needed: Sequence[str],
+        filter: pc.Expression | None,
+        skipped_by: Collection[str] = (),
+        *,
+        is_scan: bool = False,
     ) -> _ScannedFiles:
         """The files whose guarantees do not contradict the filter, by their reader (Arrow or txlog).
 
@@ -223,10 +230,13 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
             made = [self._fragment(task, known) for task, known in zip(tasks, guarantees, strict=True)]
         by_path = {fragment.path: task for fragment, task in made}
         kept = [*self._of_arrow([fragment for fragment, _ in made]).get_fragments(filter=filter)]
-        are_plain = self._are_plain([(each, by_path[each.path]) for each in kept], needed, skipped_by or filtered)
+        small = {each.path for each in kept if by_path[each.path].size_bytes <= _SMALL_BYTES}
+        by_task = small if is_scan and len(small) >= _SMALL_FILES_MIN else set()
+        judged = [(each, by_path[each.path]) for each in kept if each.path not in by_task]
+        are_plain = self._are_plain(judged, needed, skipped_by or filtered)
         found = _ScannedFiles([], [], [])
-        for fragment, is_plain in zip(kept, are_plain, strict=True):
-            if is_plain:
+        for fragment in kept:
+            if fragment.path not in by_task and next(are_plain):
                 found.fragments.append(fragment)
             else:
                 found.tasks.append(by_path[fragment.path])
@@ -293,9 +303,8 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         if not files.tasks:
             return
         reader = TaskReader(self._store, files.tasks[0].selection)
-        for task in files.tasks:
-            for batch in reader.batches(task):
-                yield batch if needed else _rows_only(batch.num_rows, schema)
+        for batch in batches_of(self._store, reader, files.tasks):
+            yield batch if needed else _rows_only(batch.num_rows, schema)
 
 
 def _batches_of(scanner: ds.Scanner) -> Iterator[pa.RecordBatch]:

@@ -59,22 +59,25 @@ class ScanPlan(msgspec.Struct, frozen=True):
         return _arrived, (self.selection, body.getvalue().to_pybytes())
 
     def batches(self, store: TableFiles, *, wants_all: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
-
-        If each file costs requests, several tasks are read at a time (see ``read_ahead``).
-        """
-        reader = TaskReader(store, self.selection)
-        if not store.has_cheap_calls:
-            from txlog.core.reading._read_ahead import read_ahead
-
-            yield from read_ahead(reader, self.tasks(), wants_all=wants_all)
-            return
-        for task in self.tasks():
-            yield from reader.batches(task)
+        """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise."""
+        return batches_of(store, TaskReader(store, self.selection), self.tasks(), wants_all)
 
     def to_arrow(self, store: TableFiles) -> pa.Table:
         """The rows of all tasks as one table. Raises what `batches` raises."""
         return pa.Table.from_batches(self.batches(store, wants_all=True), schema=self.selection.arrow_schema())
+
+
+def batches_of(
+    store: TableFiles, reader: TaskReader, tasks: Iterable[ScanTask], wants_all: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the tasks, in order; if each file costs requests, several are read at a time (see ``read_ahead``)."""
+    if not store.has_cheap_calls:
+        from txlog.core.reading._read_ahead import read_ahead
+
+        yield from read_ahead(reader, tasks, wants_all=wants_all)
+        return
+    for task in tasks:
+        yield from reader.batches(task)
 
 
 def select(
