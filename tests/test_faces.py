@@ -53,7 +53,7 @@ TAKEN = {
     "glue": (0, ""),
     "iceberg": (30, "core definition predicates reading store util versions"),
     "integrations": (20, "changes core operations sink writing"),
-    "loading": (60, "changes core definition operations reading row_rules store util versions workers writing"),
+    "loading": (61, "changes core definition operations reading row_rules store util versions workers writing"),
     "mirror": (0, ""),
     "report": (28, "core maintenance operations predicates sink util versions"),
     "serve": (0, ""),

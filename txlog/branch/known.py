@@ -19,9 +19,9 @@ from txlog.branch.places import FOLDER, Places, place_of, table_of
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.properties import PropertyRule
-from txlog.core.wording import advice
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.extend import OpenTable, TableState
+from txlog.extend.catalogs import advice
 from txlog.extend.commits import parallel_map
 from txlog.result import moment
 from txlog.result.branches import BranchInfo, BranchStatus

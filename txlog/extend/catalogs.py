@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         unanswered,
     )
     from txlog.core.util import how_to_install, invalid, logger
-    from txlog.core.wording import argument, setting
+    from txlog.core.wording import advice, argument, setting
 else:
     from txlog.core.util import face
 
@@ -56,7 +56,7 @@ else:
         core.store: Attempt FolderVersions Fork LogCapabilities LogStore Mended ObjectMeta PutOutcome RetryPolicy
             RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact unanswered
         core.util: how_to_install invalid logger
-        core.wording: argument setting
+        core.wording: advice argument setting
         """,
         of="txlog",
     )
@@ -78,6 +78,7 @@ __all__ = [
     "TableStore",
     "Token",
     "VersionFile",
+    "advice",
     "ambient",
     "argument",
     "delete_table_files",
