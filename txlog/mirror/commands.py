@@ -52,9 +52,7 @@ def mirror(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="a folder of tables, or another catalog")],
     tables: Annotated[
         list[str] | None,
-        typer.Option(
-            "--tables", metavar="NAMES", help="'shop.orders,shop.lines'; none: those of the publication, or all"
-        ),
+        typer.Option("--tables", metavar="NAMES", help="'shop.orders,shop.lines'; none: the publication's, or all"),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="end when the tables have what the database has now")] = False,
     resync: Annotated[
