@@ -37,7 +37,7 @@ from txlog.core.store._commit_queue import OPEN
 from txlog.core.versions import OpenTable
 from txlog.core.writing import open_data, write_task
 from txlog.result.maintenance import VacuumResult
-from txlog.testing.faults import FaultyFileStore, FaultyLogStore
+from txlog.testing.faults import FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 
@@ -1024,6 +1024,23 @@ def test_a_forced_vacuum_before_any_call_of_a_change_costs_an_acknowledged_chang
         assert all(os.path.exists(each) for each in files), calls[number - 1]
         assert txlog.Table.open(table.uri).to_arrow().num_rows >= 5, calls[number - 1]
     assert outcomes >= {"acknowledged", "so short a retention"}
+
+
+def test_a_vector_that_a_forced_vacuum_deletes_before_its_commit_is_planned_is_named_by_no_commit(
+    tmp_path: Path,
+) -> None:
+    """The vacuum's clock is the same, so it began after the vector was written, and before the commit's own time."""
+    table = _two_files(tmp_path / "t", enableDeletionVectors="true")
+
+    def vacuum(call: StoreCall) -> None:
+        if call.operation == "make_durable" and call.name.startswith("deletion_vector") and call.number == 1:
+            table.vacuum(0, force=True)
+
+    store = open_store(table.uri)
+    ours = txlog.Table(OpenTable(replace(store, files=FaultyFileStore(store.files, vacuum), commit_queue=OPEN)))
+    with pytest.raises(txlog.ConcurrentDeleteReadError, match="so short a retention"):
+        ours.delete("id = 1")
+    assert txlog.Table.open(table.uri).to_arrow().num_rows == 6
 
 
 @pytest.mark.parametrize("change", CHANGES)

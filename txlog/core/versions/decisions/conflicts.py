@@ -59,6 +59,11 @@ __all__ = [
 ]
 
 
+_PLANNING_MAX_MS = 3_600_000
+"""A deletion vector is written before its commit is planned, whose time is all that is known of it: by so much at the
+most."""
+
+
 class Rebase(msgspec.Struct, frozen=True):
     """Nothing conflicts up to ``version``: propose ``version + 1`` (see `Proposal.rebased`). ``metadata`` is what the
     last winner that moved high-water marks says; None if none did."""
@@ -296,13 +301,13 @@ def endangered(proposal: Proposal, vacuum: BegunVacuum) -> ConflictReason | None
 
 
 def _files_written_ms(proposal: Proposal) -> Iterator[int]:
-    """When the new data files were written, and at the latest the files of new deletion vectors."""
+    """When the new data files were written, and at the earliest the files of new deletion vectors."""
     replaced = {action.path: action.deletion_timestamp for action in proposal.removes}
     for add in proposal.adds:
         if add.path not in replaced:
             yield add.modification_time
         elif add.deletion_vector is not None and add.deletion_vector.storage_type != "i":
-            yield replaced[add.path] or add.modification_time
+            yield (replaced[add.path] or add.modification_time) - _PLANNING_MAX_MS
 
 
 def _files_described_again(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
