@@ -27,6 +27,7 @@ _READ = 'txlog head URI shows rows, and txlog sql "select * from delta.`URI`" qu
 _INSTEAD = {
     "add": "append",
     "alter": "set URI KEY=VALUE",
+    "audit": "branch URI NAME, append to URI@NAME, then check and publish URI@NAME",
     "check": "verify",
     "cleanup": "clean-up-log",
     "compact": "optimize",

@@ -192,7 +192,22 @@ def read_comment(cursor: Cursor) -> AlterTable | ColumnComment:
     return ColumnComment(parts, cursor.string_or_null() or "", at)
 
 
+_OF_BRANCHES = {
+    **{
+        verb.upper(): f"SQL has no statement for this: write txlog {verb} LOCATION@BRANCH on the command line, or"
+        f" branch.{verb}() in Python"
+        for verb in ("check", "diff")
+    },
+    "AUDIT": "SQL has no statement for this: in Python, it is `with table.audit(checks) as staged:`",
+    "DISCARD": "write DROP BRANCH",
+    "RENAME": "a branch keeps its name",
+}
+"""What people may want to do with a branch, and what to write for it."""
+
+
 def _change(cursor: Cursor) -> Change:
+    if cursor.looks_at(cursor.word(), "BRANCH") and cursor.word() in _OF_BRANCHES:
+        raise cursor.refused(_OF_BRANCHES[cursor.word()])
     if cursor.take("ADD"):
         return _added(cursor)
     if cursor.take("DROP"):

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from txlog.catalog import Catalog
 from txlog.core import ambient
-from txlog.core.catalogs import TablePlace
+from txlog.core.catalogs import TablePlace, named_table
 from txlog.core.changes.tasks.operations import MergeOptions
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Array, Field, Map, Struct, backquoted, fold_name, type_name
@@ -317,7 +317,8 @@ class Runner:
             return self._named(name).names.create(name.text, make)
         if name.location is None:
             self._named(name).names.require_registrable(name.text)
-        made = make(TablePlace(at, name.text, self._options))
+        named = named_table(at, self._options, None)
+        made = make(TablePlace(at, name.text, self._options)) if named is None else named[0].create(named[1], make)
         if name.location is None:
             self._named(name).register(name.text, at)
         return made
