@@ -83,6 +83,25 @@ def test_batches_that_are_sent_without_a_wait_are_answered_in_their_order(tmp_pa
     assert table.snapshot().transaction_version("serve/x") == 39
 
 
+def test_a_token_that_is_taken_back_ends_what_its_client_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlog.serve.access._LOOK_EVERY_S", 0)
+    table = create(tmp_path)
+    token, grant = new_grant("till", ("*",), ("append",))
+    grants = tmp_path / "tokens"
+    grants.write_bytes(msgspec.json.encode(grant))
+    with door(tmp_path, Access(grants)) as (client, _):
+        options = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())])
+        put = Put(client, "events", options)
+        assert put.send(rows(1))["outcome"] == "committed"
+        grants.write_bytes(b"\n")
+        assert put.send(rows(2))["error"]["kind"] == "AccessError"
+        with pytest.raises(fl.FlightUnauthenticatedError):
+            put.close()
+    assert ids(table) == [1]
+
+
 def test_a_refused_batch_is_told_by_its_answer_and_at_the_end(tmp_path: Path) -> None:
     table = create(tmp_path)
     with door(tmp_path) as (client, _):

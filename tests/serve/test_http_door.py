@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +17,9 @@ import pytest
 
 import txlog
 from tests.serve.services import create, ids, rows, serving
-from txlog.serve import http
+from txlog.serve import bodies, http
 from txlog.serve.access import Access, new_grant
-from txlog.serve.http import HttpDoor
+from txlog.serve.http import HttpDoor, Listener
 from txlog.serve.service import Limits, Service
 
 LINES = b'{"id": 1, "s": "a"}\n{"id": 2}\n'
@@ -197,6 +198,9 @@ def test_operators_see_health_and_numbers_and_the_table(tmp_path: Path) -> None:
         ("/tables/nothing/rows", LINES, JSON, 404),
         ("/tables/..%2f..%2fetc/rows", LINES, JSON, 422),
         ("/tables//rows", LINES, JSON, 422),
+        ("/tables/events@x%2f..%2f..%2f..%2fsecret/rows", LINES, JSON, 404),
+        ("/tables/events@/rows", LINES, JSON, 404),
+        ("/tables/events@b/rows", LINES, JSON, 404),
         ("/elsewhere", LINES, JSON, 404),
         ("/health", LINES, JSON, 405),
     ],
@@ -209,6 +213,7 @@ def test_a_request_that_cannot_be_taken_is_answered_and_changes_nothing(
         answer = ask(http_door, path, body, kind)
         assert answer.status == status, answer.said
         assert set(answer.said) == {"kind", "message"}
+        assert str(tmp_path) not in answer.said["message"]
         assert service.room.used_bytes == 0
         assert ask(http_door, "/tables/events/rows", LINES).status == 200
     assert table.snapshot().version == 1
@@ -256,6 +261,46 @@ def test_a_client_that_goes_away_in_its_body_leaves_nothing(tmp_path: Path) -> N
         ask(http_door, "/tables/events/rows", [LINES, None])  # type: ignore[list-item]
         assert service.room.used_bytes == 0
     assert table.snapshot().version == 0
+
+
+def test_lines_that_are_no_rows_are_looked_at_one_by_one_only_if_they_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_LINES_MAX", 3)
+    table = create(tmp_path)
+    create(tmp_path, "bad", "reason string")
+    with door(tmp_path) as (http_door, service):
+        answer = ask(http_door, "/tables/events/rows?quarantine=bad", b"1\n" * 4)
+        assert (answer.status, "4 lines" in answer.said["message"]) == (422, True)
+        assert service.room.used_bytes == 0
+    assert table.snapshot().version == 0
+
+
+def test_a_connection_without_a_whole_head_is_closed_and_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "HEAD_WAIT_S", 0.2)
+    create(tmp_path)
+    with door(tmp_path) as (http_door, _):
+        listener = Listener(http_door, "127.0.0.1", 0, connections=3)
+
+        def connected(said: bytes) -> socket.socket:
+            client = socket.create_connection(("127.0.0.1", listener.port), 10)
+            client.sendall(said)
+            return client
+
+        whole = b"GET /health HTTP/1.1\r\nHost: localhost:1\r\n"
+        idle = [connected(b""), connected(whole), connected(whole + b"\r\nGET /hea")]
+        try:
+            for client in idle:
+                while client.recv(1000):  # until the service closes it
+                    pass
+            with connected(whole + b"Connection: close\r\n\r\n") as client:
+                assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        finally:
+            for client in idle:
+                client.close()
+            listener.close()
 
 
 def test_a_page_of_another_site_cannot_use_a_service_without_tokens(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from txlog.errors import AccessError, InvalidInputError
-from txlog.extend.catalogs import ambient
+from txlog.extend.catalogs import ambient, logger
 
 __all__ = ["Access", "Grant", "Right", "bearer", "new_grant"]
 
@@ -44,11 +44,14 @@ class Grant(msgspec.Struct, frozen=True):
 class Access:
     """The grants of a file, which is read again when it changes. Thread-safe.
 
+    If the file has changed and cannot be read, or a line of it is no grant, the grants stay as they were, and the log
+    says so: who asks must learn nothing of it.
+
     Args:
         path: The file; None: everybody may do everything.
 
     Raises:
-        InvalidInputError: A line is no grant.
+        InvalidInputError: The file cannot be read, or a line of it is no grant.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -58,7 +61,8 @@ class Access:
         self._stamp: tuple[int, int] | None = None
         self._grants: dict[str, Grant] = {}
         if path is not None:
-            self._read(path)
+            self._stamp, self._grants = _stamp_of(path), _grants(path)
+            self._looked_at_s = ambient.monotonic_s()
 
     @property
     def is_open(self) -> bool:
@@ -86,26 +90,29 @@ class Access:
         assert self._path is not None
         if not token:
             raise _refused("missing", "this service needs a token: send it as 'Authorization: Bearer TOKEN'")
-        self._read(self._path)
+        self._look(self._path)
         found = self._grants.get(_hashed(token))
         if found is None:
             raise _refused("wrong", "the service does not know this token: it may have been taken back")
         return found
 
-    def _read(self, path: Path) -> None:
+    def _look(self, path: Path) -> None:
+        """Read the file again if it changed, at most once a second."""
         with self._lock:
             now_s = ambient.monotonic_s()
             if now_s - self._looked_at_s < _LOOK_EVERY_S:
                 return
+            self._looked_at_s = now_s
+            stamp = _stamp_of(path)
+            if stamp == self._stamp:
+                return
+            self._stamp = stamp
             try:
-                status = path.stat()
-                stamp = status.st_mtime_ns, status.st_size
-                if stamp != self._stamp:
-                    self._grants = {each.sha256: each for each in _grants(path)}
-                self._stamp, self._looked_at_s = stamp, now_s
-            except OSError as error:  # nobody gets in by it, and those who are in stay
-                if self._stamp is None:
-                    raise InvalidInputError(f"the tokens cannot be read: {error}", path=str(path)) from error
+                self._grants = _grants(path)
+            except InvalidInputError as error:
+                logger.warning(
+                    "%s: the tokens stay as they were, so one that was taken back is still good: %s", path, error
+                )
 
 
 def new_grant(name: str, tables: tuple[str, ...], rights: tuple[Right, ...]) -> tuple[str, Grant]:
@@ -120,14 +127,29 @@ def bearer(header: str | None) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def _grants(path: Path) -> list[Grant]:
-    found = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+def _stamp_of(path: Path) -> tuple[int, int] | None:
+    """What is another one when the file has changed; None if it cannot be looked at."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _grants(path: Path) -> dict[str, Grant]:
+    """The grants of a file, by the hashes of the tokens. Raises InvalidInputError, which names the line."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InvalidInputError(f"the tokens cannot be read: {error}", path=str(path)) from error
+    found: dict[str, Grant] = {}
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(msgspec.json.decode(line, type=Grant))
-        except msgspec.MsgspecError as error:
+            grant = msgspec.json.decode(line, type=Grant)
+            found[grant.sha256] = grant
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidInputError(
                 f"line {number} of the tokens is no grant ({error}): make one with txlog serve-token", path=str(path)
             ) from None

@@ -59,8 +59,8 @@ class StreamOrderError(InvalidInputError):
 
 
 def error_of(error: TxlogError) -> dict[str, Any]:
-    """An error as a client gets it."""
-    found: dict[str, Any] = {"kind": error.kind, "message": str(error)}
+    """An error as a client gets it, who knows the table's name, and need not know where it and its files are."""
+    found: dict[str, Any] = {"kind": error.kind, "message": error.message}
     if isinstance(error, StreamOrderError):
         found["expected"] = error.expected
     return found

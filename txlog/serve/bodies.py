@@ -34,6 +34,9 @@ FORMATS: Mapping[str, str] = {
 for none of the types of forms."""
 
 _APPENDS = How()
+_LINES_MAX = 20_000
+"""Lines that may be looked at one by one: each costs a thousand times the memory and the time of its bytes."""
+
 _READERS: Point[Any] = Point("txlog.data_files", "what reads")
 
 
@@ -88,7 +91,13 @@ def _lines(body: bytes, table: txlog.Table) -> tuple[pa.RecordBatch, Lines]:
     good: list[bytes] = []
     numbers: list[int] = []
     refused: dict[int, tuple[str, str]] = {}
-    for number, line in enumerate(body.splitlines()):
+    lines = body.splitlines()
+    if len(lines) > _LINES_MAX:
+        raise InvalidInputError(
+            f"the body has {len(lines):,} lines, of which some are no rows: each must be looked at alone, so send at"
+            f" most {_LINES_MAX:,} at a time"
+        )
+    for number, line in enumerate(lines):
         if not line.strip():
             continue
         try:

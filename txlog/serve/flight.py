@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from types import NoneType
 from typing import Any, TypeAlias
@@ -72,7 +72,7 @@ class FlightDoor(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not f
                 terms = Terms.of(given)
                 self._allow(context, terms)
                 self._service.table(terms.table)
-            _Put(self._service, terms, first, reader, writer).run()
+            _Put(self._service, terms, first, reader, writer, lambda: self._allow(context, terms)).run()
         finally:
             self._puts.release()
 
@@ -149,8 +149,18 @@ class _Put:
     before, another thread answers, so that they need not wait for each other.
     """
 
-    def __init__(self, service: Service, terms: Terms, first: int | None, reader: Any, writer: Any) -> None:
+    def __init__(
+        self,
+        service: Service,
+        terms: Terms,
+        first: int | None,
+        reader: Any,
+        writer: Any,
+        allow: Callable[[], None],
+    ) -> None:
         self._service = service
+        self._allow = allow
+        """Raises AccessError once the client's token is taken back: a put may go on for days."""
         self._terms = terms
         self._next = first
         self._reader = reader
@@ -205,6 +215,7 @@ class _Put:
             number = self._number(metadata)
             if rows is None:
                 raise InvalidInputError("a message without rows came")
+            self._allow()
             return number, self._service.put(self._terms, rows, number)
         except TxlogError as error:
             return number, error
@@ -279,7 +290,7 @@ def _told() -> Iterator[None]:
 
 
 def _raised(error: TxlogError, more: str = "") -> Any:
-    said, about = f"{error}{more}", orjson.dumps(error_of(error))
+    said, about = f"{error.message}{more}", orjson.dumps(error_of(error))
     if isinstance(error, AccessError) and error.reason:
         kind = fl.FlightUnauthorizedError if error.reason == "forbidden" else fl.FlightUnauthenticatedError
         return kind(said, about)

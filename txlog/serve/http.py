@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, unquote
 import orjson
 import pyarrow as pa
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from txlog.errors import (
     AccessError,
@@ -56,6 +57,8 @@ __all__ = ["HttpDoor", "Listener"]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+HEAD_WAIT_S = 20.0
+"""How long the head of a request may take, from the connection or from the answer before."""
 _BODY_WAIT_S = 30.0
 """How long the next piece of a body may take."""
 _ROOM_PAUSE_S = 0.02
@@ -305,6 +308,30 @@ def _status_of(error: TxlogError) -> int:
     return next((status for kind, status in statuses if isinstance(error, kind)), 500)
 
 
+class _Impatient(AutoHTTPProtocol):  # type: ignore[misc]  # uvicorn is not followed
+    """Closes a connection on which no whole head of a request comes for a while: who opens many and sends nothing, or
+    half a head, would else keep everybody out, without any token."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._idle_since_s = self.loop.time()
+        self._look()
+
+    def on_response_complete(self) -> None:
+        self._idle_since_s = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.loop.time() - self._idle_since_s >= HEAD_WAIT_S:
+            self.transport.close()
+        self._next_look = self.loop.call_later(HEAD_WAIT_S / 4, self._look)
+
+
 class Listener:
     """An HTTP server for a door, on a thread of its own. It listens when it is made; ``port`` is where.
 
@@ -328,6 +355,7 @@ class Listener:
         files: dict[str, Any] = {"ssl_certfile": tls[0], "ssl_keyfile": tls[1]} if tls else {}
         config = uvicorn.Config(
             door,
+            http=_Impatient,
             lifespan="off",
             access_log=False,
             log_level="warning",

@@ -49,6 +49,7 @@ class Landing:
         self._journal = journal
         self._streams_max = streams_max
         self._settled = settled
+        self._counted: tuple[txlog.Snapshot, int] | None = None  # the streams of a version
         self.snapshot = table.snapshot()
         """A version of the table, not older than the commit before the last one."""
 
@@ -160,8 +161,10 @@ class Landing:
         """Each stream is a record in every checkpoint of the table, so their number needs a bound."""
         if "delta.setTransactionRetentionDuration" in self.snapshot.properties:
             return None
-        prefix = application_of("")
-        known = sum(name.startswith(prefix) for name in self.snapshot.transactions) + more
+        if self._counted is None or self._counted[0] is not self.snapshot:
+            prefix = application_of("")
+            self._counted = self.snapshot, sum(name.startswith(prefix) for name in self.snapshot.transactions)
+        known = self._counted[1] + more
         if known < self._streams_max:
             return None
         return InvalidInputError(

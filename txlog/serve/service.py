@@ -6,6 +6,7 @@ batches; nothing here knows about Flight or HTTP.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -31,6 +32,7 @@ from txlog.serve.journal import Journal
 
 __all__ = ["Limits", "Lines", "Service"]
 
+_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RECOVERY_WAIT_S = 86_400.0
 """How long a start waits while the rows of a large journal are committed."""
 
@@ -332,8 +334,13 @@ class Service:
         assert self._catalog is not None
         if creates:
             return self._catalog.create(name, QUARANTINE, exist_ok=True, retry=self._retry)
-        base, _, branch = name.partition("@")
-        table = self._catalog.table(base, retry=self._retry)
-        if not branch:
-            return table
-        return txlog.Table.open(f"{table.uri}@{branch}", storage_options=self._options, retry=self._retry)
+        base, at, branch = name.partition("@")
+        if at and not _BRANCH.fullmatch(branch):  # which could lead out of the catalog, or to the table itself
+            raise TableNotFoundError(f"there is no table {name!r}: a branch has a name, as in {base}@nightly")
+        try:
+            table = self._catalog.table(base, retry=self._retry)
+            if not at:
+                return table
+            return txlog.Table.open(f"{table.uri}@{branch}", storage_options=self._options, retry=self._retry)
+        except TableNotFoundError:  # which says where it would be
+            raise TableNotFoundError(f"there is no table {name!r}") from None
