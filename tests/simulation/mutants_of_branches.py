@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from txlog.branch import creation, work
+from txlog.branch import creation, rebase, vacuum, work
 from txlog.branch.changes import Carried
 from txlog.branch.work import BranchWork
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -58,6 +58,16 @@ def begins_with_other_files(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(creation, "differing", lambda files, others: (real(files, others)[0][:0], real(files, others)[1]))
 
 
+def lets_a_vacuum_forget_what_a_branch_reads(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum of the table keeps only what the table itself needs."""
+    patch.setattr(vacuum, "_files", lambda branch, cutoff_ms: iter(()))
+
+
+def overlooks_a_vacuum_during_a_rebase(patch: pytest.MonkeyPatch) -> None:
+    """A rebase names files that a vacuum deleted a moment before."""
+    patch.setattr(rebase, "removed_meanwhile", lambda table, base, known: [])
+
+
 BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -65,6 +75,8 @@ BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (carries_what_was_published_meanwhile, "branch-that-is-rebased"),
         (takes_a_discarded_branch_for_an_open_one, "branch-that-is-discarded"),
         (begins_with_other_files, "branch-that-is-discarded-and-made"),
+        (lets_a_vacuum_forget_what_a_branch_reads, "branch-that-is-kept-beside-a-vacuum"),
+        (overlooks_a_vacuum_during_a_rebase, "branch-that-is-rebased-beside-a-vacuum"),
     )
 }
 """Each bug, and the scenario of ``explorer.actors`` whose exploration must find it."""

@@ -1,6 +1,7 @@
 """How the files of a branch become those of a version of its table: by the few that differ, however many there are.
 
-In: files as columns. Out: actions. Work on what is the same is column by column.
+In: files as columns. Out: actions. Work on what is the same is column by column. And whether a vacuum may have taken
+files of a version of the table before the branch named them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import pyarrow as pa
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.paths import canonical_path
+from txlog.extend import OpenTable, TableState
 
-__all__ = ["differing"]
+__all__ = ["differing", "removed_meanwhile"]
 
 
 def differing(files: pa.Table, others: pa.Table) -> tuple[list[AddFile], list[AddFile]]:
@@ -24,6 +26,16 @@ def differing(files: pa.Table, others: pa.Table) -> tuple[list[AddFile], list[Ad
     respelled = keys[0] & keys[1]  # another engine may have spelled a path in its own way
     here, there = ([add for add in each if (canonical_path(add.path), add.key[1]) not in respelled] for each in only)
     return here, there
+
+
+def removed_meanwhile(table: OpenTable, base: TableState, known: TableState) -> list[AddFile]:
+    """The files and vectors of ``base``, which a branch has just named, that a vacuum may have deleted before, since it
+    began after the version ``known``. One that begins later sees the branch, and one that began earlier keeps what was
+    removed since. Raises what loading a version raises."""
+    newest = table.log.newest_state()
+    if newest.vacuum is None or newest.vacuum.version <= known.version:
+        return []
+    return differing(table.log.files(base), table.log.files(newest))[0]
 
 
 def _without(files: pa.Table, others: pa.Table) -> list[AddFile]:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.base_files import differing
-from txlog.branch.known import PROPERTY, Origin, info_of, look_at, origin_of, remember_table
+from txlog.branch.base_files import differing, removed_meanwhile
+from txlog.branch.ending import end
+from txlog.branch.known import PROPERTY, Origin, info_of, origin_of, remember_table
 from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
 from txlog.branch.places import check_name, place_of, require_no_branch
 from txlog.core.format.actions import Metadata, operation_parameters
@@ -23,9 +24,14 @@ from txlog.core.format.features import check_can_read
 from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
 from txlog.errors import (
+    CommitStateUnknownError,
     ConflictError,
+    ConflictReason,
+    CorruptLogError,
     InvalidInputError,
+    NotFoundError,
     TableExistsError,
+    TableNotFoundError,
     TxlogError,
     UnsupportedFeatureError,
 )
@@ -33,13 +39,14 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     Definition,
     Isolation,
+    Proposal,
     ProposalBuilder,
     ambient,
     cloned,
     define,
+    raise_conflict,
     row_id_domain,
 )
-from txlog.result import WriteResult
 
 __all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
 
@@ -72,7 +79,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
     branch = table.beside(place_of(table.uri, checked))
     there = _there(table, newest, branch)
     if there is not None:
-        _require_finished(newest, branch, there, checked)
+        _require_finished(newest, branch, there[0], checked)
     files = _files_of(table, newest, base)
     numbers, row_ids = first_numbers(table, newest, branch=checked, base_version=base.version)
     origin = Origin(
@@ -90,12 +97,14 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
     wanted = origin.places.files_in_branch(files)
     while True:
         is_large = there is None and wanted.num_rows > AS_ACTIONS_MAX
-        first = int(is_large) if there is None else there.version + 1
+        first = int(is_large) if there is None else there[0].version + 1
         made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), wanted)
         if made is not None:
             remember_table(branch, table)
+            _require_kept(table, base, newest, branch)
             return branch
-        there = branch.writable_state()
+        state = branch.writable_state()
+        there = state, branch.log.files(state)
 
 
 def _check_kind(table: OpenTable, newest: TableState) -> None:
@@ -123,18 +132,26 @@ def _require_finished(newest: TableState, branch: OpenTable, there: TableState, 
         )
 
 
-def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> TableState | None:
-    """The newest version of a branch. One that another process has begun, and maybe left, is finished first.
+def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> tuple[TableState, pa.Table] | None:
+    """The newest version of a branch, and its files. One that another process has begun, and maybe left, is finished
+    first.
 
     Raises NotFoundError if the rows that it was to begin with are gone, and what `_files_of` raises.
     """
-    there, begun = look_at(branch)
-    origin = None if begun is None else origin_of(begun)
-    if begun is None or origin is None:
-        return there
+    try:
+        return branch.log.newest_with_files()
+    except TableNotFoundError:
+        return None
+    except CorruptLogError:
+        begun = branch.begun()
+        if begun is None:
+            raise
+    origin = origin_of(begun)
+    if origin is None:
+        return None
     base = newest if newest.version == origin.base_version else table.log.state_at(origin.base_version)
     branch.finish(begun, origin.places.files_in_branch(_files_of(table, newest, base)))
-    return branch.log.newest_state()
+    return branch.log.newest_with_files()
 
 
 def _files_of(table: OpenTable, newest: TableState, base: TableState) -> pa.Table:
@@ -159,6 +176,22 @@ def _files_of(table: OpenTable, newest: TableState, base: TableState) -> pa.Tabl
     return files
 
 
+def _require_kept(table: OpenTable, base: TableState, known: TableState, branch: OpenTable) -> None:
+    """Raises ConflictError, and throws the new branch away, if a vacuum may have deleted files of it before they were
+    its own."""
+    gone = removed_meanwhile(table, base, known)
+    if not gone:
+        return
+    state = branch.log.newest_state()
+    origin = origin_of(state)
+    if origin is not None:
+        end(branch, state, origin, "DISCARD BRANCH")
+    detail = f"or an earlier commit began a vacuum that may have deleted {gone[0].path} before it was the branch's"
+    version = table.log.newest_state().version
+    reason = ConflictReason("ConcurrentDeleteReadError", version, "VACUUM START", detail)
+    raise_conflict((reason,), table.uri, "make the branch again")
+
+
 # --- the commit -----------------------------------------------------------------------------------------------------
 
 
@@ -166,11 +199,13 @@ def _commit(
     table: OpenTable,
     base: TableState,
     branch: OpenTable,
-    there: TableState | None,
+    found: tuple[TableState, pa.Table] | None,
     origin: Origin,
     wanted: pa.Table,
 ) -> int | None:
-    """The branch's first version, or the next one of a log whose branch is finished. None if others wrote meanwhile."""
+    """The branch's first version, or the next one of a log whose branch is finished, with the version and the files
+    that were found. None if others wrote meanwhile."""
+    there, live = found or (None, wanted.slice(0, 0))
     with TxlogError.located(branch.uri, None if there is None else there.version):
         definition = definition_of_branch(base, there, origin)
     builder = ProposalBuilder(there)
@@ -178,7 +213,6 @@ def _commit(
     builder.read_table()
     is_large = there is None and origin.own_version > 0
     if not is_large:
-        live = wanted.slice(0, 0) if there is None else branch.log.files(there)
         gone, come = differing(live, wanted)
         builder.remove(*gone)
         builder.add(*come, are_new=False)
@@ -194,9 +228,12 @@ def _commit(
         ),
         metrics={"sourceNumOfFiles": str(wanted.num_rows), "sourceTableSize": str(sum(wanted["size"].to_pylist()))},
     )
-    done: WriteResult | None = None
+    done: int | None = None
     with contextlib.suppress(ConflictError):
-        done = branch.begin(proposal, wanted) if is_large else branch.commit(proposal, there)
+        if there is not None:
+            done = _continued(branch, proposal, there, wanted)
+        elif (begun := branch.begin(proposal, wanted) if is_large else branch.commit(proposal, None)) is not None:
+            done = begun.version
     if done is None:
         if there is None:
             raise TableExistsError(
@@ -205,7 +242,32 @@ def _commit(
             )
         _require_finished(table.log.newest_state(), branch, branch.log.newest_state(), origin.name)
         return None
-    return done.version if done.version == origin.own_version else None
+    return done if done == origin.own_version else None
+
+
+def _continued(branch: OpenTable, proposal: Proposal, there: TableState, wanted: pa.Table) -> int | None:
+    """The version that a proposal becomes on top of what is left of an earlier branch; None if it is another writer's.
+
+    A vacuum of the table may delete what is left at this moment. Then a checkpoint makes the version whole, as if all
+    before it had been cleaned up. Raises what a commit raises.
+    """
+    doubt: CommitStateUnknownError | None = None
+    try:
+        version = branch.commit(proposal, there).version
+    except CommitStateUnknownError as error:
+        doubt, version = error, error.version
+    assert version is not None
+    try:
+        branch.store.versions.stat(there.version)
+    except NotFoundError:
+        commit = branch.log.read_commit(version)
+        if commit.commit_info is None or commit.commit_info.txn_id != proposal.txn_id:
+            return None
+        branch.log.begin(commit, wanted)
+    else:
+        if doubt is not None:
+            raise doubt
+    return version
 
 
 def definition_of_branch(base: TableState, there: TableState | None, origin: Origin) -> Definition:

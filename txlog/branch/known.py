@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from txlog.branch.places import FOLDER, Places, place_of, table_of
+from txlog.branch.places import FOLDER, Places, place_of, require_no_branch, table_of
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
+from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.properties import PropertyRule
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.extend import OpenTable, TableState
@@ -205,7 +206,9 @@ def _first_after(table: OpenTable, after: str) -> str | None:
 
 
 def branch_named(table: OpenTable, name: str) -> OpenTable:
-    """The branch of a table. Raises TableNotFoundError, which lists the open branches."""
+    """The branch of a table. Raises TableNotFoundError, which lists the open branches, and InvalidInputError if the
+    table is itself one."""
+    require_no_branch(table.uri)
     branch = table.beside(place_of(table.uri, name))
     state, _ = look_at(branch)
     if state is None or origin_of(state) is None:
@@ -240,9 +243,12 @@ def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None
     branch = table.beside(place_of(table.uri, name))
     try:
         state, _ = look_at(branch)
-    except CorruptLogError:
+    except CorruptLogError as error:
         left = _left_of_ended(newest, branch)
+        if left is None and _is_all_gone(branch):
+            return None
         if left is None:
+            error.repair = f"{error.repair or ''} If nobody needs the branch, delete its folder".strip()
             raise
         return left
     origin = None if state is None else origin_of(state)
@@ -259,6 +265,23 @@ def _left_of_ended(newest: TableState, branch: OpenTable) -> BranchInfo | None:
     published = published_version(newest, origin)
     status = _status(origin, version, published)
     return None if status == "open" else _info(branch, version, origin, status, published)
+
+
+def _is_all_gone(branch: OpenTable) -> bool:
+    """Whether what is left of a log is a commit that came when a vacuum had deleted the branch, and the commit's files
+    too. Its writer was told that it may not have landed."""
+    commits = [meta.name for meta in branch.store.log.list_from("0") if is_commit(meta.name)]
+    adds = (each for name in commits for each in branch.log.read_commit(_version_of(name)).actions)
+    own = [each.path for each in adds if type(each) is AddFile and Places.is_own(each.path)]
+    return bool(own) and not any(_is_there(branch, path) for path in own)
+
+
+def _is_there(branch: OpenTable, path: str) -> bool:
+    try:
+        branch.store.files.stat(resolve_data_path(path).path)
+    except NotFoundError:
+        return False
+    return True
 
 
 def last_origin(branch: OpenTable, commits: Sequence[str]) -> tuple[str, Origin] | None:

@@ -120,7 +120,8 @@ class Places(msgspec.Struct, frozen=True, dict=True):
         below = path_below(self.table, resolve_data_path(path))
         return canonical_path(path if below is None else encode_path(below))
 
-    def is_own(self, path: str) -> bool:
+    @staticmethod
+    def is_own(path: str) -> bool:
         """Whether a path of the branch's log leads into the branch's own folder."""
         return not path.startswith("/") and ":" not in path
 

@@ -29,7 +29,7 @@ from txlog.core.format.file_columns import live_rows
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.wide_statistics import wide_statistics
-from txlog.errors import ConflictError, InvalidInputError, NotFoundError
+from txlog.errors import ConflictError, CorruptLogError, InvalidInputError, NotFoundError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     ChangeFiles,
@@ -80,7 +80,10 @@ def _has_ended(work: BranchWork, done: WriteResult) -> bool:
     forgets = work.newest.properties.set_transaction_retention_ms is not None
     if done.outcome == "empty" or work.origin.is_kept or forgets:
         return end(work.branch, work.state, work.origin, "END BRANCH") is not None
-    return work.branch.log.newest_state().version == work.state.version
+    try:
+        return work.branch.log.newest_state().version == work.state.version
+    except (NotFoundError, CorruptLogError):  # a vacuum of the table has deleted what was left of it, or does
+        return True
 
 
 def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:

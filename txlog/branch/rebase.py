@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.base_files import differing
+from txlog.branch.base_files import differing, removed_meanwhile
 from txlog.branch.changes import CARRIED, REBASE, Carried
 from txlog.branch.checking import CONSTRAINT, NewRows
 from txlog.branch.creation import definition_of_branch
@@ -58,9 +58,12 @@ def rebase(open_table: OpenTable) -> WriteResult:
         work.require_publishable()
         if work.newest.version == origin.base_version:
             return WriteResult(state.version, "committed", 0, "")
-        done = _Rebase(work).run()
+        move = _Rebase(work)
+        done = move.run()
         if done is not None:
-            return done
+            if not removed_meanwhile(parent, work.newest, work.newest):
+                return done
+            move.take_back()
 
 
 class _Rebase:
@@ -115,6 +118,28 @@ class _Rebase:
             except ConflictError:
                 return None
         return done if done.version == self._moved.own_version else None
+
+    def take_back(self) -> None:
+        """Give the branch back the files that it had, which every vacuum has kept so far: one may have deleted files
+        of the table's version before the branch named them. Raises ConflictError if others wrote on top of it."""
+        moved = self._branch.log.newest_state()
+        builder = ProposalBuilder(moved)
+        builder.define(self._state.metadata)
+        builder.read_table()
+        gone, come = differing(self._branch.log.files(moved), self._branch.log.files(self._state))
+        builder.remove(*gone)
+        builder.add(*come, are_new=False)
+        proposal = builder.build(
+            txn_id=ambient.uuid4(),
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE,
+            operation=REBASE,
+            parameters=operation_parameters(baseVersion=self._origin.base_version),
+        )
+        if moved.version == self._moved.own_version and self._branch.commit(proposal, moved).version is not None:
+            return
+        detail = "or an earlier commit began a vacuum that deleted files before the branch named them"
+        conflict(self._table, "ConcurrentDeleteReadError", self._newest, detail, _NEXT)
 
     # --- the definition -----------------------------------------------------------------------------------------------
 

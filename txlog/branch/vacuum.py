@@ -7,32 +7,48 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import partial
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.branch.known import branches, is_commit, last_origin, names_of, origin_of, table_and_branch
 from txlog.branch.places import FOLDER, Places, place_of
+from txlog.core.format.file_columns import DELETION_VECTOR
+from txlog.core.format.paths import encode_path
 from txlog.extend import OpenTable
 from txlog.extend.commits import ObjectMeta, ambient
 
 __all__ = ["disposable", "needed"]
 
 _LOG = "_delta_log/"
+_GOING: Final[MutableMapping[OpenTable, set[str]]] = WeakKeyDictionary()
+"""The branches whose files vacuums of a table plan to delete."""
 
 
 def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callable[[], Iterator[pa.Table]]]]:
-    """The files of each open branch: live ones, and those that it removed after ``cutoff_ms``. If this is a branch: its
-    files that its table has, or removed within its own retention."""
+    """The files of each open branch: live ones, and those that it removed after ``cutoff_ms``. Of a branch that was to
+    go, and that somebody wrote to or made anew since, all that is in its folder. If this is a branch: its files that
+    its table has, or removed within its own retention."""
     if origin_of(open_table.log.newest_state()) is not None:
         table, _, origin = table_and_branch(open_table)
         yield f"published, version {table.log.newest_state().version}", partial(_published, table, origin.places)
         return
     for each in branches(open_table):
         if each.status == "open":
-            yield f"{each.name} {each.version} {each.created}", partial(_files, open_table.beside(each.uri), cutoff_ms)
+            key = f"{each.name} {each.version} {each.created}"
+            yield key, partial(_files, open_table.beside(each.uri), cutoff_ms)
+            if each.name in _GOING.get(open_table, ()):
+                yield f"all of {key}", partial(_folder, open_table, each.name)
+
+
+def _folder(table: OpenTable, name: str) -> Iterator[pa.Table]:
+    for page in table.store.files.list(f"{FOLDER}/{name}"):
+        paths = pa.array([encode_path(meta.name) for meta in page], pa.string())
+        yield pa.table({"path": paths, "deletionVector": pa.nulls(len(paths), DELETION_VECTOR)})
 
 
 def _files(branch: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
@@ -59,6 +75,7 @@ def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[Objec
         metas = [meta for page in open_table.store.files.list(f"{FOLDER}/{name}") for meta in page]
         if not metas or max(meta.modified_ms for meta in metas) >= cutoff_ms:
             continue
+        _GOING.setdefault(open_table, set()).add(name)
         log = sorted(meta for meta in metas if meta.name.startswith(f"{FOLDER}/{name}/{_LOG}"))
         in_log = {meta.name for meta in log}
         branch = open_table.beside(place_of(open_table.uri, name))

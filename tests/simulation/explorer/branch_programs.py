@@ -37,15 +37,19 @@ __all__ = [
     "discard_branch",
     "end_branch",
     "make_branch",
+    "move_on_and_rebase",
     "publish_branch",
     "rebase_branch",
+    "remove_and_vacuum",
     "remove_from_table",
+    "vacuum_table",
 ]
 
 NAME = "b"
 _OWN = f"_branches/{NAME}/"
 _APPLICATION = "txlog.branch."
 _ONCE = "a branch is published whole, and once"
+_HOUR_MS = 3_600_000
 
 
 class Told(msgspec.Struct):
@@ -92,6 +96,18 @@ class BranchBook:
             wanted = {path for path in base.live if not path.startswith(_OWN)}
             if found != wanted:
                 raise InvariantBroken("a branch has the files of its table", f"v{version} has {found}, not {wanted}")
+
+    def check_files(self, table: World, branch: World) -> None:
+        """Every file of an open branch is there. The folder of the table has the branch's own files too."""
+        if not branch.ledger.versions:
+            return
+        state: State = branch.ledger.states[branch.ledger.latest]
+        if not _is_open(table, branch, state):
+            return
+        for path in state.live:
+            name = path.removeprefix(f"{_root()}/") if path.startswith("memory:") else f"{_OWN}{path}"
+            if name not in table.files.objects:
+                raise InvariantBroken("a vacuum deletes nothing that is needed", f"{name}, of the branch, is gone")
 
     def check_answers(self, table: World, branch: World) -> None:
         """The same after everybody has ended, and the branch was published; each program was told the truth."""
@@ -153,9 +169,34 @@ def rebase_branch(session: Session) -> None:
     _do(session, "rebase", lambda table: branch_of(table).rebase())
 
 
+def move_on_and_rebase(session: Session) -> None:
+    """Append a file to the table, and move the branch onto that version or a newer one."""
+    append_to_table(session)
+    rebase_branch(session)
+
+
 def discard_branch(session: Session) -> None:
     """Throw the branch away."""
     _do(session, "discard", lambda table: branch_of(table).discard())
+
+
+def vacuum_table(session: Session) -> None:
+    """Vacuum the table with a retention of a day, shorter than its own, when more time than that has passed."""
+    from explorer.world import VACUUMED_MS
+
+    session.let_pass(36 * _HOUR_MS)
+    _do(session, "vacuum", lambda table: table.vacuum(VACUUMED_MS / _HOUR_MS, force=True))
+
+
+def remove_and_vacuum(session: Session) -> None:
+    """Remove the newest file of the table, and vacuum the table when no retention keeps the file."""
+
+    def remove(table: Table) -> None:
+        with table.transaction() as txn:
+            txn.remove(txn.snapshot.files()["path"].to_pylist()[-1])
+
+    _do(session, "write", remove)
+    vacuum_table(session)
 
 
 def end_branch(run: Run) -> None:
@@ -167,7 +208,9 @@ def end_branch(run: Run) -> None:
         table = _table(session)
         status = [each.status for each in table.branches()]
         is_there = bool(_worlds(run)[1].ledger.versions)
-        if is_there != bool(status):
+        if run.scenario.trimmed:  # a vacuum may have deleted what was left
+            run.branches.check_files(*_worlds(run))
+        elif is_there != bool(status):
             raise InvariantBroken("a branch is there or not", f"{status}")
         if status == ["open"]:
             try:
@@ -213,12 +256,12 @@ def _append(session: Session, table: Table, path: str) -> None:
 
     is_branch = table.uri != _root()
     first, second = _worlds(session.run)
-    for world, name in ((first, f"{_OWN}{path}" if is_branch else path), (second, path if is_branch else _at(path))):
-        publish_file(world, name)
-    stats = '{"numRecords":1}'
-    add = AddFile(path, {"part": path[5:6]}, _size(), session.clock.now_ms(), True, stats)
+    names = (first, f"{_OWN}{path}" if is_branch else path), (second, path if is_branch else _at(path))
     with table.transaction() as txn:
-        txn._builder.add(add)
+        for world, name in names:
+            publish_file(world, name)
+        stats = '{"numRecords":1}'
+        txn._builder.add(AddFile(path, {"part": path[5:6]}, _size(), session.clock.now_ms(), True, stats))
 
 
 def publish_file(world: World, path: str) -> None:
@@ -248,6 +291,14 @@ def _table(session: Session) -> Table:
     for store in stores.values():
         store.log.beside = stores  # type: ignore[attr-defined]
     return table
+
+
+def _is_open(table: World, branch: World, state: State) -> bool:
+    origin, version = orjson.loads(state.metadata["configuration"][PROPERTY]), branch.ledger.latest
+    if origin.get("ended_at") == version:
+        return False
+    published = table.ledger.states[table.ledger.latest].transactions.get(f"{_APPLICATION}{origin['id']}")
+    return bool(origin.get("is_kept")) or published is None or published["version"] < version
 
 
 def _root() -> str:

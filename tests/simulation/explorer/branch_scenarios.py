@@ -12,9 +12,12 @@ from explorer.branch_programs import (
     append_to_table,
     discard_branch,
     make_branch,
+    move_on_and_rebase,
     publish_branch,
     rebase_branch,
+    remove_and_vacuum,
     remove_from_table,
+    vacuum_table,
 )
 from explorer.casting import LOST_ANSWERS, actors_of
 from explorer.run import Scenario
@@ -24,7 +27,25 @@ __all__ = ["BRANCH_SCENARIOS"]
 _twice = partial(append_to_branch, times=2)
 _keep = partial(publish_branch, keep=True)
 
-BRANCH_SCENARIOS = tuple(
+_BESIDE_VACUUMS = tuple(
+    Scenario(
+        f"branch-{name}-beside-a-vacuum",
+        actors_of(*programs),
+        store="object",
+        versions=3,
+        trimmed=True,
+        grouped=grouped,
+    )
+    for name, programs, grouped in (
+        ("that-is-kept", (append_to_branch, _keep, remove_from_table, vacuum_table), "branched"),
+        ("that-is-rebased", (move_on_and_rebase, remove_and_vacuum), "branched"),
+        ("that-is-made", (make_branch, remove_and_vacuum), "unbranched"),
+        ("that-is-discarded-and-made", (discard_branch, make_branch, vacuum_table), "branched"),
+    )
+)
+"""What a vacuum with a short retention may do to branches."""
+
+BRANCH_SCENARIOS = _BESIDE_VACUUMS + tuple(
     Scenario(
         f"branch-{name}",
         actors_of(*programs, restarts=1),

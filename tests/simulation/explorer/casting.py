@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.branch_programs import remove_and_vacuum, vacuum_table
 from explorer.change_programs import (
     change_sink,
     holding_sink,
@@ -74,7 +75,7 @@ _STAGERS: tuple[Any, ...] = (
     *(coordinate, recover_group, discard_group, abandon_group, seal_group),
     *(append_to_both, append_to_first, append_to_second, claim_in_first, claim_in_second, read_both),
 )
-_VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later, vacuum_what_waits)
+_VACUUMS = (remove_and_vacuum, vacuum_table, vacuum_rows, vacuum_later, update_and_vacuum_later, vacuum_what_waits)
 _TAGGERS = (tag_version,)
 _EXPORT_CLEANERS = (clean_up_exports, export_anew)
 _EXPORTERS = (

@@ -165,14 +165,25 @@ class DeltaLog:
             return self.reload()  # its own commit was cleaned up while the next ones were requested
         return newest
 
-    def reload(self) -> TableState:
-        """Forget the known state and load the newest version.
+    def newest_with_files(self) -> tuple[TableState, pa.Table]:
+        """The newest version and its live files. Of a log that is not known yet, each commit is read once for both.
+
+        Raises what `newest_state` and `files` raise.
+        """
+        if self._state is not None:
+            state = self.newest_state()
+            return state, self.files(state)
+        state = self.reload(keeps_commits=True)
+        return state, self._listed(state, is_just_loaded=True)
+
+    def reload(self, *, keeps_commits: bool = False) -> TableState:
+        """Forget the known state and load the newest version; ``keeps_commits`` for who reads its files next.
 
         Raises what `newest_state` raises, and ``CorruptLogError`` if the location now holds a different table.
         """
         asked = ambient.instant()
         is_again = self._state is not None
-        fresh = self._loaded()
+        fresh = self._loaded(keeps_commits=keeps_commits)
         if is_again and fresh.mark is None and not self.versions.capabilities.has_cheap_calls:
             fresh = self.marked(fresh)
         with self._lock:
@@ -180,9 +191,9 @@ class DeltaLog:
             self._seen_same = fresh, asked
         return self._remember(fresh, asked)
 
-    def _loaded(self) -> TableState:
+    def _loaded(self, *, keeps_commits: bool = False) -> TableState:
         known = self._state  # before the load: meanwhile other threads may get to know newer versions
-        fresh, bodies = self._loader.load()
+        fresh, bodies = self._loader.load(keeps=keeps_commits)
         if bodies is not None:
             self.commits.keep(bodies)
         if known is not None and (fresh.metadata.id != known.metadata.id or fresh.version < known.version):
@@ -414,7 +425,7 @@ class DeltaLog:
             if self._ahead is ahead:
                 self._ahead = None
 
-    def _listed(self, state: TableState) -> pa.Table:
+    def _listed(self, state: TableState, *, is_just_loaded: bool = False) -> pa.Table:
         if (short := self._short) is not None and short[0] is state:
             return short[1]
         version, table = self._held_files(state)
@@ -423,7 +434,7 @@ class DeltaLog:
         asked = ambient.instant()
         with TxlogError.located(self.uri, state.version):
             if table is None:
-                live = self._files.files(self._on_short_tail(state))
+                live = self._files.files(state if is_just_loaded else self._on_short_tail(state))
             else:
                 live = self._files.files_from(table, version, state, self._last)
         self._live = (state.version, asked, weakref.ref(live))

@@ -61,8 +61,8 @@ class StateLoader:
 
     # --- states ------------------------------------------------------------------------------------------
 
-    def load(self) -> tuple[TableState, CommitBodies | None]:
-        """The newest version, and the commits that it was loaded from, if each is a request.
+    def load(self, *, keeps: bool = False) -> tuple[TableState, CommitBodies | None]:
+        """The newest version, and the commits that it was loaded from, if each is a request, or if it ``keeps`` them.
 
         Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
@@ -70,7 +70,7 @@ class StateLoader:
         state = self._probe_from(hint) if hint and self._probes else None
         bodies = None
         if state is None:
-            state, bodies = self._load_ahead(None, hint)
+            state, bodies = self._load_ahead(None, hint, keeps=keeps)
             state = state if self._lists else self.catch_up(state)
         return self._with_commit_timestamp(state), bodies
 
@@ -82,13 +82,15 @@ class StateLoader:
         state, bodies = self._load_ahead(version, usable)
         return self._with_commit_timestamp(state), bodies
 
-    def _load_ahead(self, target: int | None, hint: LastCheckpoint | None) -> tuple[TableState, CommitBodies | None]:
+    def _load_ahead(
+        self, target: int | None, hint: LastCheckpoint | None, *, keeps: bool = False
+    ) -> tuple[TableState, CommitBodies | None]:
         """`_load_listed`, and what it read. If reading is a request, the commits that probably follow the hint's
         checkpoint are asked for at the same time as the list that shows which of them are there."""
-        if self._has_cheap_calls or self._owner_knows:
+        if self._owner_knows or (self._has_cheap_calls and not keeps):
             return self._load_listed(target, hint), None
         bodies = CommitBodies()
-        if hint is not None:
+        if hint is not None and not self._has_cheap_calls:
             last = hint.version + _ASKED_AHEAD if target is None else min(target, hint.version + _ASKED_AHEAD)
             bodies.ask(checksum_name(hint.version), self._store.log.read)
             for version in range(hint.version, last + 1):

@@ -1,0 +1,37 @@
+"""What a branch asks its store for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from tests.round_trips import RoundTrips
+from txlog.core.store import open_store
+from txlog.core.versions import OpenTable
+
+ROW = pa.table({"id": pa.array([1], pa.int64())})
+
+
+def test_a_branch_under_a_name_that_was_used_reads_each_commit_of_its_log_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, trips = txlog.Table.create(tmp_path / "t", ROW.schema), RoundTrips()
+    for _ in range(3):
+        branch = table.branch("b")
+        branch.append(ROW)
+        branch.publish()
+    last = branch.version
+    monkeypatch.setattr(OpenTable, "beside", lambda _, uri: OpenTable(trips.watched(open_store(uri))))
+    with trips.of():
+        again = txlog.Table.open(table.uri).branch("b")
+        asked = Counter((kind, name) for _, kind, name in trips.requests if kind in ("read", "list_from"))
+    assert again.version == last + 1
+    assert again.snapshot().count() == 3
+    assert set(asked.values()) == {1}
+    assert sum(kind == "list_from" for kind, _ in asked) == 1
+    commits = {name for kind, name in asked if kind == "read" and name.endswith(".json")}
+    assert commits == {f"{version:020}.json" for version in range(last + 2)}  # and whether there is a newer one

@@ -1,0 +1,242 @@
+"""A forced vacuum, of the table and of the branch, before every single call of their stores: nobody loses a file."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+
+import txlog
+from txlog import Table
+from txlog.core.store import open_store
+from txlog.core.versions import OpenTable
+from txlog.errors import ConflictError, CorruptLogError, TxlogError
+from txlog.testing.faults import FaultyFileStore, FaultyLogStore, StoreCall
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def ids(uri: str) -> list[int]:
+    return sorted(Table.open(uri).to_arrow()["id"].to_pylist())
+
+
+class Vacuums:
+    """Before the ``number``-th call of a store, somebody does this, with no regard to anyone."""
+
+    def __init__(self, number: int, meddle: Callable[[], Any]) -> None:
+        self._number = number
+        self._meddle = meddle
+        self._thread = threading.get_ident()
+        self._count = 0
+        self._is_under_way = False
+        self.call: StoreCall | None = None
+
+    def decide(self, call: StoreCall) -> None:
+        if self._is_under_way or threading.get_ident() != self._thread:
+            return
+        self._count += 1
+        if self._count == self._number:
+            self.call, self._is_under_way = call, True
+            self._meddle()
+            self._is_under_way = False
+
+    def opened(self, uri: str) -> OpenTable:
+        store = open_store(uri)
+        log = FaultyLogStore(store.log, self.decide, files=store.files)
+        return OpenTable(replace(store, log=log, files=FaultyFileStore(store.files, self.decide)))
+
+    def run(self, uri: str, work: Callable[[Table], Any], patch: pytest.MonkeyPatch) -> TxlogError | None:
+        """The error of the work, if it has one."""
+        with patch.context() as inside:
+            inside.setattr(OpenTable, "beside", lambda _, place: self.opened(place))
+            try:
+                work(Table(self.opened(uri)))
+            except TxlogError as error:
+                return error
+        return None
+
+
+class Act(msgspec.Struct, frozen=True):
+    """What somebody does at a place, after what came before, and which rows there are then at each place."""
+
+    work: Callable[[Table], Any]
+    rows: dict[str, list[int]]
+    before: Callable[[Table], Any] = lambda branch: None
+    status: str = "open"
+    may_be_gone: bool = False
+    """Whether a vacuum may delete the whole branch first. Who wrote to it then is told so."""
+    at: str = "@b"
+
+
+TABLE, BRANCH, BOTH = [1, 2, 3, 5, 6, 9], [2, 3, 4, 5, 6, 7, 8], [2, 3, 5, 6, 7, 9]
+ACTS = {
+    "append": Act(lambda b: b.append(rows_of(20)), {"": TABLE, "@b": [*BRANCH, 20]}),
+    "append to a kept branch": Act(
+        lambda b: b.append(rows_of(20)), {"": BOTH, "@b": [*BRANCH, 20]}, lambda b: b.publish(keep=True)
+    ),
+    "append to an ended branch": Act(
+        lambda b: b.append(rows_of(20)),
+        {"": BOTH, "@b": [*BRANCH, 20]},
+        lambda b: b.publish(),
+        may_be_gone=True,
+    ),
+    "delete": Act(lambda b: b.delete("id = 2 or id = 6"), {"": TABLE, "@b": [3, 4, 5, 7, 8]}),
+    "publish": Act(lambda b: b.publish(), {"": BOTH}, status="published"),
+    "publish and keep": Act(lambda b: b.publish(keep=True), {"": BOTH, "@b": BRANCH}),
+    "rebase": Act(lambda b: b.rebase(), {"": TABLE, "@b": BOTH}),
+    "make": Act(lambda t: t.branch("c"), {"": TABLE, "@b": BRANCH, "@c": TABLE}, at=""),
+    "make of an old version": Act(
+        lambda t: t.branch("c", 3), {"": TABLE, "@b": BRANCH, "@c": [1, 2, 3, 4, 5, 6, 8]}, at=""
+    ),
+    "make again": Act(lambda t: t.branch("b"), {"": BOTH, "@b": BOTH}, lambda b: b.publish(), at=""),
+    "discard": Act(lambda b: b.discard(), {"": TABLE}, status="discarded", may_be_gone=True),
+}
+
+
+def branched(folder: Path) -> tuple[Table, Table]:
+    """The branch needs files that the table has removed since, and both have rows that the other lacks."""
+    table = Table.create(folder / "t", rows_of().schema, properties=VECTORS)
+    for each in ((1, 2, 3), (4, 5, 6), (8,)):
+        table.append(rows_of(*each))
+    branch = table.branch("b")
+    branch.append(rows_of(7))
+    branch.delete("id = 1")
+    table.delete("id = 4 or id = 8")
+    table.append(rows_of(9))
+    return table, branch
+
+
+def vacuum(uri: str) -> None:
+    Table.open(uri).vacuum(retention_hours=0, force=True)
+
+
+def rewrite_and_vacuum(uri: str) -> None:
+    """The same rows in another file, so that the one before goes."""
+    Table.open(uri).update({"id": txlog.expr("id + 0")}, "id = 5 or id = 6")
+    vacuum(uri)
+
+
+def vacuum_both(uri: str) -> None:
+    vacuum(uri)
+    if Table.exists(f"{uri}@b"):  # the first one may have deleted what was left of it
+        vacuum(f"{uri}@b")
+
+
+MEDDLERS: dict[str, Callable[[str], None]] = {
+    "of the table": vacuum,
+    "of both": vacuum_both,
+    "after a rewrite": rewrite_and_vacuum,
+}
+
+
+def check_act(act: Act, meddler: Callable[[str], None], folder: Path, patch: pytest.MonkeyPatch) -> int:
+    """How many calls there are. Raises AssertionError for one before which a vacuum takes a file from somebody."""
+    uri, branch = (each.uri for each in branched(folder))
+    act.before(Table.open(branch))
+    shutil.copytree(uri, folder / "before")
+    for number in itertools.count(1):
+        vacuums = Vacuums(number, lambda: meddler(uri))
+        error = vacuums.run(branch if act.at else uri, act.work, patch)
+        where = f"before call {number}, {vacuums.call}: {error}"
+        is_gone = act.may_be_gone and error is not None and not is_readable(f"{uri}@b")
+        if error is not None and not is_gone:
+            again(act, f"{uri}{act.at}")
+        found = {place: ids(f"{uri}{place}") for place in act.rows if not (place and is_gone)}
+        assert found == {place: sorted(act.rows[place]) for place in found}, where
+        assert Table.open(uri).verify().is_sound, where
+        # A vacuum of the branch is a version of it that nobody published, so it may be open.
+        may_be = {act.status, *(["open"] if meddler is vacuum_both else [])}
+        assert {each.status for each in Table.open(uri).branches()} <= may_be, where
+        if vacuums.call is None:
+            return number
+        shutil.rmtree(uri)
+        shutil.copytree(folder / "before", uri)
+    raise AssertionError
+
+
+def is_readable(uri: str) -> bool:
+    try:
+        return Table.exists(uri)
+    except CorruptLogError:
+        return False
+
+
+def again(act: Act, uri: str) -> None:
+    """Who was refused does it again, on what others did meanwhile."""
+    try:
+        act.work(Table.open(uri))
+    except ConflictError:
+        Table.open(uri).rebase()
+        act.work(Table.open(uri))
+
+
+@pytest.mark.hunt(part="branches")
+@pytest.mark.parametrize("meddler", MEDDLERS)
+@pytest.mark.parametrize("name", ACTS)
+def test_nobody_loses_a_file_to_a_vacuum_before_any_call(
+    name: str, meddler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check_act(ACTS[name], MEDDLERS[meddler], tmp_path, monkeypatch) > 10
+
+
+def forgets_what_a_branch_reads(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum of the table keeps only what the table itself needs."""
+    patch.setattr("txlog.branch.vacuum._files", lambda branch, cutoff_ms: iter(()))
+
+
+def overlooks_a_vacuum_during_a_rebase(patch: pytest.MonkeyPatch) -> None:
+    """A rebase names files that a vacuum deleted a moment before."""
+    patch.setattr("txlog.branch.rebase.removed_meanwhile", lambda table, base, known: [])
+
+
+def takes_a_vector_for_kept(patch: pytest.MonkeyPatch) -> None:
+    """A publication overlooks that a vacuum may delete its vectors, which no commit names yet."""
+    patch.setattr("txlog.core.versions.decisions.conflicts.endangered", lambda proposal, vacuum: None)
+    patch.setattr(OpenTable, "_require_no_vacuum_of", lambda *_: None)
+
+
+MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
+    mutant.__name__: (mutant, act, meddler)
+    for mutant, act, meddler in (
+        (forgets_what_a_branch_reads, "append", "of the table"),
+        (overlooks_a_vacuum_during_a_rebase, "rebase", "after a rewrite"),
+        (takes_a_vector_for_kept, "publish", "of the table"),
+    )
+}
+"""Bugs put into the code on purpose, and the act and the vacuum that find each."""
+
+
+@pytest.mark.hunt(part="mutants")
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_vacuum_before_any_call_finds_a_bug_put_into_branches(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant, act, meddler = MUTANTS[name]
+    mutant(monkeypatch)
+    with pytest.raises((AssertionError, TxlogError)):
+        check_act(ACTS[act], MEDDLERS[meddler], tmp_path, monkeypatch)
+
+
+def test_a_publication_is_done_though_a_vacuum_deletes_what_is_left_of_the_branch_at_once(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+
+    class Vacuum(txlog.CommitHooks):
+        def on_commit(self, uri: str, result: txlog.WriteResult) -> None:
+            if uri == table.uri:
+                vacuum(uri)
+
+    assert Table.open(branch.uri, hooks=Vacuum()).publish().outcome == "committed"
+    assert not Table.exists(f"{table.uri}@b")
+    assert ids(table.uri) == BOTH
