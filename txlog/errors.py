@@ -24,6 +24,7 @@ them between processes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -309,10 +310,15 @@ class InvalidInputError(TxlogError, ValueError):
     is_unproven: bool = False
     """Whether it is about a checkpoint that no retained commit has: one older than the application's last one, or the
     last one, with a fingerprint that nothing confirms."""
+    row: int | None = None
+    """The row of the data that cannot be stored, counting from 0, if it is about one."""
 
 
 class SchemaMismatchError(InvalidInputError):
     """The data's columns do not fit the table's. The message lists every column that differs."""
+
+    columns: Sequence[str] = ()
+    """The columns that differ, if they are those of a write's data."""
 
 
 class ChecksFailedError(InvalidInputError):

@@ -193,7 +193,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
         ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', but it was read with ','"),
         ("f.csv", b"id,nom\n1,m\xfcller\n", "column 'nom' is not UTF-8: convert the file"),
         ("g.csv", b"id,name\n1,m\xfcller\n", "In CSV column #1: Row #2: CSV conversion error to string: invalid UTF8"),
-        ("h.csv", b"price\n1.234\n", "In CSV column #0: "),
+        ("h.csv", b"price\n1.234\n", "In CSV column #0 (price): "),
         ("i.csv", b"wall\n2026-11-20T18:30:00Z\n", "expected no zone offset in '2026-11-20T18:30:00Z'"),
         ("l.csv", b"id,name\n1,a,b\n", "Row #2: Expected 2 columns, got 3: 1,a,b"),
         ("m.csv", b"", "Empty CSV file"),
@@ -412,7 +412,7 @@ def test_csv_without_a_header_has_the_tables_columns_in_their_order(table: Path,
     assert [(row["id"], row["name"]) for row in rows_of(table)] == [(1, "ann"), (2, "bob")]
     rows.write_text("1,ann,yesterday\n")
     assert (
-        "In CSV column #2: Row #1: CSV conversion error to date32[day]: invalid value 'yesterday'"
+        "In CSV column #2 (day): Row #1: CSV conversion error to date32[day]: invalid value 'yesterday'"
         in txlog("append", table, rows, "--no-header").stderr
     )
     rows.write_text("1,ann\n")

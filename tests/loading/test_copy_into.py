@@ -147,6 +147,24 @@ def test_a_name_that_is_not_utf_8_is_refused(table: Table, folder: Path, name: s
         table.copy_into(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("b.csv", "id,note,day\n3,,\n,x,\n", "column id is null.* It is row 1 of b.csv"),
+        ("b.csv", "id,more\n3,x\n", "more  table has no such column.*\nmore is in b.csv"),
+        ("b.csv", "day,id\n,3\n,x\n", r"b\.csv .* CSV column #1 \(id\): Row #3"),
+        ("b.json", '{"id": 3}\n{"id": 4}\n{"id": "x"}\n{"id": 5}\n', r"b\.json .* It is line 3"),
+    ],
+)
+def test_what_is_refused_is_found_in_its_file(tmp_path: Path, folder: Path, name: str, text: str, said: str) -> None:
+    table = Table.create(tmp_path / "t", "id bigint not null, note string, day date")
+    put(folder, "a.csv", csv(1, 2))
+    put(folder, name, text)
+    with pytest.raises(InvalidInputError, match=f"(?s){said}") as refused:
+        table.copy_into(folder)
+    assert refused.value.path == name
+
+
 def test_a_column_of_json_that_comes_late_is_named_with_its_line(
     table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,26 @@ def test_a_row_that_replaces_another_has_all_columns_and_one_that_deletes_its_ke
     assert table.to_arrow().to_pylist() == [{"id": 1, "s": None, "p": {"a": 1, "b": 1}}]
 
 
+def test_a_batch_that_is_refused_adds_no_column(tmp_path: Path) -> None:
+    table = create(tmp_path, columns="id bigint not null, s string")
+    path = "/tables/events/rows?schema_mode=merge"
+    with door(tmp_path) as (http_door, _):
+        assert ask(http_door, path, b'{"id": 1, "more": 1}\n{"id": null, "more": 2}\n').status == 422
+        assert table.schema.names == ["id", "s"]
+        changes = f"{path}&mode=upsert&keys=id&row_kind=op"
+        assert ask(http_door, changes, b'{"op": "u", "id": null, "s": "", "more": 1}').status == 422
+        assert table.schema.names == ["id", "s"]
+        assert ask(http_door, path, b'{"id": 1, "more": 1}').status == 200
+    assert table.to_arrow().to_pylist() == [{"id": 1, "s": None, "more": 1}]
+
+
+def test_a_word_that_is_none_of_its_parameter_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    create(tmp_path)
+    with door(tmp_path) as (http_door, _):
+        refused = ask(http_door, "/tables/events/rows?mode=upsrt", LINES)
+        assert refused.said["message"] == "Invalid mode 'upsrt': expected 'append' or 'upsert'"
+
+
 def test_operators_see_health_and_numbers_and_the_table(tmp_path: Path) -> None:
     create(tmp_path)
     with door(tmp_path, journal=tmp_path / "journal") as (http_door, service):

@@ -84,7 +84,7 @@ class Call:
         data = self._files.rows_for(table, **how)
         if table is None:
             data.require_types()
-        with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
+        with out.progress("reading", data.size_bytes, in_bytes=True) as advance, data.named():
             yield data.reader(advance)
 
     def print(self, table: txlog.Table, out: Output, done: Any, shown: Shown) -> None:

@@ -7,6 +7,7 @@ CSV and JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, TypeAlias
 
@@ -80,6 +81,9 @@ class FileRows(Protocol):
 
         An unreadable file raises ``InvalidInputError`` naming it.
         """
+
+    def named(self) -> AbstractContextManager[None]:
+        """Add the file to an error about a row or a column, raised by what takes the rows of the reader."""
 
 
 class OpensFiles(Protocol):

@@ -192,8 +192,9 @@ class _Load:
         data = self._inspected(state, new)
         stream = open_data(data.reader(self._counter(data.size_bytes)))
         with open_table.unsent_files() as unsent:
-            job = plan_write(open_table, stream.schema, WriteOptions(schema_mode=options.schema_mode), state)
-            committable = write_task(open_table.store.files, job.plan, job.task(), stream)
+            with data.named():
+                job = plan_write(open_table, stream.schema, WriteOptions(schema_mode=options.schema_mode), state)
+                committable = write_task(open_table.store.files, job.plan, job.task(), stream)
             unsent.own(file.path for file in committable.files)
             builder = ProposalBuilder(state)
             builder.define(job.new_metadata, _protocol(state, job))

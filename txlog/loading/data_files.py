@@ -6,9 +6,12 @@ progress in input bytes. Files with different columns are matched by name.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import csv as pycsv
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -26,7 +29,7 @@ from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.schema import fold_name, is_variant_struct
 from txlog.core.wording import advice, setting
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.loading.footer_facts import with_moments
 from txlog.result import counted
 
@@ -45,6 +48,10 @@ _FORMAT_OF_SUFFIX = {
 _BLOCK_BYTES = 4 << 20
 """How much text Arrow parses at once. The first block decides about types, and a row fits in a block. That block is
 parsed when a file is inspected and again when it is read: with 16 MiB, files of 8 MiB took a third longer."""
+_SEARCHED_BYTES_MAX = 16 << 20
+"""The text of a file in which the line of an error is searched."""
+_ARROWS_ADVICE = re.compile(r"If these timestamps are in local time, .*assume_timezone\.?", re.DOTALL)
+_CSV_COLUMN = re.compile(r"CSV column #(\d+)")
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 _AS_UTF8 = {
@@ -95,6 +102,35 @@ class DataFiles(msgspec.Struct, frozen=True):
 
     files: tuple[_DataFile, ...]
     schema: pa.Schema
+    names: tuple[Sequence[str], ...]
+    first_rows: list[int] = msgspec.field(default_factory=list)
+    """The number of rows before each file that the last reader has begun."""
+
+    @contextlib.contextmanager
+    def named(self) -> Iterator[None]:
+        """Add the file to an error about a row or a column, raised by what takes the rows of the reader."""
+        try:
+            yield
+        except InvalidInputError as error:
+            found = self._place_of(error) if error.path is None else None
+            if found is not None:
+                error.path, told = found
+                error.template += told
+            raise
+
+    def _place_of(self, error: InvalidInputError) -> tuple[str, str] | None:
+        """The file, and what the message says of it."""
+        if isinstance(error, SchemaMismatchError):
+            for column in error.columns:
+                for file, names in zip(self.files, self.names, strict=True):
+                    if fold_name(column.partition(".")[0]) in map(fold_name, names):
+                        return file.name, f"\n{column} is in {file.name}"
+            return None
+        if error.row is None:
+            return None
+        at = bisect.bisect_right(self.first_rows, error.row) - 1
+        name = self.files[at].name
+        return name, f". It is row {error.row - self.first_rows[at]:,} of {name}"
 
     @property
     def size_bytes(self) -> int:
@@ -118,19 +154,22 @@ class DataFiles(msgspec.Struct, frozen=True):
 
         An unreadable file raises ``InvalidInputError`` naming it.
         """
+        self.first_rows.clear()
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(advance))
 
     def _batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
+        before = 0
         for file in self.files:
-            reported = 0
+            reported = rows = 0
+            self.first_rows.append(before)
             with file.opened() as (_, batches):
-                rows = 0
                 for batch, done_bytes in batches:
                     file.require_utf8(batch, rows)
                     rows += batch.num_rows
                     yield _lined_up(batch, self.schema)
                     advance(done_bytes - reported)
                     reported = done_bytes
+            before += rows
             advance(file.size_bytes - reported)
 
 
@@ -153,7 +192,8 @@ def inspected(
             raise InvalidInputError(f"{file.name} has {count} columns named {name!r}", path=file.name)
     _check_optional(files, schemas, text_format.optional)
     try:
-        return DataFiles(files, pa.unify_schemas(schemas, promote_options="permissive"))
+        whole = pa.unify_schemas(schemas, promote_options="permissive")
+        return DataFiles(files, whole, tuple(schema.names for schema in schemas))
     except pa.ArrowException as error:
         raise InvalidInputError(f"{_contradiction(files, schemas) or error}: make them one type") from None
 
@@ -249,8 +289,43 @@ class _DataFile(msgspec.Struct, frozen=True):
             )
         form = "json, one object on each line" if self.format == "json" else self.format
         after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
-        message = f"{self.name} cannot be read as {form}{after}: {str(error).strip()}"
-        return InvalidInputError(message, path=self.name)
+        told = _CSV_COLUMN.sub(self._with_name, str(error).strip())
+        told = _ARROWS_ADVICE.sub("Write the zone behind the time, as in 2026-11-20T12:00:00Z", told)
+        line = self._bad_line() if self.format == "json" else None
+        at = "" if line is None else f". It is line {line:,}"
+        return InvalidInputError(f"{self.name} cannot be read as {form}{after}: {told}{at}", path=self.name)
+
+    def _with_name(self, column: re.Match[str]) -> str:
+        """``CSV column #1 (amount)``: Arrow counts columns from 0, and rows from 1."""
+        names = list(self.text_format.column_types)
+        if self.text_format.has_header:
+            with (
+                contextlib.suppress(ValueError, OSError, pycsv.Error),
+                self._decompressed(self.source.open()) as source,
+            ):
+                names = next(pycsv.reader(io.TextIOWrapper(source, "utf-8-sig"), delimiter=self._delimiter), [])
+        number = int(column[1])
+        return f"{column[0]} ({names[number]})" if number < len(names) else column[0]
+
+    def _bad_line(self) -> int | None:
+        """The first line of JSON that Arrow cannot read behind the lines before it, if the file is small."""
+        with contextlib.suppress(ValueError, OSError), self._decompressed(self.source.open()) as source:
+            text = bytes(source.read(_SEARCHED_BYTES_MAX + 1))
+            lines = text.rstrip().split(b"\n") if len(text) <= _SEARCHED_BYTES_MAX else []
+            if len(lines) < 2:
+                return None
+            first = bisect.bisect_left(range(len(lines) + 1), True, key=lambda count: not self._is_read(lines[:count]))
+            return first if first <= len(lines) else None
+        return None
+
+    def _is_read(self, lines: Sequence[bytes]) -> bool:
+        try:
+            rows = self._json_reader(pa.BufferReader(b"\n".join([*lines, b""])), self._readable_types).read_all()
+            for name, kind in self._readable_types.items():
+                rows[name].cast(_timed(rows[name].type, kind))
+        except pa.ArrowException as error:
+            return "Empty JSON" in str(error)
+        return True
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")

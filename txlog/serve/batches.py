@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
+from txlog.extend.catalogs import invalid
 
 __all__ = [
     "Answer",
@@ -102,6 +103,9 @@ class Terms(msgspec.Struct, frozen=True):
         values = {name: value for name, value in given.items() if value is not None}
         if unknown := sorted(values.keys() - _KNOWN):
             raise InvalidInputError(f"unknown {unknown[0]!r}: a batch has {', '.join(sorted(_KNOWN))}")
+        for name, words in _WORDS.items():
+            if values.get(name, words[0]) not in words:
+                raise invalid(name, values[name], " or ".join(map(repr, words)))
         keys = values.get("keys", ())
         keys = tuple(key.strip() for key in keys.split(",")) if isinstance(keys, str) else keys
         how: dict[str, Any] = {name: values[name] for name in ("mode", "row_kind", "sequence_by") if name in values}
@@ -137,6 +141,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 _TERMS = ("table", "stream", "answer", "schema_mode", "quarantine")
+_WORDS = {"mode": ("append", "upsert"), "answer": ("committed", "durable"), "schema_mode": ("strict", "merge")}
 _KNOWN = {*_TERMS, "mode", "keys", "row_kind", "sequence_by"}
 
 

@@ -89,8 +89,12 @@ class RowChecks:
         return rows.filter(pa.array(stay)), refused
 
     def _check(
-        self, rows: pa.RecordBatch, merges: Mapping[str, pa.Array] | None = None
+        self,
+        rows: pa.RecordBatch,
+        merges: Mapping[str, pa.Array] | None = None,
+        checked: Sequence[tuple[int, int]] | None = None,
     ) -> tuple[RowCheck, pa.RecordBatch]:
+        """``checked`` are the runs of rows whose values count, all by default."""
         schema = rows.schema.remove_metadata()
         with self._lock:
             known = self._known.get(schema)
@@ -100,7 +104,7 @@ class RowChecks:
             check, rows = RowCheck.of(self._open_table, rows)
         except SchemaMismatchError:
             self._table.snapshot()  # somebody else may have added the columns
-            check, rows = self._checked_again(rows, merges)
+            check, rows = self._checked_again(rows, merges, [(0, rows.num_rows)] if checked is None else checked)
         with self._lock:
             if len(self._known) >= _SCHEMAS_MAX:
                 self._known.clear()
@@ -108,15 +112,27 @@ class RowChecks:
         return check, rows
 
     def _checked_again(
-        self, rows: pa.RecordBatch, merges: Mapping[str, pa.Array] | None
+        self, rows: pa.RecordBatch, merges: Mapping[str, pa.Array] | None, checked: Sequence[tuple[int, int]]
     ) -> tuple[RowCheck, pa.RecordBatch]:
         try:
             return RowCheck.of(self._open_table, rows)
         except SchemaMismatchError:
             if merges is None:
                 raise
+        self._check_known(rows, checked)
         self._add_columns(rows, merges)
         return RowCheck.of(self._open_table, rows)
+
+    def _check_known(self, rows: pa.RecordBatch, checked: Sequence[tuple[int, int]]) -> None:
+        """Check the columns that the table has: a batch that is refused adds none. Raises InvalidInputError."""
+        has = {name.lower() for name in self._table.snapshot().schema.names}
+        known = rows.select([name for name in rows.schema.names if name.lower() in has])
+        try:
+            check, known = RowCheck.of(self._open_table, known)
+        except SchemaMismatchError:  # by a field that is new, too
+            return
+        for start, count in checked:
+            check.taken(known.slice(start, count), start)
 
     def _add_columns(self, rows: pa.RecordBatch, existing: Mapping[str, pa.Array]) -> None:
         """Add the columns that the table lacks, in one version with what the rows there have in them by now."""
@@ -146,8 +162,9 @@ class RowChecks:
         columns = {field.name for field in self._open_table.known_state().schema.fields}
         beside = {how.row_kind, how.sequence_by} - columns
         rows = rows.select([name for name in rows.schema.names if name not in beside])
-        check, rows = self._check(rows, merges)
-        for start, count in _runs(are_new):
+        runs = _runs(are_new)
+        check, rows = self._check(rows, merges, runs)
+        for start, count in runs:
             check.taken(rows.slice(start, count), start)
         return are_new
 

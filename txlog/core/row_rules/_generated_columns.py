@@ -247,6 +247,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
                     f" has another value, with {values}. Nothing was committed. Leave the column out, so that it is"
                     f" computed, or correct it; times are in {self.zone}",
                     table=self.table,
+                    row=row,
                 )
 
 

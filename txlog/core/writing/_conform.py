@@ -90,7 +90,8 @@ class Conformer:
         if found:
             order = {field.name: rank for rank, field in enumerate(table_schema.fields)}
             found.sort(key=lambda difference: order.get(difference.column.partition(".")[0], len(order)))
-            raise SchemaMismatchError(_listed(found), table=table, version=version)
+            names = tuple(each.column for each in found)
+            raise SchemaMismatchError(_listed(found), table=table, version=version, columns=names)
         self._columns = list(zip(self.schema, positions, converts, strict=True))
         self._is_identity = data_schema.equals(self.schema) and not any(
             convert or not field.nullable for field, _, convert in self._columns
@@ -125,9 +126,8 @@ class Conformer:
 
 
 def _refused(bad: BadRow, first_row: int, table: str | None) -> InvalidInputError:
-    return InvalidInputError(
-        f"column {bad.column} {bad.problem} (row {first_row + bad.row}, counting from 0)", table=table
-    )
+    row = first_row + bad.row
+    return InvalidInputError(f"column {bad.column} {bad.problem} (row {row}, counting from 0)", table=table, row=row)
 
 
 # --- columns without a value ---------------------------------------------------------------------------------------

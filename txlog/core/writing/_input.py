@@ -65,7 +65,8 @@ def require_utf8(batch: pa.RecordBatch, first_row: int) -> None:
         name, row = found
         raise InvalidInputError(
             f"column {name} has text that is not UTF-8 (row {first_row + row}, counting from 0), which no reader could"
-            " read: decode the bytes with the encoding that they have, or store them in a column of type binary"
+            " read: decode the bytes with the encoding that they have, or store them in a column of type binary",
+            row=first_row + row,
         )
 
 

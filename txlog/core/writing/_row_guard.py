@@ -57,6 +57,7 @@ class RowGuard:
                 f" 0, has a value of {length:,} characters there; the limit is {limit.length:,}, and spaces at the end"
                 " count. Nothing was committed; shorten such values, or give the column a longer type (alter_column)",
                 table=self._table,
+                row=first_row + at,
             )
 
     def _check_region(self, where: Predicate, rows: pa.RecordBatch, first_row: int) -> None:
@@ -67,6 +68,7 @@ class RowGuard:
                 f"the data has rows outside the part that it replaces: they do not satisfy {where}. The first"
                 f" is row {first_row + at}, counting from 0{values and f', with {values}'}. Nothing was written;"
                 " remove such rows from the data, or widen the predicate",
+                row=first_row + at,
             )
 
     def _check_constraint(self, constraint: Constraint, rows: pa.RecordBatch, first_row: int) -> None:
@@ -78,4 +80,5 @@ class RowGuard:
                 f" row {first_row + at} of the written rows, counting from 0. A condition that is NULL is"
                 " violated too. Nothing was committed; correct such rows, or leave them out"
                 + constraint.zone_note(self._schema, self._time_zone),
+                row=first_row + at,
             )
