@@ -29,7 +29,8 @@ _STARTS_WITHIN_S = 60.0
 class Postgres:
     """A server in a folder, which has its files and its socket."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str], primary: Postgres | None = None) -> None:
+        """``primary``: the running server of which this one is a standby."""
         is_root = os.geteuid() == 0  # the server refuses to run as root
         self._as_user: dict[str, Any] = {"user": _USER, "group": _USER, "extra_groups": []} if is_root else {}
         if is_root:
@@ -39,7 +40,11 @@ class Postgres:
         data = str(folder / "data")
         self._command = [str(_program("postgres")), "-D", data, "-k", str(folder), "-c", "listen_addresses=", *given]
         self._process: subprocess.Popen[bytes] | None = None
+        self.settings = settings
         made = [str(_program("initdb")), "-D", data, "-A", "trust", "-U", _USER, "--no-sync"]
+        if primary is not None:
+            made = [str(_program("pg_basebackup")), "-D", data, "-h", str(primary.folder), "-U", _USER]
+            made += ["-R", "-X", "stream", "-c", "fast", "--no-sync"]
         subprocess.run(made, check=True, capture_output=True, cwd=folder, **self._as_user)
 
     @property
@@ -76,11 +81,34 @@ class Postgres:
         shutil.rmtree(self.folder / "data")
         copy.rename(self.folder / "data")
 
+    def standby(self) -> Postgres:
+        """A physical standby of this server, in a folder in its own; it is not started."""
+        folder = self.folder / "standby"
+        folder.mkdir()
+        return Postgres(folder, self.settings, self)
+
+    def take_slots(self, primary: Postgres) -> None:
+        """Have the logical slots of the primary, as its last checkpoint knows them. This server is stopped."""
+        for slot in (primary.folder / "data" / "pg_replslot").iterdir():
+            copy = self.folder / "data" / "pg_replslot" / slot.name
+            subprocess.run(["cp", "-a", str(slot), str(copy)], check=True)
+
+    def ask(self, text: str) -> str:
+        """The answer to a question that has one value."""
+        answer = self._ask("psql", "-d", "postgres", "-A", "-t", "-c", text)
+        if answer.returncode:
+            raise RuntimeError(f"PostgreSQL does not answer {text}: {answer.stderr}")
+        return answer.stdout.strip()
+
     def new_database(self, name: str) -> str:
         """A database of this name; returns how libpq reaches it."""
         made = self._ask("createdb", name)
         if made.returncode:
             raise RuntimeError(f"PostgreSQL made no database {name}: {made.stderr}")
+        return self.address_of(name)
+
+    def address_of(self, name: str) -> str:
+        """How libpq reaches a database."""
         return f"dbname={name} host={self.folder} user={_USER}"
 
     def _ask(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

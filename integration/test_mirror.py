@@ -487,6 +487,67 @@ def test_a_database_that_was_restored_to_an_earlier_time_is_refused_until_a_new_
     database.require_equal("t")
 
 
+@pytest.mark.hunt(part="mirror")
+@pytest.mark.parametrize("standby_has", ["no slot", "the slot and all changes", "the slot and too few changes"])
+def test_a_standby_that_takes_over_goes_on_exactly_or_is_refused_by_name(standby_has: str, tmp_path: Path) -> None:
+    """The slot comes to the standby as failover slots do, from before the last changes."""
+    with postgres(MIRRORED) as primary:
+        if primary is None:
+            pytest.skip(NO_SERVER)
+        database = Database(primary, "shop", tmp_path / "mirror")
+        standby = primary.standby()
+        standby.start()
+        try:
+            database.run("create table t(id int primary key, v text)", "insert into t values (1, 'a')")
+            database.catch_up(["t"], name="shop")
+            if standby_has != "no slot":
+                database.run("checkpoint")
+                standby.stop()
+                standby.take_slots(primary)
+                standby.start()
+            database.run("insert into t values (2, 'b')")
+            await_replay(primary, standby)
+            if standby_has == "the slot and too few changes":
+                standby.stop()
+            database.run("insert into t select n, 'c' from generate_series(3, 300) n", "delete from t where id = 1")
+            if standby_has != "the slot and too few changes":
+                await_replay(primary, standby)
+            database.catch_up(["t"], name="shop")
+            database.close()
+            primary.stop()
+            if standby_has == "the slot and too few changes":
+                standby.start()
+            standby.ask("select pg_promote()")
+            database.address = standby.address_of("shop")
+            database.run("insert into t values (400, 'after')")  # at a position that the tables may have passed
+            standby.ask("select pg_switch_wal()")
+            if standby_has == "the slot and all changes":
+                for more in ("update t set v = 'd' where id = 2", "delete from t where id = 3"):
+                    database.catch_up(["t"], name="shop")
+                    database.require_equal("t")
+                    database.run(more)
+            else:
+                why = "the slot is gone" if standby_has == "no slot" else r"it took over at .* that it never had"
+                for _ in range(2):
+                    with pytest.raises(InvalidInputError, match=rf"{why}.*--resync public\.t"):
+                        database.catch_up(["t"], name="shop")
+                database.catch_up(["t"], name="shop", resync=["t"])
+                database.require_equal("t")
+                database.run("insert into t values (500, 'on')")
+            database.catch_up(["t"], name="shop")
+            database.require_equal("t")
+        finally:
+            database.close()
+            standby.stop(signal.SIGQUIT)
+
+
+def await_replay(primary: Postgres, standby: Postgres) -> None:
+    """Wait until the standby has all that the primary has written."""
+    end = primary.ask("select pg_current_wal_lsn()")
+    while standby.ask(f"select pg_last_wal_replay_lsn() >= '{end}'") != "t":
+        pass
+
+
 def test_the_programs_of_the_page_run(database: Database, tmp_path: Path) -> None:
     database.run("create table orders (id int primary key); create table lines (id int primary key)")
     database.run("insert into orders values (1)")

@@ -164,10 +164,16 @@ class Stream:
         self._selector = selectors.DefaultSelector()
         self._confirmed = 0
 
-    def system(self) -> tuple[str, int]:
-        """What identifies the database's data wherever they are copied to, and how far its log is."""
-        number, _, position, _ = self._row("IDENTIFY_SYSTEM")
-        return number, lsn_of(position)
+    def system(self) -> tuple[str, int, int]:
+        """What identifies the database's data wherever they are copied to, the timeline of its log, and how far it
+        is."""
+        number, timeline, position, _ = self._row("IDENTIFY_SYSTEM")
+        return number, int(timeline), lsn_of(position)
+
+    def history(self, timeline: int) -> str:
+        """The history file of a timeline that is not the first."""
+        _, content = self._row(f"TIMELINE_HISTORY {timeline:d}")
+        return content if isinstance(content, str) else bytes(content).decode()
 
     def exported_snapshot(self, slot: str) -> tuple[int, str]:
         """Make a slot that ends with this connection. Returns the position from which it has all changes, and a

@@ -28,6 +28,7 @@ from txlog.mirror.snapshot import source_snapshot
 from txlog.mirror.source_tables import SourceTables, require_server
 from txlog.mirror.sources import SourceTable
 from txlog.mirror.target import MirrorTable
+from txlog.mirror.timelines import ends_in, why_not
 from txlog.mirror.transactions import Transactions
 
 __all__ = ["Mirror", "MirrorCommit"]
@@ -190,19 +191,24 @@ class Mirror:
         ((database,),) = queries.rows("select current_database()")
         sources = SourceTables(queries, self._as_text)
         found = sources.published(self.name, self._wanted)
-        system, log_end = stream.system()
+        system, timeline, log_end = stream.system()
         tables = {
-            each.shown: MirrorTable.opened(self._catalog, each, self._state(each, system, database), self._properties)
+            each.shown: MirrorTable.opened(
+                self._catalog, each, self._state(each, system, database, timeline), self._properties
+            )
             for each in found
         }
         unknown = sorted(self._resync - set(tables))
         if unknown:
             raise InvalidInputError(f"the mirror has no table {', '.join(unknown)}: it has {', '.join(tables)}")
         commits.recover(tables.values())
+        self._require_history(stream, tables, timeline)
         confirmed = self._require_slot(queries, tables, log_end)
+        for each in tables.values():
+            each.stands_on(timeline)
         self._heard = ambient.instant()
         begun = [each for name, each in tables.items() if each.position is not None and name not in self._resync]
-        self._snapshot(tables, system, database)
+        self._snapshot(tables, system, database, timeline)
         ((goal,),) = queries.rows("select (pg_current_wal_flush_lsn() - '0/0')::bigint")
         stream.start(self.name, self.name)
         ((source_ms,),) = queries.rows("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
@@ -210,13 +216,28 @@ class Mirror:
         transactions = Transactions(tables, lambda: sources, proof)
         _Loop(self, stream, transactions, [*tables.values()], goal if until_current else None).run()
 
-    def _state(self, table: SourceTable, system: str, database: str) -> Mirrored:
+    def _state(self, table: SourceTable, system: str, database: str, timeline: int) -> Mirrored:
         columns = tuple(MirrorColumn(each.name, each.number, each.type.delta) for each in table.columns)
         return Mirrored(
             *(system, database, self.name, table.shown, columns, table.keys),
             is_log=not table.keys and not self._is_history,
             is_history=self._is_history,
+            timeline=timeline,
         )
+
+    def _require_history(self, stream: Stream, tables: Mapping[str, MirrorTable], timeline: int) -> None:
+        """Raises InvalidInputError if another server took over before it had all that the tables have."""
+        stand = {
+            name: (each.state.timeline, each.position)
+            for name, each in tables.items()
+            if each.position is not None and name not in self._resync and each.state.timeline not in (0, timeline)
+        }
+        if not stand:
+            return
+        ends = ends_in(stream.history(timeline)) if timeline > 1 else {}
+        found = {name: why_not(*place, timeline, ends) for name, place in stand.items()}
+        if lost := {name: why for name, why in found.items() if why is not None}:
+            raise self._lost(sorted(lost), lost[min(lost)])
 
     def _require_slot(self, queries: Queries, tables: Mapping[str, MirrorTable], log_end: int) -> int:
         """Make the slot for a mirror whose tables have nothing yet. One that is gone took changes with it; so did one
@@ -259,7 +280,7 @@ class Mirror:
             f" tables from a new snapshot: txlog mirror ... {again}"
         )
 
-    def _snapshot(self, tables: Mapping[str, MirrorTable], system: str, database: str) -> None:
+    def _snapshot(self, tables: Mapping[str, MirrorTable], system: str, database: str, timeline: int) -> None:
         """Give the tables without rows, and those to be snapshotted again, the rows of one moment."""
         new = [name for name, each in tables.items() if each.position is None or name in self._resync]
         if not new:
@@ -272,7 +293,7 @@ class Mirror:
             for source in sources:
                 table = tables[source.shown]
                 began_ms = ambient.now_ms()
-                rows = table.load(snapshot, source, self._state(source, system, database))
+                rows = table.load(snapshot, source, self._state(source, system, database, timeline))
                 self._resync.discard(source.shown)
                 self._heard = ambient.instant()
                 self._on_commit(

@@ -42,7 +42,9 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     what it wrote before it changed them has these. If the table still has them, they are about to be replaced.
 
     ``snapshot_at``: the position of the snapshot that the table began with. ``restored``: how often the table had to
-    begin again at a position that it had passed, since the database was restored to an earlier time.
+    begin again at a position that it had passed, since the database was restored to an earlier time. ``timeline``: that
+    of the database's log on which the table stands, so that a standby which takes over is known to have what the table
+    has; 0: an earlier release did not write it.
     """
 
     system: str
@@ -57,6 +59,7 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     is_history: bool = False
     snapshot_at: int = 0
     restored: int = 0
+    timeline: int = 0
 
     @property
     def application(self) -> str:

@@ -128,6 +128,13 @@ class MirrorTable:
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
+    def stands_on(self, timeline: int) -> None:
+        """Remember the timeline of the database's log, if it is another one than the table knows."""
+        if self.position is not None and self.state.timeline != timeline:
+            state = msgspec.structs.replace(self.state, timeline=timeline)
+            self.table.set_properties({MIRROR: state.text()})
+            self.state = state
+
     def load(self, snapshot: SourceSnapshot, source: SourceTable, state: Mirrored) -> int:
         """Replace everything by a snapshot's rows, as one version; returns how many. ``state``: as it is then."""
         count = 0
