@@ -43,7 +43,7 @@ class Joined:
         store = faulty_table_store(plain._open_table.store)
         open_table = OpenTable(store)
         self.table = Table(open_table)
-        waiting: Any = open_table._committer._waiting  # type: ignore[attr-defined]
+        waiting: Any = open_table._committer.waiting  # type: ignore[attr-defined]
 
         def hold(real: Callable[..., PutOutcome], name: str, body: bytes) -> PutOutcome:
             _until(lambda: len(waiting) == MEMBERS)

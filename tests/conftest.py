@@ -25,8 +25,9 @@ import typer.testing
 from clean_environment import clean, in_the_way
 
 import txlog
+from tests.writes import write_batch
 from txlog.core import ambient
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import RetryPolicy, TableStore
 from txlog.core.store import _commit_queue as commit_queue
 from txlog.core.versions import OpenTable

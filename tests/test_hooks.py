@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.operations import WriteOptions, write_batch
+from tests.writes import write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome, TableStore
 from txlog.core.versions import OpenTable
 from txlog.hooks import LostRace

@@ -14,9 +14,10 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
+from tests.writes import write_batch
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.versions import OpenTable
 from txlog.table import Table
 from txlog.table_transaction import Transaction

@@ -59,6 +59,30 @@ __all__ = [
 ]
 
 
+class _Located:
+    """Adds the table and version to a TxlogError raised inside the ``with`` block.
+
+    Pure code does not know which table it works on and raises without a location.
+
+    Args:
+        table: The URI to set if the error names no table.
+        version: The version to set if the error names none.
+    """
+
+    __slots__ = ("_table", "_version")
+
+    def __init__(self, table: str, version: int | None = None) -> None:
+        self._table = table
+        self._version = version
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TxlogError) and error.table is None:
+            error.table, error.version = self._table, self._version if error.version is None else error.version
+
+
 class TxlogError(Exception):
     """Base class of every error that txlog raises. ``str(error)`` is the message with table and version in front.
 
@@ -75,6 +99,8 @@ class TxlogError(Exception):
     template: str
     """The message with its words as values, for an interface to spell."""
     parameter: str | None = None
+    located = _Located
+    """Adds the table and version to errors raised in a ``with`` block."""
     recovery: Any = None
     """From ``recover()``: what it did before the error, as a `Recovery`, or as one for each table of a `SinkGroup`."""
 
@@ -112,21 +138,6 @@ class TxlogError(Exception):
         shown = getattr(value, "known_as", value)
         super().__setattr__(name, _discreet(shown) if isinstance(shown, str) else shown)
 
-    @staticmethod
-    def located(table: str, version: int | None = None) -> _Located:
-        """Add the table and version to a TxlogError raised inside the ``with`` block.
-
-        Pure code does not know which table it works on and raises without a location.
-
-        Args:
-            table: The URI to set if the error names no table.
-            version: The version to set if the error names none.
-
-        Returns:
-            A context manager.
-        """
-        return _Located(table, version)
-
     @property
     def kind(self) -> str:
         """The class name: a stable string for logs, for JSON output and for errors from other processes."""
@@ -152,21 +163,6 @@ def _discreet(text: str) -> str:
     from txlog.core.addresses import without_credentials
 
     return without_credentials(text)
-
-
-class _Located:
-    __slots__ = ("_table", "_version")
-
-    def __init__(self, table: str, version: int | None) -> None:
-        self._table = table
-        self._version = version
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, TxlogError) and error.table is None:
-            error.table, error.version = self._table, self._version if error.version is None else error.version
 
 
 def _rebuild(kind: type[TxlogError], message: str, attributes: dict[str, Any]) -> TxlogError:

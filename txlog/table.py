@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from txlog.core.operations import WriteOptions, check_mode, write_batch
+from txlog.core.operations import WriteOptions, check_mode, write_steps
 from txlog.core.store import foreign_scheme, open_store
 from txlog.core.util import (
     UTC,
@@ -173,7 +173,7 @@ def _written(
     ignores_existing: bool,
 ) -> WriteResult:
     try:
-        return write_batch(open_table, data, options, on_progress)
+        return open_table.run(write_steps(open_table, data, options, on_progress))
     except TableExistsError as error:
         if ignores_existing:
             return WriteResult(open_table.log.newest_state().version, "ignored", 0, "")
@@ -704,7 +704,7 @@ class Table(Readable, metaclass=Hinted):
             target_file_size_bytes=target_file_size,
             parquet=parquet or {},
         )
-        return write_batch(self._open_table, data, options, on_progress)
+        return self._open_table.run(write_steps(self._open_table, data, options, on_progress))
 
     def overwrite(
         self,
@@ -775,7 +775,7 @@ class Table(Readable, metaclass=Hinted):
             column_rules=column_rules,
             dry_run=dry_run,
         )
-        return write_batch(self._open_table, data, options, on_progress)
+        return self._open_table.run(write_steps(self._open_table, data, options, on_progress))
 
     def overwrite_partitions(
         self,
@@ -822,7 +822,7 @@ class Table(Readable, metaclass=Hinted):
             parquet=parquet or {},
             dry_run=dry_run,
         )
-        return write_batch(self._open_table, data, options, on_progress)
+        return self._open_table.run(write_steps(self._open_table, data, options, on_progress))
 
     def delete(
         self,

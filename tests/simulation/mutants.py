@@ -35,6 +35,7 @@ from txlog.core.sink._checkpoint_commits import CheckpointCommits
 from txlog.core.sink._sink import Sink
 from txlog.core.sink._staging import Staging
 from txlog.core.store._base import PutOutcome
+from txlog.core.store._versions import FolderVersions
 from txlog.core.versions import _attempt as attempt
 from txlog.core.versions import _open_table as open_table
 from txlog.core.versions import _resolve_unknown as resolve
@@ -62,7 +63,8 @@ def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> N
 
     def take(self: Any, sent: Any) -> Any:
         self.attempts += 1
-        if self._put(sent) is PutOutcome.WRITTEN:
+        self._begin_put()
+        if self.versions.put(sent) is PutOutcome.WRITTEN:
             return _Seen.MINE
         self.skipped = getattr(self, "skipped", 0) + 1
         return _Seen.FOREIGN
@@ -82,7 +84,8 @@ def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
 
     def take(self: Any, sent: Any) -> Any:
         self.attempts += 1
-        outcome = self._put(sent)
+        self._begin_put()
+        outcome = self.versions.put(sent)
         if outcome in (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE):
             return _Seen.MINE
         seen = self._read_back(sent)
@@ -95,13 +98,7 @@ def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> None:
     """A definite error of the second put is reported as if the first could not have landed."""
-
-    def put(self: Any, sent: Any) -> PutOutcome:
-        self.sent = self.target
-        outcome: PutOutcome = self.versions.put(sent)
-        return outcome
-
-    patch.setattr(CommitRun, "_put", put)
+    patch.setattr(CommitRun, "_put_failed", lambda self, error: None)
 
 
 def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
@@ -276,13 +273,13 @@ def acknowledges_what_it_read_back_without_syncing_it(patch: pytest.MonkeyPatch)
 
 def acknowledges_before_the_directory_is_synced(patch: pytest.MonkeyPatch) -> None:
     """A failing sync of the log directory is passed over."""
-    real = CommitRun._put
+    real = FolderVersions.put
 
     def put(self: Any, sent: Any) -> PutOutcome:
         outcome = real(self, sent)
         return PutOutcome.WRITTEN if outcome is PutOutcome.NOT_DURABLE else outcome
 
-    patch.setattr(CommitRun, "_put", put)
+    patch.setattr(FolderVersions, "put", put)
 
 
 def builds_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def deletes_the_files_of_what_it_offers(patch: pytest.MonkeyPatch) -> None:
     """They count as unsent, since their own writer has not put a version yet."""
     real = OfferedAppend.leave
     patch.setattr(OfferedAppend, "leave", lambda self, proposal, state, unsent: real(self, proposal, state, None))
-    patch.setattr(CommitRun, "_put", _put_without_a_mark)
+    patch.setattr(CommitRun, "_begin_put", _begin_put_without_a_mark)
 
 
 def does_not_find_itself_in_the_version_of_another(patch: pytest.MonkeyPatch) -> None:
@@ -131,9 +131,8 @@ def _joined_at_any_age(own: Any, intents: Any, winners: Any, **how: Any) -> Join
     return joining
 
 
-def _put_without_a_mark(self: Any, attempt: Any) -> Any:
+def _begin_put_without_a_mark(self: Any) -> None:
     self.sent = self.target
-    return self.versions.put(attempt)
 
 
 GATHERING_MUTANTS: dict[str, tuple[Mutant, str]] = {

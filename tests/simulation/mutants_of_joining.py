@@ -32,8 +32,8 @@ def hands_out_the_outcome_of_another_one(patch: pytest.MonkeyPatch) -> None:
 
     def settle(self: Any, commit: Any, run: Any, peers: Any, ended: Any) -> None:
         if isinstance(ended, CommitOutcome):
-            commit.carried.extend(self._waiting)
-            self._waiting.clear()
+            commit.carried.extend(self.waiting)
+            self.waiting.clear()
         real(self, commit, run, peers, ended)
 
     patch.setattr(Committer, "_settle", settle)
@@ -56,7 +56,7 @@ def takes_an_interrupted_commit_for_one_that_did_not_land(patch: pytest.MonkeyPa
 
     def send_away(self: Any, commit: Any, leaving: Any, sent_as: Any) -> None:
         for each in list(leaving):
-            self._waiting.append(each)
+            self.waiting.append(each)
             each.go_on(_Part.WAITS)
 
     patch.setattr(Committer, "_send_away", send_away)
@@ -140,20 +140,20 @@ def takes_an_offer_that_is_carried_for_one_that_landed(patch: pytest.MonkeyPatch
     """Its owner is told that it is committed, and the commit that carries it may never land."""
 
     def withdraw(self: Any) -> Any:
-        state = self._commit.end_offer()
+        state = self.end_offer()
         return None if state is None or state.version is None else (state.version, True)
 
-    patch.setattr(joining._Carrying, "withdraw", withdraw)
+    patch.setattr(joining._Joined, "withdraw", withdraw)
 
 
 def forgets_who_may_still_send_what_it_took_back(patch: pytest.MonkeyPatch) -> None:
     """Its owner reports a definite error, and the commit that carries it lands later."""
 
     def withdraw(self: Any) -> Any:
-        state = self._commit.end_offer()
+        state = self.end_offer()
         return (state.version, True) if state is not None and state.kind == "done" else None
 
-    patch.setattr(joining._Carrying, "withdraw", withdraw)
+    patch.setattr(joining._Joined, "withdraw", withdraw)
 
 
 def carries_on_with_an_offer_whose_owner_has_left(patch: pytest.MonkeyPatch) -> None:
@@ -173,26 +173,26 @@ def takes_offers_for_another_definition(patch: pytest.MonkeyPatch) -> None:
 
 def answers_offers_before_the_commit_has_landed(patch: pytest.MonkeyPatch) -> None:
     """Owners go on, and the commit fails."""
-    real = Committer._gather_offers
+    real = joining._Joined._gather_offers
 
-    def gather_offers(self: Any, place: Any, commit: Any, collected: Any, state: Any) -> None:
-        real(self, place, commit, collected, state)
-        for name, (_, version) in commit.foreign.items():
+    def gather_offers(self: Any, place: Any, collected: Any, state: Any) -> None:
+        real(self, place, collected, state)
+        for name, (_, version) in self.foreign.items():
             place.landed(name, version)
 
-    patch.setattr(Committer, "_gather_offers", gather_offers)
+    patch.setattr(joining._Joined, "_gather_offers", gather_offers)
 
 
 def offers_what_was_offered_to_it(patch: pytest.MonkeyPatch) -> None:
     """A commit that lost a race offers the appends of others with its own: their owners hear of the wrong version."""
-    real = Committer.is_carried
+    real = joining._Joined.is_carried
 
-    def is_carried(self: Any, commit: Any, state: Any) -> bool:
+    def is_carried(self: Any, state: Any) -> bool:
         with pytest.MonkeyPatch.context() as kept:
-            kept.setattr(self, "_answer_offers", lambda *given, **named: None)
-            return real(self, commit, state)
+            kept.setattr(self, "answer_offers", lambda *given, **named: None)
+            return real(self, state)
 
-    patch.setattr(Committer, "is_carried", is_carried)
+    patch.setattr(joining._Joined, "is_carried", is_carried)
 
 
 def _without_apart(proposal: Any, winners: Any) -> Any:

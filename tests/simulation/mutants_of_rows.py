@@ -106,7 +106,8 @@ def executes_again_before_its_put_is_settled(patch: pytest.MonkeyPatch) -> None:
         if self.plan is None:
             return take(self, sent)
         self.attempts += 1
-        outcome = self._put(sent)
+        self._begin_put()
+        outcome = self.versions.put(sent)
         return _Seen.MINE if outcome is alone.PutOutcome.WRITTEN else _Seen.FOREIGN
 
     def rebased(proposal: Any, winners: Any) -> Any:

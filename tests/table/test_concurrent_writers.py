@@ -12,6 +12,8 @@ import pytest
 from small_table import SCHEMA, ids_of, rows_of
 
 import txlog
+from tests.writes import write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.versions import OpenTable
 from txlog.table import Table
 
@@ -20,7 +22,7 @@ from txlog.table import Table
 def table_in_memory(open_handle: Callable[..., OpenTable]) -> Callable[[], Table]:
     """Handles on one table in memory, which the first of them creates."""
     open_table = open_handle()
-    txlog.table.write_batch(open_table, rows_of(1), txlog.table.WriteOptions(create=True))
+    write_batch(open_table, rows_of(1), WriteOptions(create=True))
     return lambda: Table(open_handle())
 
 
@@ -49,13 +51,13 @@ def test_writers_that_all_find_no_table_make_one_of_it(open_handle: Callable[...
 
     def first_write(number: int) -> None:
         open_table = open_handle()
-        options = txlog.table.WriteOptions(create=True, partition_by=["day"])
+        options = WriteOptions(create=True, partition_by=["day"])
 
         def rows() -> Iterator[pa.RecordBatch]:
             yield from rows_of(number).to_batches()
             barrier.wait()  # all of them are planned on "there is no table" by now
 
-        result = txlog.table.write_batch(open_table, rows(), options)
+        result = write_batch(open_table, rows(), options)
         outcomes.append((result.version, result.outcome))
 
     threads = [threading.Thread(target=first_write, args=(number,)) for number in range(6)]

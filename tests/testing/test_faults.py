@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.writes import write_batch
 from txlog.core.format.log_names import checkpoint_name, commit_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome, TableStore, open_store
 from txlog.core.versions import OpenTable
 from txlog.core.versions.files import DeltaLog

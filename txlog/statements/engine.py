@@ -16,7 +16,7 @@ from txlog.core.catalogs import TablePlace
 from txlog.core.changes.plan import MergeBuilder, RowOptions, merge_rows
 from txlog.core.format.schema import Field, Struct, from_arrow, type_to_arrow
 from txlog.core.format.time_zones import zone_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions, write_steps
 from txlog.core.points import Point
 from txlog.core.util import UTC, how_to_install, invalid
 from txlog.errors import InvalidInputError
@@ -263,7 +263,8 @@ class LocalEngine:
     ) -> WriteResult:
         if isinstance(place, TablePlace):
             return write(place, rows, mode, time_zone=self.time_zone, **options)  # type: ignore[arg-type]
-        return write_batch(open_table_of(place), rows, WriteOptions(mode=mode, **options))
+        open_table = open_table_of(place)
+        return open_table.run(write_steps(open_table, rows, WriteOptions(mode=mode, **options)))
 
     def merge(
         self, table: Table, rows: pa.RecordBatchReader, merge: MergeOptions, commit: CommitOptions

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.writes import write_batch
 from txlog.core import ambient
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import LogCapabilities, PutOutcome
 from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.versions._open_table import OpenTable

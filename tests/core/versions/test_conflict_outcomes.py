@@ -17,12 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.writes import write_batch
 from txlog.core import ambient
 from txlog.core.definition import Definition, commit_definition, new_table
 from txlog.core.format.actions import Action, DomainMetadata, Protocol
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome, TableStore
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, decide

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.writes import write_batch
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.writing.commit_options import CommitOptions

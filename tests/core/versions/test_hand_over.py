@@ -133,10 +133,10 @@ def test_those_that_wait_for_a_turn_become_one_version(machine: Machine) -> None
 def test_an_append_interrupted_while_another_writer_commits_it_is_not_reported_as_unsent(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_landed: bool
 ) -> None:
-    original, is_taken = Committer.is_carried, threading.Event()
+    original, is_taken = _Joined.is_carried, threading.Event()
 
-    def interrupt(committer: Committer, commit: _Joined, state: TableState) -> bool:
-        found = original(committer, commit, state)
+    def interrupt(commit: _Joined, state: TableState) -> bool:
+        found = original(commit, state)
         if commit.offer is not None and commit.offer.state().kind == "taken" and not is_interrupted():
             is_taken.set()
             if has_landed:
@@ -151,7 +151,7 @@ def test_an_append_interrupted_while_another_writer_commits_it_is_not_reported_a
         _until(is_taken.is_set if has_landed else is_interrupted)
         return real(name, body)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(Committer, "is_carried", interrupt)
+    monkeypatch.setattr(_Joined, "is_carried", interrupt)
     with caplog.at_level("WARNING", "txlog"):
         machine.meet(hold)
     assert is_interrupted()
@@ -384,7 +384,7 @@ def test_an_append_that_leaves_a_commit_which_another_process_took_knows_as_whic
         _Append(ProposalBuilder(state).build(txn_id=txn_id, parameters={}, metrics={}, **facts), state, None)
         for txn_id in ("leader", "leaver")
     )
-    commit = _Joined(leader)
+    commit = _Joined(committer, leader)
     commit.carried.append(leaver)
     leaver.carried_by(commit)
     commit.version, commit.offer = 1, place.offer("both", b"their appends")
@@ -392,4 +392,4 @@ def test_an_append_that_leaves_a_commit_which_another_process_took_knows_as_whic
     committer._leave(leaver)
     assert leaver.sent_as == 7
     assert not place.take("both", 8, before=7), "it is in no later version"
-    assert committer.withdraw(commit) == (7, False), "the leader hears of that version, too"
+    assert commit.withdraw() == (7, False), "the leader hears of that version, too"

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import force_setattr
 
+from tests.writes import write_batch
 from txlog.core import ambient
 from txlog.core.definition import commit_definition, with_properties
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome, Turn
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet

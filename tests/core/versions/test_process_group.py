@@ -69,7 +69,7 @@ class Meeting:
         """Make one append, and while it is under way all ``appends``; ``at_put`` replaces the put that carries them."""
 
         def hold(real: Step, name: str, body: bytes) -> PutOutcome:
-            _until(lambda: len(self.committer._waiting) == len(appends))
+            _until(lambda: len(self.committer.waiting) == len(appends))
             return real(name, body) if first is None else first(real, name, body)  # type: ignore[no-any-return]
 
         self.log.script["put_if_absent"] = [hold, at_put]
@@ -78,7 +78,7 @@ class Meeting:
         for number, append in enumerate(appends, start=1):
             threads.append(self._begin(number, append))
             if number < len(appends):  # in their order; with the last one, the first put goes on
-                _until(lambda number=number: len(self.committer._waiting) == number)
+                _until(lambda number=number: len(self.committer.waiting) == number)
         for thread in threads:
             thread.join(LATEST_S)
             assert not thread.is_alive(), "nobody waits for ever"

@@ -52,7 +52,8 @@ def test_on_an_object_store_nothing_at_version_0_stays_unknown_until_the_table_i
 
 
 def test_the_error_at_creation_names_the_call_that_settles_it(scripted_log: Any, open_handle: Any, clock: Any) -> None:
-    from txlog.core.operations import WriteOptions, write_batch
+    from tests.writes import write_batch
+    from txlog.core.operations import WriteOptions
     from txlog.core.store import PutOutcome
 
     def lost(real: Any, name: str, body: bytes) -> PutOutcome:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.operations import WriteOptions, write_batch
+from tests.writes import write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState

@@ -457,7 +457,7 @@ def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: 
     """A handle on ``store``; with ``base``, a handle that was opened when the table was in that state."""
     open_table = OpenTable(store, RetryPolicy(**retry), hooks)
     if base is not None:
-        open_table.log._state = base.state
+        open_table.log.known_state = base.state
         open_table.log.confirmed_at = ambient.instant()
     open_table.post_commit._background = _Inline()
     return Table(open_table)

@@ -100,7 +100,6 @@ from txlog.core.util import names_in
 from txlog.core.versions import OpenTable, raise_conflict
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
-from txlog.core.versions.decisions.proposal import Isolation
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
 from txlog.core.versions.decisions.state import TableState
@@ -493,7 +492,7 @@ def commit_definition(
     proposal = definition_builder(state, definition).build(
         txn_id=ambient.uuid4(),
         now_ms=ambient.now_ms(),
-        isolation=open_table.isolation(state) if state else Isolation.WRITE_SERIALIZABLE,
+        isolation=open_table.isolation(state),
         operation=operation,
         parameters=parameters,
         user_metadata=user_metadata,

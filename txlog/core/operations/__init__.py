@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txlog.core.operations._batch_write import write_batch
+    from txlog.core.operations._batch_write import write_steps
     from txlog.core.operations._changes import Span, read_changes
     from txlog.core.operations._extension_operations import OPERATIONS, operation
     from txlog.core.operations._follow import CommittedBatch, OnChange, follow_table
@@ -25,7 +25,7 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        _batch_write: write_batch
+        _batch_write: write_steps
         _changes: Span read_changes
         _extension_operations: OPERATIONS operation
         _follow: CommittedBatch OnChange follow_table
@@ -72,5 +72,5 @@ __all__ = [
     "plan_write",
     "read_changes",
     "repair",
-    "write_batch",
+    "write_steps",
 ]

@@ -1,7 +1,7 @@
 """A write on one machine: data in, one commit out. One task, one committable, one checkpoint.
 
-In: an engine, data and `WriteOptions`. Out: a ``WriteResult``. The plan, the task and the commit are those that Spark
-distributes over processes; here they run one after the other.
+In: an open table, data and `WriteOptions`. Out: `Steps`, which end in a ``WriteResult``. The plan, the task and the
+commit are those that Spark distributes over processes; here they run one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txlog.core.operations._global_committer import GlobalCommitter
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
 from txlog.core.parallel import begin
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import DataStream, open_data, write_task
@@ -28,16 +28,16 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from txlog.core.progress import OnDone, OnProgress
 
-__all__ = ["write_batch"]
+__all__ = ["write_steps"]
 
 _KEPT_BYTES = 8 << 20
 """Rows of so many bytes are written before it is known that the table is still as it was; larger data waits."""
 
 
-def write_batch(
+def write_steps(
     open_table: OpenTable, data: Any, options: WriteOptions, on_progress: OnProgress | None = None
-) -> WriteResult:
-    """Write ``data`` and commit it.
+) -> Steps[WriteResult]:
+    """Write ``data``, which `OpenTable.run` commits.
 
     For a checkpoint that the table is known to have, the answer comes before any row is read. A write that fails before
     its first put leaves nothing behind; after that put no file is deleted, whatever is raised.
@@ -54,12 +54,12 @@ def write_batch(
     known = open_table.log.known_state
     if known is None or not _can_write_beside_look(open_table, options):
         with contextlib.nullcontext() if options.mode == "append" else open_table.log.files_ahead():
-            return _write(open_table, stream, options)
+            return (yield from _write(open_table, stream, options))
     look = _Look(open_table, known, options, stream)
     try:
-        return _write(open_table, DataStream(stream.schema, look.rows()), options, known, look)
+        return (yield from _write(open_table, DataStream(stream.schema, look.rows()), options, known, look))
     except _Outdated:
-        return _write(open_table, look.all_rows(), options, look.newest())
+        return (yield from _write(open_table, look.all_rows(), options, look.newest()))
 
 
 def _write(
@@ -68,7 +68,7 @@ def _write(
     options: WriteOptions,
     known: TableState | None = None,
     look: _Look | None = None,
-) -> WriteResult:
+) -> Steps[WriteResult]:
     """Write for the ``known`` version, or for the newest one.
 
     Raises `_Outdated`, and leaves no file behind, if ``look`` shows that the table is not as it was known to be.
@@ -97,7 +97,7 @@ def _write(
             raise
         if look is not None:
             look.confirm()
-        return committer.commit(job, [committable], unsent)
+        return (yield from committer.steps(job, [committable], unsent))
 
 
 def _columns_of(state: TableState) -> pa.Schema:

@@ -394,11 +394,7 @@ class WriteExecution:
         self._change_files: ChangeFiles | None = None
         self._region: RegionReplacement | None = None
         self._replaced = Replaced()
-        self._metrics = WriteMetrics()
-
-    @property
-    def metrics(self) -> WriteMetrics:
-        return self._metrics
+        self.metrics = WriteMetrics()
 
     def remaining_work_s(self, state: TableState) -> float:
         region_s = 0.0 if self._region is None else self._region.remaining_work_s(state)
@@ -429,13 +425,14 @@ class WriteExecution:
             self._change_files.begin()
         self._replaced = self._replace(builder, state)
         builder.add(*[file.to_add() for file in self._files])
-        self._metrics = self._replaced.metrics(self._files)
+        self.metrics = self._replaced.metrics(self._files)
         if self._change_files is not None:
-            self._metrics = replace(self._metrics, change_files=self._change_files.finish(builder))
+            self.metrics = replace(self.metrics, change_files=self._change_files.finish(builder))
         is_reexecutable = state is not None and job.is_reexecuted
         if is_reexecutable:
             builder.read_table()
-        isolation = Isolation.SERIALIZABLE if is_reexecutable else self._isolation(state)
+        asked = Isolation.SERIALIZABLE if is_reexecutable else job.commit.isolation
+        isolation = self._open_table.isolation(state, asked)
         if job.commit.reads_table:
             builder.read_source(isolation)
         return builder.build(
@@ -444,15 +441,11 @@ class WriteExecution:
             isolation=isolation,
             operation="WRITE",
             parameters=write_parameters(job),
-            metrics=self._replaced.operation_metrics(job.intent, self._metrics),
+            metrics=self._replaced.operation_metrics(job.intent, self.metrics),
             user_metadata=job.commit.user_metadata,
             fingerprint=job.commit.fingerprint,
             is_reexecutable=is_reexecutable,
         )
-
-    def _isolation(self, state: TableState | None) -> Isolation:
-        asked = self._job.commit.isolation
-        return self._open_table.isolation(state, asked) if state else Isolation(asked or "WriteSerializable")
 
     def _replace(self, builder: ProposalBuilder, state: TableState | None) -> Replaced:
         job = self._job

@@ -194,7 +194,13 @@ class CommitRun:
                 settled: RunResult | _Next | None = self._execute_outside_turn()
                 if settled is None:
                     try:
-                        settled = self.peers.take_turn(self) or self._round()
+                        found = self.peers.take_turn(self) or self._next_attempt()
+                        if not isinstance(found, EncodedAttempt):
+                            settled = found
+                        elif self._take(found.attempt) is _Seen.MINE:
+                            settled = self._acknowledge(found)
+                        else:
+                            settled = self._follow_winner() or _Next.WAIT
                     finally:
                         self.turn.end()
                 if settled is _Next.WAIT:
@@ -219,8 +225,8 @@ class CommitRun:
         encoded = self._encode(self.proposal)
         return encoded.commit() if self._take(encoded.attempt) is _Seen.MINE else None
 
-    def _round(self) -> RunResult | _Next:
-        """Try for one version."""
+    def _next_attempt(self) -> EncodedAttempt | RunResult | _Next:
+        """What is to be put as the next version; otherwise how the commit ended, or what comes first."""
         settled: RunResult | _Next | None = self.catch_up() or self.peers.wait_in_line(self)
         if settled is not None:
             return settled
@@ -234,9 +240,10 @@ class CommitRun:
             if rerun.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
-        encoded = self._encode(self.peers.gather(self))
-        if self._take(encoded.attempt) is _Seen.MINE:
-            return self._acknowledge(encoded)
+        return self._encode(self.peers.gather(self))
+
+    def _follow_winner(self) -> RunResult | None:
+        """Another writer's commit is at ``target``: decide on it as `follow` does, and call the hooks."""
         self.lost_races += 1
         self.peers.lost_race(self)
         version, winner = self.target, self.winner.operation[:_OPERATION_CHARACTERS_MAX] if self.winner else "unknown"
@@ -246,7 +253,7 @@ class CommitRun:
         if settled is None and self.context.hooks is not None:
             lost = LostRace(self.txn_id, version, winner, self.attempts, self.patience.waited_s)
             call(self.context.hooks.on_retry, self.log.uri, lost)
-        return settled or _Next.WAIT
+        return settled
 
     def _has_to_wait(self, prepared: TableState) -> bool:
         """Whether the transaction that the newest version is prepared for ends before this commit."""
@@ -414,7 +421,13 @@ class CommitRun:
         """Send the attempt until the log shows whose commit is at its version."""
         while True:
             self.attempts += 1
-            outcome = self._put(attempt)
+            self._begin_put()
+            try:
+                outcome = self.versions.put(attempt)
+            except TxlogError as error:
+                self._put_failed(error)
+                raise
+            self.patience.last_words = last_answer.words or self.patience.last_words
             if outcome is PutOutcome.BLOCKED:
                 self._wait_for_room()
                 continue
@@ -436,38 +449,32 @@ class CommitRun:
             if not self.patience.pause():
                 raise self._unknown(f"no readable answer came before the retry policy ended{self.patience.said()}")
 
-    def _put(self, attempt: Attempt) -> PutOutcome:
+    def _begin_put(self) -> None:
+        """From now on a commit may name the files."""
         if not self.peers.is_offered:
             self.require_kept_files()
         self.sent, self.sent_at = self.target, ambient.instant()
         if self.unsent is not None:
             self.unsent.mark_sent()
         last_answer.words = ""
-        try:
-            outcome = self.versions.put(attempt)
-            self.patience.last_words = last_answer.words or self.patience.last_words
-            return outcome
-        except TxlogError as error:
-            if self.uncertain:
-                # An earlier put may have landed, and a definite failure of this one does not change that.
-                raise self._unknown(f"a later attempt failed ({error.message})") from error
-            error.table, error.version = self.log.uri, self.target if error.version is None else error.version
-            self._take_back_files(error)
-            raise
+
+    def _put_failed(self, error: TxlogError) -> None:
+        """A put failed for certain. If nothing sent before can land, no commit will name the files.
+
+        Another owner of versions may have taken a commit before it fails, and others may commit what was offered.
+        Raises ``CommitStateUnknownError`` if an earlier put may have landed: this failure does not change that.
+        """
+        if self.uncertain:
+            raise self._unknown(f"a later attempt failed ({error.message})") from error
+        error.table, error.version = self.log.uri, self.target if error.version is None else error.version
+        is_refused = isinstance(error, StorageError) and error.was_refused and self.log.store.owner is None
+        if self.unsent is not None and is_refused and not self.peers.is_offered and self.peers.sent_as is None:
+            self.unsent.take_back()
 
     def require_kept_files(self) -> None:
         """Look for files that were written long ago, as long as nothing that names them can have landed."""
         if self.unsent is not None and self.state is not None and not self.uncertain:
             self.unsent.require_kept(self.state.properties.deleted_file_retention_ms)
-
-    def _take_back_files(self, error: TxlogError) -> None:
-        """The store refused the put for certain, and nothing sent before can land: no commit will name the files.
-
-        Another owner of versions may have taken a commit before it fails, and others may commit what was offered.
-        """
-        is_refused = isinstance(error, StorageError) and error.was_refused and self.log.store.owner is None
-        if self.unsent is not None and is_refused and not self.peers.is_offered and self.peers.sent_as is None:
-            self.unsent.take_back()
 
     def _read_back(self, attempt: Attempt) -> _Seen:
         """Whose commit is at ``target``. If it cannot be read, nothing is known, and the caller sends again."""

@@ -113,10 +113,12 @@ class _Append:
 
 
 class _Joined:
-    """The commit of a leader: those that it carries, the leader first, and offers of other processes."""
+    """The commit of a leader: those that it carries, the leader first, and offers of other processes. The `Group` of
+    the leader's run."""
 
-    def __init__(self, leader: _Append) -> None:
+    def __init__(self, committer: Committer, leader: _Append) -> None:
         leader.part, leader.commit = _Part.LEADS, self
+        self._committer = committer
         self.leader = leader
         self.carried = [leader]
         self.version: int | None = None  # as which it was sent, or is about to be
@@ -158,17 +160,121 @@ class _Joined:
         """Whether writers of other machines may commit what it carries. From then on it carries no more."""
         return self.peers is not None and self.peers.is_offered
 
+    # --- what goes along --------------------------------------------------------------------------------------
+
+    def gather(self, state: TableState) -> Proposal:
+        """With offers of other processes."""
+        with self._committer.lock:
+            place = self._committer.place if self.is_here and not state.properties.group_commit else None
+            if place is not None:
+                self.keep_foreign(place, state.version + 1)
+            joining = self._gather_here(state)
+            if place is not None:
+                self._gather_offers(place, joining, state)
+            return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
+
+    def gather_here(self, state: TableState) -> Proposal:
+        """Without them: what is offered to other machines."""
+        with self._committer.lock:
+            self.answer_offers(landed=False, refused=())
+            joining = self._gather_here(state)
+            return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
+
+    def _gather_here(self, state: TableState) -> Joining:
+        """What is carried, and those of this process that wait and may be joined."""
+        with self._committer.lock:
+            joining = Joining(self.leader.proposal)
+            for each in self.others if self.is_here else ():
+                joining.take(each.proposal)
+            for appends, _ in self.foreign.values() if self.is_here else ():
+                joining.take(*appends)
+            waiting = self._committer.waiting if self is self._committer.commit and self.is_here else ()
+            for each in list(waiting):
+                if each.state.version > state.version:
+                    continue
+                if not fits(each.proposal, each.state, state):
+                    self._committer.waiting.remove(each)
+                    each.go_on(_Part.ALONE)
+                elif joining.take(each.proposal):
+                    self._committer.waiting.remove(each)
+                    self.carried.append(each)
+                    each.carried_by(self)
+            self.version, self.moved_s = state.version + 1, ambient.monotonic_s()
+            return joining
+
+    # --- other processes of this machine ----------------------------------------------------------------------
+
+    def _gather_offers(self, place: HandOver, joining: Joining, state: TableState) -> None:
+        """Carry offers of other processes in the version after ``state``."""
+        version = state.version + 1
+        offers = place.waiting()
+        if not offers:
+            return
+        from txlog.core.versions.decisions import handover_messages as handed_over
+
+        for name, body in offers:
+            found = handed_over.from_bytes(self._committer.uri, body, state)
+            if found is None or not place.take(name, version):
+                continue
+            if joining.take(*found):
+                self.foreign[name] = found, version
+            else:
+                place.give_back(name, version)
+
+    def is_carried(self, state: TableState) -> bool:
+        """Offer the commit to a process that has the turn, and return whether that one has committed it."""
+        self.moved_s = ambient.monotonic_s()
+        place = self._committer.place if self.is_here and not state.properties.group_commit else None
+        if place is not None and not self.has_offered:
+            from txlog.core.versions.decisions import handover_messages as handed_over
+
+            with self._committer.lock:
+                self.has_offered = True
+                self.answer_offers(landed=False, refused=())  # whoever takes this one would not answer them
+                proposal = self._gather_here(state).proposal(ambient.uuid4(), state.version)
+                body = handed_over.to_bytes(self._committer.uri, proposal, state)
+                if body is not None:
+                    if self.leader.unsent is not None:
+                        self.leader.unsent.mark_sent()
+                    self.offer = place.offer(ambient.uuid4(), body)
+        with self._committer.lock:
+            state_now = self.taken_back if self.offer is None else self.offer.state()
+            return state_now is not None and state_now.kind == "done"
+
+    def withdraw(self) -> tuple[int, bool] | None:
+        """End the offer: the version as which another process may send it, and whether it landed; None: it may not."""
+        with self._committer.lock:
+            state = self.end_offer()
+            self.has_offered, self.taken_back = False, None
+        return None if state is None or state.version is None else (state.version, state.kind == "done")
+
+    def answer_offers(self, *, landed: bool, refused: Collection[str] | None) -> None:
+        """Tell the owners of offers what became of them. ``refused`` are the appends that their owners have to commit;
+        None: all."""
+        foreign, self.foreign = self.foreign, {}
+        place = self._committer.place if self.is_here else None
+        if place is None:
+            return
+        for name, (appends, version) in foreign.items():
+            if landed:
+                place.landed(name, version)
+            elif refused is None or any(each.txn_id in refused for each in appends):
+                place.send_back(name, version)
+            else:
+                place.give_back(name, version)
+
 
 class Committer:
     """Commits proposals to one table. Thread-safe. Appends share versions; every other commit is made alone."""
 
     def __init__(self, context: CommitContext) -> None:
         self._context = context
-        self._lock = new_lock()  # around every step between the parts of an append; never around a request
-        self._waiting: deque[_Append] = deque()
-        self._commit: _Joined | None = None
+        self.uri = context.log.uri
+        self.lock = new_lock()  # around every step between the parts of an append; never around a request
+        self.waiting: deque[_Append] = deque()
+        self.commit: _Joined | None = None
         self._process_id = os.getpid()
-        self._place = context.log.store.commit_queue.hand_over
+        self.place = context.log.store.commit_queue.hand_over
 
     def submit(
         self,
@@ -216,19 +322,19 @@ class Committer:
     # --- a caller ---------------------------------------------------------------------------------------------
 
     def _begin(self, mine: _Append) -> None:
-        with self._lock:
+        with self.lock:
             if self._process_id != os.getpid():  # forked: the other callers are in the parent
-                self._process_id, self._commit = os.getpid(), None
-                self._waiting.clear()
-            if self._commit is None:
-                self._commit = _Joined(mine)
+                self._process_id, self.commit = os.getpid(), None
+                self.waiting.clear()
+            if self.commit is None:
+                self.commit = _Joined(self, mine)
             else:
-                self._waiting.append(mine)
+                self.waiting.append(mine)
 
     def _wait(self, mine: _Append) -> None:
         """Wait for another part. Go on without a leader whose commit does not move."""
         ambient.wait(mine.changed, self._patience_s(mine))
-        with self._lock:
+        with self.lock:
             mine.changed.clear()
             if mine.part not in (_Part.WAITS, _Part.CARRIED) or self._patience_s(mine) > 0:
                 return
@@ -236,12 +342,12 @@ class Committer:
                 self._take_out(mine)
                 mine.go_on(_Part.ALONE)
             else:
-                self._waiting.remove(mine)
-                self._commit = _Joined(mine)
+                self.waiting.remove(mine)
+                self.commit = _Joined(self, mine)
 
     def _patience_s(self, mine: _Append) -> float:
         """How long to wait for the commit before it counts as one that does not move."""
-        commit = mine.commit or self._commit
+        commit = mine.commit or self.commit
         if commit is None:
             return 0.0
         moved_s = commit.moved_s if commit.peers is None else max(commit.moved_s, commit.peers.moved_s)
@@ -256,12 +362,12 @@ class Committer:
 
     def _leave(self, mine: _Append) -> None:
         """Its caller was interrupted, or failed."""
-        with self._lock:
-            if mine.part is _Part.WAITS and mine in self._waiting:
-                self._waiting.remove(mine)
+        with self.lock:
+            if mine.part is _Part.WAITS and mine in self.waiting:
+                self.waiting.remove(mine)
             elif mine.part is _Part.CARRIED:
                 self._take_out(mine)
-                where = self._context.log.uri, mine.txn_id, mine.sent_as
+                where = self.uri, mine.txn_id, mine.sent_as
                 logger.warning("%s: interrupted; another thread commits %s, which may land as version %s", *where)
             elif mine.part is _Part.LEADS and mine.commit is not None:
                 mine.commit.end_offer()
@@ -294,7 +400,7 @@ class Committer:
         proposal, state, known = mine.proposal, mine.state, self._context.log.known_state
         if known is not None and fits(proposal, state, known):  # it was never sent, so no commit so far holds it
             proposal, state = proposal.rebased(max(known.version, proposal.base_version)), known
-        commit.peers = peers = WriterPeers(self._context, proposal.txn_id, _Carrying(self, commit))
+        commit.peers = peers = WriterPeers(self._context, proposal.txn_id, commit)
         run = CommitRun(self._context, proposal, state, peers, unsent=mine.unsent)
         token = _leads.set(True)
         try:
@@ -304,114 +410,14 @@ class Committer:
         finally:
             _leads.reset(token)
 
-    def gather(self, commit: _Joined, state: TableState) -> Proposal:
-        """What the leader sends on ``state``: what it carries, and those that wait and may be joined."""
-        with self._lock:
-            place = self._place if commit.is_here and not state.properties.group_commit else None
-            if place is not None:
-                commit.keep_foreign(place, state.version + 1)
-            joining = self._gather_here(commit, state)
-            if place is not None:
-                self._gather_offers(place, commit, joining, state)
-            return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
-
-    def gather_here(self, commit: _Joined, state: TableState) -> Proposal:
-        """What the leader offers to other machines on ``state``: appends of this process."""
-        with self._lock:
-            self._answer_offers(commit, landed=False, refused=())
-            joining = self._gather_here(commit, state)
-            return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
-
-    def _gather_here(self, commit: _Joined, state: TableState) -> Joining:
-        """Those of this process."""
-        with self._lock:
-            joining = Joining(commit.leader.proposal)
-            for each in commit.others if commit.is_here else ():
-                joining.take(each.proposal)
-            for appends, _ in commit.foreign.values() if commit.is_here else ():
-                joining.take(*appends)
-            waiting = self._waiting if commit is self._commit and commit.is_here else ()
-            for each in list(waiting):
-                if each.state.version > state.version:
-                    continue
-                if not fits(each.proposal, each.state, state):
-                    self._waiting.remove(each)
-                    each.go_on(_Part.ALONE)
-                elif joining.take(each.proposal):
-                    self._waiting.remove(each)
-                    commit.carried.append(each)
-                    each.carried_by(commit)
-            commit.version, commit.moved_s = state.version + 1, ambient.monotonic_s()
-            return joining
-
-    # --- other processes of this machine ------------------------------------------------------------------------
-
-    def _gather_offers(self, place: HandOver, commit: _Joined, joining: Joining, state: TableState) -> None:
-        """Carry offers of other processes in the version after ``state``."""
-        version = state.version + 1
-        offers = place.waiting()
-        if not offers:
-            return
-        from txlog.core.versions.decisions import handover_messages as handed_over
-
-        for name, body in offers:
-            found = handed_over.from_bytes(self._context.log.uri, body, state)
-            if found is None or not place.take(name, version):
-                continue
-            if joining.take(*found):
-                commit.foreign[name] = found, version
-            else:
-                place.give_back(name, version)
-
-    def is_carried(self, commit: _Joined, state: TableState) -> bool:
-        """Offer the commit to a process that has the turn, and return whether that one has committed it."""
-        commit.moved_s = ambient.monotonic_s()
-        if not commit.has_offered and self._place is not None and commit.is_here and not state.properties.group_commit:
-            from txlog.core.versions.decisions import handover_messages as handed_over
-
-            with self._lock:
-                commit.has_offered = True
-                self._answer_offers(commit, landed=False, refused=())  # whoever takes this one would not answer them
-                proposal = self._gather_here(commit, state).proposal(ambient.uuid4(), state.version)
-                body = handed_over.to_bytes(self._context.log.uri, proposal, state)
-                if body is not None:
-                    if commit.leader.unsent is not None:
-                        commit.leader.unsent.mark_sent()
-                    commit.offer = self._place.offer(ambient.uuid4(), body)
-        with self._lock:
-            state_now = commit.taken_back if commit.offer is None else commit.offer.state()
-            return state_now is not None and state_now.kind == "done"
-
-    def withdraw(self, commit: _Joined) -> tuple[int, bool] | None:
-        """End the offer: the version as which another process may send it, and whether it landed; None: it may not."""
-        with self._lock:
-            state = commit.end_offer()
-            commit.has_offered, commit.taken_back = False, None
-        return None if state is None or state.version is None else (state.version, state.kind == "done")
-
-    def _answer_offers(self, commit: _Joined, *, landed: bool, refused: Collection[str] | None) -> None:
-        """Tell the owners of offers what became of them. ``refused`` are the appends that their owners have to commit;
-        None: all."""
-        foreign, commit.foreign = commit.foreign, {}
-        place = self._place if commit.is_here else None
-        if place is None:
-            return
-        for name, (appends, version) in foreign.items():
-            if landed:
-                place.landed(name, version)
-            elif refused is None or any(each.txn_id in refused for each in appends):
-                place.send_back(name, version)
-            else:
-                place.give_back(name, version)
-
     def _settle(self, commit: _Joined, run: CommitRun, peers: WriterPeers, ended: RunResult) -> None:
         """Give each append its outcome. Of those that cannot go on together, each named one tries alone."""
-        with self._lock:
+        with self.lock:
             if isinstance(ended, CommitOutcome):
                 ended = replace(ended, holds_others=ended.holds_others or bool(commit.foreign))
-                self._answer_offers(commit, landed=True, refused=())
+                commit.answer_offers(landed=True, refused=())
             else:
-                self._answer_offers(commit, landed=False, refused=ended.txn_ids)
+                commit.answer_offers(landed=False, refused=ended.txn_ids)
             if isinstance(ended, CommitOutcome):  # the leader is last: until then an interrupt sends all away
                 for each in reversed(commit.carried):
                     of_leader = ended.state if each is commit.leader else None
@@ -429,7 +435,7 @@ class Committer:
                     elif each.txn_id in ended.txn_ids:
                         each.go_on(_Part.ALONE)
                     else:  # up to the decision's version the log does not hold it, and nothing of it is under way
-                        self._waiting.appendleft(each)
+                        self.waiting.appendleft(each)
                         each.go_on(_Part.WAITS)
             self._hand_on(commit)
 
@@ -437,11 +443,11 @@ class Committer:
         """Give each append its error: what became of the commit is the same for all. An error that one of them may have
         caused is no error of the others: each tries alone."""
         may_land = run.sent == commit.version or peers.may_land_unread(run.read_version)
-        with self._lock:
+        with self.lock:
             leader = commit.leader
             is_clear = isinstance(error, CommitRetriesExhaustedError | StorageError | InvalidInputError | ConflictError)
             if is_clear or not may_land:  # else their owners find out, as this one has to
-                self._answer_offers(commit, landed=False, refused=None)
+                commit.answer_offers(landed=False, refused=None)
             if not commit.others:
                 leader.error = error
                 leader.go_on(_Part.ENDED)
@@ -469,29 +475,9 @@ class Committer:
     def _hand_on(self, commit: _Joined) -> None:
         """The commit has ended: the first of those that wait leads next."""
         commit.carried.clear()
-        if self._commit is commit:
-            self._commit = None
-            if self._waiting:
-                first = self._waiting.popleft()
-                self._commit = _Joined(first)
+        if self.commit is commit:
+            self.commit = None
+            if self.waiting:
+                first = self.waiting.popleft()
+                self.commit = _Joined(self, first)
                 first.changed.set()
-
-
-class _Carrying:
-    """The `Group` of a leader's run."""
-
-    def __init__(self, committer: Committer, commit: _Joined) -> None:
-        self._committer = committer
-        self._commit = commit
-
-    def gather(self, state: TableState) -> Proposal:
-        return self._committer.gather(self._commit, state)
-
-    def gather_here(self, state: TableState) -> Proposal:
-        return self._committer.gather_here(self._commit, state)
-
-    def is_carried(self, state: TableState) -> bool:
-        return self._committer.is_carried(self._commit, state)
-
-    def withdraw(self) -> tuple[int, bool] | None:
-        return self._committer.withdraw(self._commit)

@@ -98,6 +98,7 @@ class OpenTable:
         time_zone: str | ZoneInfo = UTC,
     ) -> None:
         self.store = store
+        self.uri = store.uri
         self.storage_options = storage_options
         self.credential_provider = credential_provider
         if not isinstance(retry, RetryPolicy | None):
@@ -125,10 +126,6 @@ class OpenTable:
         self._commits.settle = _settle_of(weakref.ref(self))
         self._beside: weakref.WeakValueDictionary[str, OpenTable] = weakref.WeakValueDictionary()
         self._committer = Committer(self._commits)
-
-    @property
-    def uri(self) -> str:
-        return self.store.uri
 
     @property
     def time_zone(self) -> str:
@@ -295,9 +292,9 @@ class OpenTable:
         refuses()
         return newest
 
-    def isolation(self, state: TableState, asked: Isolation | str | None = None) -> Isolation:
-        """The level to commit at: the requested one, else the table's ``delta.isolationLevel``."""
-        return Isolation(asked or state.properties.isolation_level)
+    def isolation(self, state: TableState | None, asked: Isolation | str | None = None) -> Isolation:
+        """The level to commit at: the requested one, else the table's ``delta.isolationLevel``, if there is a table."""
+        return Isolation(asked or ("WriteSerializable" if state is None else state.properties.isolation_level))
 
     def replay_of(
         self,

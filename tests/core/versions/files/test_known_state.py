@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.writes import write_batch
 from txlog.core import ambient
 from txlog.core.format.log_names import commit_name
-from txlog.core.operations import WriteOptions, write_batch
+from txlog.core.operations import WriteOptions
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import Totals
 from txlog.result import WriteResult

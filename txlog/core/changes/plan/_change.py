@@ -154,11 +154,7 @@ class RowChange:
         self._live: _Live | None = None
         self.done = RowsReplaced((), (), (), WriteMetrics())
         """What the last execution does."""
-        self._metrics = WriteMetrics()
-
-    @property
-    def metrics(self) -> WriteMetrics:
-        return self._metrics
+        self.metrics = WriteMetrics()
 
     def live(self) -> pa.Table | None:
         """The live files of the last executed version; None before that."""
@@ -181,7 +177,7 @@ class RowChange:
         metrics = self._apply(state, builder, live)
         if self._change_files is not None:
             metrics = replace(metrics, change_files=self._change_files.finish(builder))
-        self._metrics = metrics
+        self.metrics = metrics
         is_serial = options.is_reexecuted or commit.read_version is not None
         if options.is_reexecuted:
             builder.read_table()

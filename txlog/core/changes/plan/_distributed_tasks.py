@@ -25,7 +25,7 @@ from txlog.core import ambient
 from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
-from txlog.core.changes.plan._run import commit_row_change, replayed, state_to_change
+from txlog.core.changes.plan._run import replayed, row_change_steps, state_to_change
 from txlog.core.changes.plan._target import ChangeTarget, Extent
 from txlog.core.changes.tasks import (
     ChangePart,
@@ -534,7 +534,7 @@ def change_in_parts(
 
     ``source`` is what the driver knows about the source, and ``source_rows`` the source itself; None for a change
     without one. ``definition`` is the one to which both are bound, if the change commits another than the table's.
-    Raises what `commit_row_change` and tasks raise.
+    Raises what `row_change_steps` and tasks raise.
     """
     bound_to = defined_as(state, definition)
     spec = adapted(spec, bound_to)
@@ -554,4 +554,4 @@ def change_in_parts(
                 state.version, "dry_run", 0, "", preview(state, target, tasks, open_table.log.files(state))
             )
         change = RowChange(open_table, state, target, options, tasks, definition=definition)
-        return commit_row_change(open_table, state, options, change, unsent)
+        return open_table.run(row_change_steps(open_table, state, options, change, unsent))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
+from txlog.core.changes.plan._run import prepared_steps, replayed, state_to_change
 from txlog.core.changes.tasks.operations import MergeClause, MergeOptions, MergeRows, known_keys, read_merge_source
 from txlog.core.definition import Definition
 from txlog.core.format.properties import column_paths
@@ -75,7 +75,7 @@ def _merge_rows(
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     numbers = NumbersOfPreview() if options.dry_run else None
     operation = bound_merge(open_table, bound_to, stream, merge, clauses, numbers)
-    return run_prepared(open_table, state, options, operation, definition)
+    return open_table.run(prepared_steps(open_table, state, options, operation, definition))
 
 
 def _merge_on(

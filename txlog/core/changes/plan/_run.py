@@ -28,10 +28,9 @@ from txlog.result import WriteMetrics, WriteResult
 
 __all__ = [
     "change_in_transaction",
-    "commit_row_change",
     "prepared_steps",
     "replayed",
-    "run_prepared",
+    "row_change_steps",
     "run_row_change",
     "state_to_change",
 ]
@@ -78,22 +77,7 @@ def run_row_change(
             return found
         with TxlogError.located(open_table.uri, state.version):
             operation = operation_for(state)
-        return run_prepared(open_table, state, options, operation)
-
-
-def run_prepared(
-    open_table: OpenTable,
-    state: TableState,
-    options: RowOptions,
-    operation: RowOperation,
-    definition: Definition | None = None,
-    unsent: UnsentFiles | None = None,
-) -> WriteResult:
-    """`run_row_change` for an operation that is already bound: to ``state``, or to ``definition`` if given.
-
-    The change then commits the definition too. ``unsent`` owns other files. Raises what `run_row_change` raises.
-    """
-    return open_table.run(prepared_steps(open_table, state, options, operation, definition, unsent))
+        return open_table.run(prepared_steps(open_table, state, options, operation))
 
 
 def prepared_steps(
@@ -104,7 +88,10 @@ def prepared_steps(
     definition: Definition | None = None,
     unsent: UnsentFiles | None = None,
 ) -> Steps[WriteResult]:
-    """As `run_prepared`."""
+    """`run_row_change` for an operation that is already bound: to ``state``, or to ``definition`` if given.
+
+    The change then commits the definition too. ``unsent`` owns other files. Raises what `run_row_change` raises.
+    """
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options.mode)
     if options.dry_run:
@@ -133,25 +120,19 @@ def prepared_steps(
             definition=definition,
             change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
         )
-        result = yield from _row_change_steps(open_table, state, options, change, unsent)
+        result = yield from row_change_steps(open_table, state, options, change, unsent)
         tasks.remember(change)
         operation.report()
         return result
 
 
-def commit_row_change(
+def row_change_steps(
     open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
-) -> WriteResult:
-    """Execute a row change on ``state`` and commit it. Raises what `run_row_change` raises.
+) -> Steps[WriteResult]:
+    """Execute a row change on ``state``, which `OpenTable.run` commits. Raises what `run_row_change` raises.
 
     The first result of a handle whose change copied many rows says so.
     """
-    return open_table.run(_row_change_steps(open_table, state, options, change, unsent))
-
-
-def _row_change_steps(
-    open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
-) -> Steps[WriteResult]:
     if options.is_reexecuted:
         result = yield from open_table.plan_steps(change, state, unsent=unsent)
     else:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.plan._run import replayed, run_prepared, state_to_change
+from txlog.core.changes.plan._run import prepared_steps, replayed, state_to_change
 from txlog.core.changes.tasks.operations import (
     KeyedChange,
     UpsertOptions,
@@ -91,7 +91,7 @@ def _upsert_rows(
     operation = bound_upsert(open_table, bound_to, stream, upsert, numbers)
     if operation.is_empty and not options.dry_run and options.commit.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
-    return run_prepared(open_table, state, options, operation, definition)
+    return open_table.run(prepared_steps(open_table, state, options, operation, definition))
 
 
 def _upsert_on(

@@ -84,7 +84,8 @@ class DeltaLog:
         self._loader = StateLoader(store, limits, time_zone)
         self.limits = limits
         self._lock = new_lock()
-        self._state: TableState | None = None
+        self.known_state: TableState | None = None
+        """The newest known version, without a look at the store; None if none is known."""
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
         self._seen_same: tuple[TableState, ambient.Instant] | None = None  # a version that was seen to be this table's
         self._tip: ObjectMeta | None = None  # the known state's commit file, where a look takes no request
@@ -117,11 +118,6 @@ class DeltaLog:
 
     # --- states ------------------------------------------------------------------------------------------
 
-    @property
-    def known_state(self) -> TableState | None:
-        """The newest known version, without a look at the store; None if none is known."""
-        return self._state
-
     def newest_state(self, *, refresh: bool = True) -> TableState:
         """The newest version, without its files; with ``refresh=False``, the newest known one, loaded only if there is
         none.
@@ -133,7 +129,7 @@ class DeltaLog:
         newer commits, or nobody looked for a minute. Raises ``TableNotFoundError``, ``CorruptLogError``,
         ``StorageError``.
         """
-        known = self._state
+        known = self.known_state
         if known is None:
             return self.reload()
         if not refresh:
@@ -170,7 +166,7 @@ class DeltaLog:
 
         Raises what `newest_state` and `files` raise.
         """
-        if self._state is not None:
+        if self.known_state is not None:
             state = self.newest_state()
             return state, self.files(state)
         state = self.reload(keeps_commits=True)
@@ -182,7 +178,7 @@ class DeltaLog:
         Raises what `newest_state` raises, and ``CorruptLogError`` if the location now holds a different table.
         """
         asked = ambient.instant()
-        is_again = self._state is not None
+        is_again = self.known_state is not None
         fresh = self._loaded(keeps_commits=keeps_commits)
         if is_again and fresh.mark is None and not self.versions.capabilities.has_cheap_calls:
             fresh = self.marked(fresh)
@@ -192,7 +188,7 @@ class DeltaLog:
         return self._remember(fresh, asked)
 
     def _loaded(self, *, keeps_commits: bool = False) -> TableState:
-        known = self._state  # before the load: meanwhile other threads may get to know newer versions
+        known = self.known_state  # before the load: meanwhile other threads may get to know newer versions
         fresh, bodies = self._loader.load(keeps=keeps_commits)
         if bodies is not None:
             self.commits.keep(bodies)
@@ -275,7 +271,7 @@ class DeltaLog:
         Where a look takes a request, own commits and looks that find nothing newer do not confirm that the table is
         still the same one: that is looked at once a minute, too.
         """
-        known = self._state
+        known = self.known_state
         return known is not None and self._is_fresh(known, self.state_age_s())
 
     def _is_fresh(self, known: TableState, age_s: float) -> bool:
@@ -285,7 +281,7 @@ class DeltaLog:
 
     def state_at(self, version: int) -> TableState:
         """One version, without its files. Raises ``NotFoundError`` if it does not exist, or can no longer be read."""
-        known = self._state
+        known = self.known_state
         if known is not None and known.version == version:
             return known
         if version < 0:
@@ -297,7 +293,7 @@ class DeltaLog:
 
     def exists(self) -> bool:
         """Whether there is a table: a commit or a checkpoint."""
-        if self._state is not None:
+        if self.known_state is not None:
             return True
         try:
             self.versions.stat(0)
@@ -319,7 +315,7 @@ class DeltaLog:
 
     def learn_totals(self, version: int, totals: Totals) -> None:
         """Add totals counted at ``version`` to the known state and its successors."""
-        known = self._state
+        known = self.known_state
         if known is None or known.totals is not None or known.version < version:
             return
         for commit in self.commits.read_range(version + 1, known.version, files=False):
@@ -328,15 +324,15 @@ class DeltaLog:
                 return
             totals = Totals(totals.num_files + net[0], totals.size_bytes + net[1])
         with self._lock:
-            if self._state is known:
-                self._state = replace(known, totals=totals)
+            if self.known_state is known:
+                self.known_state = replace(known, totals=totals)
 
     def _remember(self, state: TableState, asked: ambient.Instant) -> TableState:
         with self._lock:
-            if self._state is None or state.version >= self._state.version:
-                if self._state is None or state.version != self._state.version or self._tip is None:
+            if self.known_state is None or state.version >= self.known_state.version:
+                if self.known_state is None or state.version != self.known_state.version or self._tip is None:
                     self._tip = self._look_at(state.version)
-                self._state = state
+                self.known_state = state
                 self._seen_same = self._seen_same or (state, asked)
                 self.confirmed_at = asked if self.confirmed_at is None else max(self.confirmed_at, asked)
         return state
@@ -393,7 +389,7 @@ class DeltaLog:
 
     def is_stray(self, version: int) -> bool:
         """See `CommitReader.is_stray`."""
-        return self.commits.is_stray(version, self._state)
+        return self.commits.is_stray(version, self.known_state)
 
     # --- files -------------------------------------------------------------------------------------------
 
@@ -413,7 +409,7 @@ class DeltaLog:
     def files_ahead(self) -> Iterator[None]:
         """Meanwhile, keep the live files of the version known at the beginning, listed in parallel with the caller's
         next request, such as a look for a newer version. Does nothing if that is no use or takes no request."""
-        known = self._state
+        known = self.known_state
         is_cheap = self.versions.capabilities.has_cheap_calls
         if known is None or is_cheap or not self.state_is_fresh() or self._held_files(known)[1] is not None:
             yield
@@ -537,7 +533,7 @@ class DeltaLog:
         """
         if state.version - state.segment.first_commit < _LONG_TAIL_COMMITS:
             return state
-        known = self._state
+        known = self.known_state
         newer = known.segment.checkpoint if known is not None else None
         if newer is not None and state.segment.first_commit <= newer.version <= state.version:
             state = replace(state, segment=state.segment.checkpointed(newer))
@@ -712,6 +708,6 @@ class DeltaLog:
     def _adopt(self, checkpoint: CheckpointFiles) -> None:
         """Let the known state and its successors start from the new checkpoint."""
         with self._lock:
-            known = self._state
+            known = self.known_state
             if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:
-                self._state = replace(known, segment=known.segment.checkpointed(checkpoint))
+                self.known_state = replace(known, segment=known.segment.checkpointed(checkpoint))
