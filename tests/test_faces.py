@@ -73,6 +73,8 @@ Tasks and row changes (`changes`, `reading`, `writing`, `workers`) of changelog,
 made there; `predicates` is what SQL and scans are bound by; audit reads what the log and its files are, to judge them;
 `util` and `core` are tools that every room has.
 """
+OF_OTHERS = {"_exit", "_jsparkSession", "_jvm", "_replace"}
+"""Attributes of Python's and Spark's objects that begin with an underscore and are to be used."""
 BESIDE = {"audit": "iceberg", "loading": "iceberg", "report": "audit iceberg", "spark": "changelog mirror statements"}
 """The other extensions that an extension imports, which it is installed with."""
 
@@ -193,7 +195,26 @@ def test_what_a_table_works_with_is_had_by_its_name() -> None:
         if not (isinstance(node.value, ast.Name) and node.value.id == "self")
     ]
     assert len(found) == 1  # in `open_table_of`
-    assert found[0].startswith("core/versions/_open_table.py")
+    assert found[0].startswith("core/versions/_internals.py")
+
+
+def test_an_extension_reads_no_private_attribute_of_what_is_not_its_own() -> None:
+    """`txlog.extend` names what it needs of the core's objects: `state_of`, `builder_of`."""
+    others = re.compile(r"(?<!\bself)(?<!\bcls)\._[a-z]")
+    found = []
+    for extension in TAKEN:
+        files = {name: path for name, path in modules().items() if name.startswith(f"{extension}/")}
+        text = "\n".join(path.read_text() for path in files.values())
+        found += [
+            f"{name}:{node.lineno} {node.attr}"
+            for name, path in files.items()
+            if others.search(path.read_text())
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr) and node.attr not in OF_OTHERS
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+            if not re.search(rf"def {node.attr}\b|\bself\.{node.attr}(: [^=]+)? =|^    {node.attr}:", text, re.M)
+        ]
+    assert found == []
 
 
 def test_a_task_that_takes_the_log_from_a_face_breaks_the_law(tmp_path: Path) -> None:

@@ -553,6 +553,10 @@ class Snapshot(Readable):
     def __init__(self, log: DeltaLog, state: TableState, place: Callable[[], TaskStore] | None = None) -> None:
         self._version = Version(log, state, place)
 
+    @property
+    def _state(self) -> TableState:
+        return self._version.state
+
     def _told(self) -> Version:
         return self._version
 

@@ -29,7 +29,7 @@ from txlog.core.util import (
     type_name_of,
     whole_number,
 )
-from txlog.core.versions import OpenTable
+from txlog.core.versions import OpenTable, state_of
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import ColumnRules, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
@@ -1100,7 +1100,7 @@ class Table(Readable, metaclass=Hinted):
         """
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
             adds = self._operation("add_files")(
-                state=transaction._state, paths=paths, on_progress=on_progress, workers=workers
+                state=state_of(transaction), paths=paths, on_progress=on_progress, workers=workers
             )
             transaction._take_over(adds, are_looked_at=True)
         return transaction.result
@@ -1687,7 +1687,7 @@ class Table(Readable, metaclass=Hinted):
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
-        target = self.snapshot(version, timestamp)._version.state
+        target = state_of(self.snapshot(version, timestamp))
         asked = None if timestamp is None else str(timestamp)
         missing, expired = allow_missing_files, allow_expired_files
         options = RestoreOptions(target.version, asked, missing, expired, dry_run, user_metadata)
@@ -1788,7 +1788,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.core.progress import step_if
 
         given = self._options_of_another_place(storage_options, credential_provider)
-        state = self.snapshot(version, timestamp)._version.state
+        state = state_of(self.snapshot(version, timestamp))
 
         def clone_at(place: str | os.PathLike[str]) -> CloneResult:
             target = _open_table(place, given[0], self._open_table.retry, given[1])

@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from txlog.core.points import Point
     from txlog.core.predicates import PackageFunction
     from txlog.core.row_rules import computed_names
-    from txlog.core.versions import FollowsCommits, GivesNumbers, MakesFollower, OpenTable, open_table_of
+    from txlog.core.versions import (
+        FollowsCommits,
+        GivesNumbers,
+        MakesFollower,
+        OpenTable,
+        builder_of,
+        open_table_of,
+        state_of,
+    )
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing import Changelog, ChangeWriter, SinkModeOf
 else:
@@ -54,7 +62,8 @@ else:
         predicates: PackageFunction
         row_rules: computed_names
         versions._identity_ranges: GivesNumbers
-        versions._open_table: OpenTable open_table_of
+        versions._internals: builder_of open_table_of state_of
+        versions._open_table: OpenTable
         versions.decisions.state: TableState
         versions.upkeep._post_commit: FollowsCommits MakesFollower
         writing: ChangeWriter Changelog SinkModeOf
@@ -88,7 +97,9 @@ __all__ = [
     "TableState",
     "TombstoneUpkeep",
     "TypeSupport",
+    "builder_of",
     "computed_names",
     "open_table_of",
     "require_no_token",
+    "state_of",
 ]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import InvalidInputError
-from txlog.extend import open_table_of
+from txlog.extend import builder_of, open_table_of, state_of
 from txlog.snapshot import Snapshot
 from txlog.statements.engine import Source
 from txlog.statements.query import Reading
@@ -36,11 +36,11 @@ class Member:
     def snapshot(self) -> Snapshot:
         """The version that the transaction began with, with the columns and properties that it has given the table."""
         of_table = open_table_of(self._transaction)
-        return Snapshot(of_table.log, self._transaction._state, of_table.task_store)
+        return Snapshot(of_table.log, state_of(self._transaction), of_table.task_store)
 
     def source(self, reading: Reading) -> Source:
         """The rows for a query. Raises InvalidInputError if the transaction has changed the table."""
-        builder = self._transaction._builder
+        builder = builder_of(self._transaction)
         if not builder.is_empty:
             name = reading.table
             raise InvalidInputError(

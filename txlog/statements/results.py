@@ -16,6 +16,7 @@ from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, type_name
 from txlog.core.operations import partitions_of
+from txlog.extend import state_of
 from txlog.result.branches import BranchInfo
 from txlog.snapshot import Snapshot
 from txlog.table import Table
@@ -82,7 +83,7 @@ def history(table: Table, limit: int | None) -> pa.Table:
 
 def detail(snapshot: Snapshot, uri: str, name: str | None) -> pa.Table:
     """DESCRIBE DETAIL."""
-    state = snapshot._version.state
+    state = state_of(snapshot)
     metadata, protocol = state.metadata, state.protocol
     row = {
         "format": "delta",
@@ -143,7 +144,7 @@ def columns(schema: Struct) -> pa.Table:
 def partitions(snapshot: Snapshot) -> pa.Table:
     """SHOW PARTITIONS: a column for each partition column, as text."""
     names = tuple(snapshot.partition_columns)
-    found = partitions_of(snapshot.files(), snapshot._version.state)
+    found = partitions_of(snapshot.files(), state_of(snapshot))
     return _rows(names, sorted(found, key=lambda row: [(value is not None, value) for value in row]))
 
 

@@ -22,6 +22,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.format.schema_ddl import parse_columns
 from txlog.errors import UnsupportedFeatureError
+from txlog.extend import state_of
 from txlog.snapshot import Snapshot
 from txlog.statements.cursor import quoted
 
@@ -70,7 +71,7 @@ def _clauses(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.clustering_columns:
         paths = (column_paths(column)[0] for column in snapshot.clustering_columns)
         yield f"CLUSTER BY ({', '.join('.'.join(map(backquoted, path)) for path in paths)})"
-    description = snapshot._version.state.metadata.description
+    description = state_of(snapshot).metadata.description
     if description:
         yield f"COMMENT {quoted(description)}"
     pairs = {**_features(snapshot), **_kept(snapshot.properties)}

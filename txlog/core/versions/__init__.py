@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
     from txlog.core.versions._commit_together import Part, commit_together, steps_together
     from txlog.core.versions._identity_ranges import GivesNumbers, numbers_of
-    from txlog.core.versions._open_table import OpenTable, Steps, ToCommit, open_table_of
+    from txlog.core.versions._internals import builder_of, open_table_of, state_of
+    from txlog.core.versions._open_table import OpenTable, Steps, ToCommit
     from txlog.core.versions._plan import Plan
     from txlog.core.versions._read_together import states_together
     from txlog.core.versions._resolve_unknown import resolve, resolve_creation
@@ -26,7 +27,8 @@ else:
         _cached_tables: KEPT_MAX KeptOpen
         _commit_together: Part commit_together steps_together
         _identity_ranges: GivesNumbers numbers_of
-        _open_table: OpenTable Steps ToCommit open_table_of
+        _internals: builder_of open_table_of state_of
+        _open_table: OpenTable Steps ToCommit
         _plan: Plan
         _commit_errors: READ_AGAIN WRITE_AGAIN raise_conflict
         _read_together: states_together
@@ -51,6 +53,7 @@ __all__ = [
     "Plan",
     "Steps",
     "ToCommit",
+    "builder_of",
     "clean_up_log",
     "commit_together",
     "compact_log",
@@ -59,6 +62,7 @@ __all__ = [
     "raise_conflict",
     "resolve",
     "resolve_creation",
+    "state_of",
     "states_together",
     "steps_together",
     "write_checkpoint_and_checksum",

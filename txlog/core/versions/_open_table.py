@@ -10,7 +10,7 @@ import logging
 import weakref
 from collections.abc import Callable, Generator, Mapping, Reversible, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
     from txlog.core.workers import GivenWorkers, Workers
 
-__all__ = ["LastRead", "OpenTable", "Steps", "ToCommit", "open_table_of"]
+__all__ = ["LastRead", "OpenTable", "Steps", "ToCommit"]
 
 Out = TypeVar("Out")
 
@@ -57,15 +57,6 @@ KEY_CACHE_BYTES = 256 << 20
 _OWN_MAX = 10_000
 _DEFINES_COLUMNS = ("CREATE TABLE", "CLONE")
 """Operations that create a table with columns that somebody named, and not with those of some data."""
-
-
-class _HasOpenTable(Protocol):
-    _open_table: OpenTable
-
-
-def open_table_of(table: _HasOpenTable) -> OpenTable:
-    """What a `Table`, a `Transaction` or a `Sink` works with, for what a package adds to it."""
-    return table._open_table
 
 
 class ToCommit(msgspec.Struct, frozen=True):
