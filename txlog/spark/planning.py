@@ -337,18 +337,8 @@ def _planned_changes(
         raise InvalidInputError(
             "option mustCreate makes a table, and upsertKeys changes rows of one: use one of the two"
         )
-    own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
     with TxlogError.located(open_table.uri):
-        for name in own:
-            if columns.find(name) is None:
-                raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
-        of_feed = orders_feed(changelog.row_kind, changelog.sequence_by, columns.names)
-        if is_feed(changelog.row_kind) and of_feed is None and changelog.sequence_by is None:
-            raise InvalidInputError(
-                "the DataFrame is a change data feed without _commit_version, and the rows of a DataFrame have no"
-                " order: keep it, which is not stored, or name another one that orders the changes with sequenceBy"
-            )
-    own += feed_columns(changelog.row_kind)
+        own = _columns_of_changes(columns, changelog)
     if state is None:
         state = _created(open_table, columns, changelog, options)
     with TxlogError.located(open_table.uri, state.version):
@@ -376,6 +366,22 @@ def _planned_changes(
         plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}),
         mismatch=options.mismatch or USUAL,
     )
+
+
+def _columns_of_changes(columns: Struct, changelog: ChangelogSpec) -> list[str]:
+    """The columns that say what each row is and in which order rows come. Raises ``InvalidInputError`` if one is
+    missing."""
+    own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
+    for name in own:
+        if columns.find(name) is None:
+            raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
+    of_feed = orders_feed(changelog.row_kind, changelog.sequence_by, columns.names)
+    if is_feed(changelog.row_kind) and of_feed is None and changelog.sequence_by is None:
+        raise InvalidInputError(
+            "the DataFrame is a change data feed without _commit_version, and the rows of a DataFrame have no"
+            " order: keep it, which is not stored, or name another one that orders the changes with sequenceBy"
+        )
+    return [*own, *feed_columns(changelog.row_kind)]
 
 
 def _created(

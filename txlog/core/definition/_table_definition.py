@@ -190,16 +190,19 @@ def new_table(
     )
     domains: tuple[DomainMetadata, ...] = ()
     if cluster_by:
-        if columns:
-            raise InvalidInputError(
-                f"a table is either partitioned or clustered: give {argument('partition_by')} or"
-                f" {argument('cluster_by')}"
-            )
+        _check_not_partitioned(columns)
         domains = (clustering_domain(cluster_by, struct, TableProperties.of(configuration)),)
         configuration = {**configuration, CLUSTERING_FEATURE: "supported"}
     protocol = protocol_for(struct, configuration)
     _check(protocol, metadata, struct, {domain.domain: domain for domain in domains})
     return metadata, protocol, domains
+
+
+def _check_not_partitioned(partition_columns: tuple[str, ...]) -> None:
+    if partition_columns:
+        raise InvalidInputError(
+            f"a table is either partitioned or clustered: give {argument('partition_by')} or {argument('cluster_by')}"
+        )
 
 
 def with_properties(
@@ -361,15 +364,17 @@ def with_schema(
     clustering = replaced_clustering(state.domains, state.schema, struct)
     domains = () if clustering is None else (clustering,)
     _check(protocol or state.protocol, metadata, struct, {**state.domains, **{each.domain: each for each in domains}})
-    notes = (
-        (
-            f"the new columns are without {', '.join(rules)}: {setting('column_rules', 'keep')} keeps what the data's"
-            f" types allow, {setting('column_rules', 'drop')} drops it without a note",
-        )
-        if rules
-        else ()
+    return Definition(metadata, protocol, domains, _notes_of_dropped(rules))
+
+
+def _notes_of_dropped(rules: tuple[str, ...]) -> tuple[str, ...]:
+    if not rules:
+        return ()
+    note = (
+        f"the new columns are without {', '.join(rules)}: {setting('column_rules', 'keep')} keeps what the data's types"
+        f" allow, {setting('column_rules', 'drop')} drops it without a note"
     )
-    return Definition(metadata, protocol, domains, tuple(spelled(note, in_python) for note in notes))
+    return (spelled(note, in_python),)
 
 
 def cloned(source: TableState, there: TableState | None, properties: Mapping[str, str]) -> Definition:

@@ -107,19 +107,25 @@ def read_source(
     if repeated is None or isinstance(index, NumberedKeys):
         return UpsertSource(rows, index, rows.num_rows)
     if on_duplicate == "error":
-        first, second = repeated
-        raise InvalidInputError(
-            f"rows {first} and {second} of the source (counting from 0) have one key,"
-            f" {key_text(keys, columns, first)}: remove one of them, or pass {setting('on_duplicate', 'last')} to use"
-            f" the later one, or the greatest by {argument('sequence_by')}",
-            table=table,
-        )
+        raise _one_key(repeated, keys, columns, table)
     if on_duplicate == "first":
         stays = index.last_rows(np.arange(rows.num_rows)[::-1])
     else:
         stays = index.last_rows(None if sequence_by is None else _order_by(rows, sequence_by, beside, table))
     kept = rows.filter(pa.array(stays))
     return UpsertSource(kept, index_of(keys, [key.of(kept) for key in keys]), rows.num_rows)
+
+
+def _one_key(
+    rows: tuple[int, int], keys: Sequence[KeyColumn], columns: Sequence[pa.Array], table: str | None
+) -> InvalidInputError:
+    first, second = rows
+    return InvalidInputError(
+        f"rows {first} and {second} of the source (counting from 0) have one key, {key_text(keys, columns, first)}:"
+        f" remove one of them, or pass {setting('on_duplicate', 'last')} to use the later one, or the greatest by"
+        f" {argument('sequence_by')}",
+        table=table,
+    )
 
 
 def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
