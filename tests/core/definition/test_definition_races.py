@@ -91,59 +91,6 @@ def test_a_retried_change_writes_its_files_by_a_concurrently_set_property(tmp_pa
     assert [row["v"] for row in table.snapshot().to_arrow(where="k = 1").to_pylist()] == [-1, -1]
 
 
-SUM = {**VECTORS, "txlog.merge-engine": "aggregation", "txlog.fields.v.aggregate-function": "sum"}
-LATEST = {**VECTORS, "txlog.merge-engine": "deduplicate"}
-
-
-def upserts(table: Table, k: int, v: int, kind: str = "+I") -> Any:
-    return table.upsert(pa.table({"k": [k], "v": [v], "kind": [kind]}), ["k"], row_kind="kind")
-
-
-def sinks(table: Table, k: int, v: int, kind: str = "+I") -> Any:
-    sink = txlog.Sink(table, "job", mode="upsert", keys=["k"], row_kind="kind")
-    with sink.task(checkpoint_id=1, task_id=0) as task:
-        task.write(pa.table({"k": [k], "v": [v], "kind": [kind]}))
-    return sink.commit(1, [task.committable])
-
-
-@pytest.mark.parametrize("write", [upserts, sinks])
-@pytest.mark.parametrize(
-    ("before", "rules", "row"),
-    [
-        (LATEST, {"txlog.merge-engine": "aggregation", "txlog.fields.v.aggregate-function": "sum"}, (1, 10, "+I")),
-        (SUM, {"txlog.fields.v.aggregate-function": "max"}, (1, 10, "+I")),
-        (LATEST, {"txlog.sequence.field": "v"}, (1, 0, "+I")),
-        (
-            {**LATEST, "txlog.sequence.field": "v"},
-            {"txlog.tombstone-retention": "interval 1 days"},
-            (1, 9, "-D"),
-        ),
-    ],
-    ids=["an engine", "a function", "a sequence", "tombstones"],
-)
-def test_a_concurrently_changed_merge_rule_stops_an_upsert_merged_by_the_old_one(
-    write: Callable[..., Any], before: dict[str, str], rules: dict[str, str], row: Any, tmp_path: Path
-) -> None:
-    table = made(tmp_path, before)
-
-    def rival(other: Table) -> None:
-        other.set_properties(rules)
-        other.upsert(pa.table({"k": [1], "v": [5]}), ["k"])
-
-    with pytest.raises(txlog.MetadataChangedError):
-        write(losing_to(table, rival), *row)
-    expected = 6 if "sum" in rules.values() else 5
-    assert table.snapshot().to_arrow(where="k = 1").column("v").to_pylist() == [expected], "only the rival's"
-
-
-def test_an_upsert_that_is_tried_again_merges_by_the_new_rules(tmp_path: Path) -> None:
-    table = made(tmp_path, LATEST)
-    with pytest.raises(txlog.MetadataChangedError):
-        upserts(losing_to(table, lambda other: other.set_properties(SUM)), 1, 10)
-    upserts(table, 1, 10)
-    assert table.snapshot().to_arrow(where="k = 1").column("v").to_pylist() == [11]
-
-
 def _beside(rows: pa.Table, other: Callable[[], object]) -> Iterator[pa.RecordBatch]:
     """Rows whose append is planned before ``other`` commits."""
     yield from rows.to_batches()
@@ -205,32 +152,20 @@ def test_a_schema_merge_of_mapped_columns_is_refused_beside_another(tmp_path: Pa
     assert table.to_arrow().to_pylist() == [{"id": 1, "new": 10}]
 
 
-def test_an_append_beside_the_first_copy_into_lands(tmp_path: Path) -> None:
-    table = Table.create(tmp_path / "t", "id bigint")
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"id": [2]}), tmp_path / "in" / "a.parquet")
-    mine = _beside(pa.table({"id": [1]}), lambda: Table.open(table.uri).copy_into(tmp_path / "in"))
-    assert table.append(mine).version == 2
-    assert [row["id"] for row in _found(table)] == [1, 2]
-    assert Table.open(table.uri).copy_into(tmp_path / "in").files == ()
+UPGRADE_DOES_NOT_CONCERN = (*CHANGES, "add a column", "set a property", "a transaction", "a conditional overwrite")
 
 
-@pytest.mark.parametrize(
-    "change", [*CHANGES, "add a column", "set a property", "a transaction", "a conditional overwrite"]
-)
-@pytest.mark.parametrize("feature", ["by copy_into", "deletionVectors", "vacuumProtocolCheck"])
+@pytest.mark.parametrize("change", UPGRADE_DOES_NOT_CONCERN)
+@pytest.mark.parametrize("feature", ["deletionVectors", "vacuumProtocolCheck"])
 def test_a_change_beside_an_upgrade_of_the_protocol_that_does_not_concern_it_lands(
     change: str, feature: str, tmp_path: Path
 ) -> None:
     table = made(tmp_path, {})
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"k": [7], "v": [7]}), tmp_path / "in" / "a.parquet")
+    require_landing(table, change, lambda other: other.set_properties({f"delta.feature.{feature}": "supported"}), {})
 
-    def rival(other: Table) -> None:
-        if feature == "by copy_into":
-            other.copy_into(tmp_path / "in")
-        else:
-            other.set_properties({f"delta.feature.{feature}": "supported"})
+
+def require_landing(table: Table, change: str, rival: Callable[[Table], object], brought: dict[int, int]) -> None:
+    """The change lands beside the rival, which ``brought`` rows."""
 
     def transaction(ours: Table) -> None:
         with ours.transaction() as together:
@@ -245,7 +180,7 @@ def test_a_change_beside_an_upgrade_of_the_protocol_that_does_not_concern_it_lan
     }
     result = {**CHANGES, **others}[change](losing_to(table, rival))
     assert not getattr(result, "notes", ()), "it upgraded nothing"
-    expected = {0: 0, 1: -1, 2: 2, 3: 3} | ({7: 7} if feature == "by copy_into" else {})
+    expected = {0: 0, 1: -1, 2: 2, 3: 3} | brought
     expected |= {9: -1} if change == "upsert" else {8: 8} if change == "a transaction" else {}
     if change in ("optimize", "add a column", "set a property"):
         expected[1] = 1
@@ -255,8 +190,6 @@ def test_a_change_beside_an_upgrade_of_the_protocol_that_does_not_concern_it_lan
     assert {row["k"]: row["v"] for row in found} == expected
     assert len(found) == len(expected)
     assert verify_table(table._open_table.store).is_sound
-    if feature == "by copy_into":  # deltalake refuses to read the others
-        assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == len(expected)
 
 
 def test_of_two_upgrades_of_the_protocol_at_once_one_is_refused(tmp_path: Path) -> None:
