@@ -576,25 +576,6 @@ def test_a_range_of_a_column_that_was_lost_and_restored_is_not_used(
     assert len({*found.values()}) == len(found)
 
 
-def test_a_range_of_a_column_that_clones_took_away_and_brought_back_is_not_used(tmp_path: Path) -> None:
-    source, plain = made(tmp_path), Table.create(tmp_path / "plain", "k int, v string")
-    source.append(rows(1))
-    source.clone(tmp_path / "clone")
-    table, other = Table.open(tmp_path / "clone"), Table.open(tmp_path / "clone")
-    table.append(rows(2))
-    table.append(rows(3))  # leaves a range
-    plain.clone(tmp_path / "clone", mode="replace")
-    source.clone(tmp_path / "clone", mode="replace")  # whose mark is before the range
-    other.append(rows(*range(10, 40)))
-    table.append(rows(50))
-    found = numbers(table)
-    assert len({*found.values()}) == len(found)
-    version = table.snapshot().version
-    source.clone(tmp_path / "clone", mode="replace")
-    assert source.clone(tmp_path / "clone", mode="replace").outcome == "unchanged"
-    assert table.snapshot().version == version + 1
-
-
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 

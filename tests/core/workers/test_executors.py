@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 
@@ -53,37 +52,6 @@ def test_every_command_does_on_processes_what_it_does_in_threads(
         assert verify_table(open_store(spread)).is_sound, name
 
 
-def test_existing_files_are_added_on_processes_as_in_threads(tmp_path: Path, processes: Executor) -> None:
-    base = random_table(tmp_path / "base", 0)
-    found = []
-    for kind, workers in (("alone", None), ("spread", processes)):
-        folder = Path(shutil.copytree(base, tmp_path / kind))
-        table = txlog.Table.open(folder)
-        result = table.add_files("day=a", workers=workers)
-        assert result.metrics.files == 2
-        assert table.add_files("day=a", workers=workers).metrics.files == 0, "there is nothing new"
-        found.append(left_by(folder, result))
-    assert found[0] == found[1]
-
-
-def test_clones_conversions_and_repairs_run_on_processes(tmp_path: Path, processes: Executor) -> None:
-    table = txlog.Table.open(random_table(tmp_path / "base", 0))
-    rows = sorted(table.to_arrow()["id"].to_pylist())
-    done = table.clone(tmp_path / "clone", workers=processes)
-    clone = txlog.Table.open(tmp_path / "clone")
-    assert done.files_copied
-    assert sorted(clone.to_arrow()["id"].to_pylist()) == rows
-    for number in range(5):
-        (tmp_path / "plain").mkdir(exist_ok=True)
-        pq.write_table(pa.table({"id": [number]}), tmp_path / "plain" / f"{number}.parquet")
-    assert txlog.Table.convert(tmp_path / "plain", workers=processes).files == 5
-    plain = txlog.Table.open(tmp_path / "plain")
-    (tmp_path / "plain" / "3.parquet").unlink()
-    assert plain.repair(remove=True, workers=processes).rows == 1
-    assert sorted(plain.to_arrow()["id"].to_pylist()) == [0, 1, 2, 4]
-    assert all(verify_table(open_store(each.uri)).is_sound for each in (clone, plain))
-
-
 ROW_METRICS = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
@@ -112,19 +80,6 @@ def test_a_source_in_a_file_reaches_the_parts_of_the_table_on_processes(
             found.append((rows, {key: metrics[key] for key in ROW_METRICS}, changes))
             assert verify_table(open_store(table.uri)).is_sound
         assert found[0] == found[1], name
-
-
-def test_an_upsert_that_cannot_run_on_workers_says_so_or_runs_in_this_process(tmp_path: Path) -> None:
-    table = txlog.Table.create(tmp_path / "t", "id bigint, n int")
-    wider = pa.table({"id": [1], "n": pa.array([1], pa.int32()), "more": ["x"]})
-    with ThreadPoolExecutor(2) as workers:
-        with pytest.raises(txlog.InvalidInputError, match="merges rows by a merge engine runs in this process"):
-            table.upsert(wider, "id", merge_engine="deduplicate", workers=workers)
-        assert table.version == 0
-        engine = {"txlog.merge-engine": "deduplicate"}
-        table.set_properties(engine)
-        txlog.Table.open(table.uri, workers=workers).upsert(wider, "id", schema_mode="merge")
-    assert table.to_arrow().to_pylist() == wider.to_pylist()
 
 
 def test_workers_find_the_rows_of_a_change_that_adds_columns(tmp_path: Path, processes: Executor) -> None:
