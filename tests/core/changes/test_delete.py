@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from tests.other_writers import commit_files
 from txlog.audit.verify import verify_table
 from txlog.core import ambient
-from txlog.core.format.actions import AddFile
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
 from txlog.testing.stopped_clock import StoppedClock
 
@@ -141,8 +141,7 @@ def test_a_delete_finds_nan_that_the_bounds_of_another_writer_leave_out(tmp_path
     name = tmp_path / "t" / "foreign.parquet"
     pq.write_table(pa.table({"x": [1.0, math.nan, 2.0]}), name)
     stats = orjson.dumps({"numRecords": 3, "minValues": {"x": 1.0}, "maxValues": {"x": 2.0}, "nullCount": {"x": 0}})
-    with table.transaction() as txn:
-        txn.add(AddFile(name.name, {}, name.stat().st_size, 0, True, stats=stats.decode()))
+    commit_files(table, name.name, stats=stats.decode())
     assert table.delete("x > 100").metrics.rows_deleted == 1
     assert table.snapshot().to_arrow().column("x").to_pylist() == [1.0, 2.0]
 
@@ -344,8 +343,7 @@ def test_a_delete_loses_no_row_if_another_writers_row_count_is_too_low(
     name = tmp_path / "t" / "foreign.parquet"
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), name)
     stats = orjson.dumps({"numRecords": 2}).decode()
-    with table.transaction() as txn:
-        txn.add(AddFile(name.name, {}, name.stat().st_size, 0, True, stats=stats))
+    commit_files(table, name.name, stats=stats)
     with pytest.raises(txlog.errors.CorruptLogError, match="has 3 rows, and its statistics in the log say 2"):
         table.delete("x <= 2")
     assert txlog.Table.open(table.uri).version == 1

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from tests.other_writers import commit_files
 from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
 ROWS = 150_000
@@ -41,7 +42,7 @@ def rows() -> pa.Table:
 def table(tmp_path: Path, rows: pa.Table) -> txlog.Table:
     table = txlog.Table.create(tmp_path / "t", rows.schema, properties={"delta.enableDeletionVectors": "true"})
     pq.write_table(rows, tmp_path / "t" / "a.parquet", row_group_size=60_000, dictionary_pagesize_limit=64 << 10)
-    table.add_files(["a.parquet"])
+    commit_files(table, "a.parquet")
     return table
 
 

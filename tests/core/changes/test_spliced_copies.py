@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from tests.other_writers import commit_files
 from tests.parquet_bytes import altered
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _spliced_copies as spliced_copies
@@ -59,7 +60,11 @@ def made(
     data = rows() if data is None else data
     table = txlog.Table.create(str(folder / "t"), data.schema, properties=properties or {})
     pq.write_table(data, folder / "t" / "f.parquet", **{"row_group_size": GROUP_ROWS, "store_schema": False, **options})
-    table.add_files(["f.parquet"])
+    told = None
+    if options.get("write_statistics", True):  # what its writer finds in the rows
+        txlog.write(str(folder / "told"), data)
+        told = json.dumps(stats(txlog.Table.open(str(folder / "told"))))
+    commit_files(table, "f.parquet", stats=told)
     return table
 
 
@@ -375,17 +380,17 @@ def _by_deltalake(folder: Path, data: pa.Table) -> None:
 
 
 def _by_duckdb(folder: Path, data: pa.Table) -> None:
-    folder.mkdir()
+    table = txlog.Table.create(str(folder), data.schema)
     duckdb.sql(f"COPY (FROM data) TO '{folder}/f.parquet' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
-    txlog.Table.convert(str(folder))
+    commit_files(table, "f.parquet")
 
 
 def _by_polars(folder: Path, data: pa.Table) -> None:
-    folder.mkdir()
+    table = txlog.Table.create(str(folder), data.schema)
     frame = pl.from_arrow(data)
     assert isinstance(frame, pl.DataFrame)
     frame.write_parquet(folder / "f.parquet", row_group_size=2048)
-    txlog.Table.convert(str(folder))
+    commit_files(table, "f.parquet")
 
 
 @pytest.mark.parametrize("by", [_by_deltalake, _by_duckdb, _by_polars])
@@ -408,10 +413,9 @@ def test_columns_that_are_required_in_a_file_are_passed_on_and_not_encoded(tmp_p
     """Spark writes them where a query cannot give NULL; the table's columns are nullable all the same."""
     data = rows()
     strict = pa.schema([data.schema.field("id").with_nullable(False), *list(data.schema)[1:]])
-    (tmp_path / "t").mkdir()
+    table = txlog.Table.create(str(tmp_path / "t"), data.schema)
     pq.write_table(data.cast(strict), tmp_path / "t" / "f.parquet", row_group_size=GROUP_ROWS, store_schema=False)
-    txlog.Table.convert(str(tmp_path / "t"))
-    table = txlog.Table.open(str(tmp_path / "t"))
+    commit_files(table, "f.parquet")
     before = data_file(table)
     table.update({"s": txlog.expr("'new'")}, "id = 5")
     assert chunk(before, "id") == chunk(data_file(table), "id")
@@ -551,7 +555,7 @@ def _peak_of_update(folder: Path, files: int) -> float:
     names = [f"f{number}.parquet" for number in range(files)]
     for name, each in zip(names, data, strict=True):
         pq.write_table(each, folder / "t" / name)
-    table.add_files(names)
+    commit_files(table, *names)
     changed = pa.table({"id": np.arange(0, files * count, 1_000), "x": np.zeros(files * count // 1_000)})
     usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     _POOLS.append(pool)

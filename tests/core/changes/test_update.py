@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from tests.other_writers import commit_files
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import MergeBuilder
 from txlog.core.changes.tasks.operations import _update as update
@@ -141,7 +142,7 @@ def test_rows_at_the_ends_of_row_groups_are_updated(tmp_path: Path, mode: Any) -
     table = txlog.Table.create(str(tmp_path / "t"), "k bigint, v bigint", properties=VECTORS)
     data = tmp_path / "t" / "written-elsewhere.parquet"
     pq.write_table(pa.table({"k": range(8), "v": range(8)}), data, row_group_size=2)
-    table.add_files([data.name])
+    commit_files(table, data.name)
     table.update({"v": txlog.expr("v + 100")}, "k IN (2, 5, 6)", row_mode=mode)
     updated = sorted(zip(*table.snapshot().to_arrow().to_pydict().values(), strict=True))
     assert updated == [(k, k + 100 if k in (2, 5, 6) else k) for k in range(8)]

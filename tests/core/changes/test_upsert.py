@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from tests.other_writers import commit_files
 from txlog.audit.verify import verify_table
 from txlog.core.changes.tasks.operations import _upsert_source as upsert_source
 from txlog.core.format.schema import LONG, STRING
@@ -415,7 +416,7 @@ def test_many_small_files_share_look_ups(tmp_path: Path) -> None:
     names = [f"{number}.parquet" for number in range(151)]
     for name, batch in zip(names, [*batches, SCHEMA.empty_table()], strict=True):
         pq.write_table(batch, tmp_path / "t" / name)
-    table.add_files(names)
+    commit_files(table, *names)
     for turn in range(3):  # the second remembers the keys, the third knows them
         given = rows(*((key, "new", turn) for key in (0, 63, 64, 65, 149, 1_128, 5_000 + turn)))
         assert table.upsert(given, ["id"]).metrics.rows_inserted == 1

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
+from tests.other_writers import commit_files
 from txlog.core.definition import Definition, commit_definition
 from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError, NotFoundError
@@ -92,7 +93,7 @@ def test_a_row_that_dies_by_a_vector_is_found_at_both_ends_of_every_row_group(tm
     file = Path(table.uri) / "day=even" / "a.parquet"
     file.parent.mkdir()
     pq.write_table(rows(0, 2, 4, 6, 8, 10).drop(["day"]), file, row_group_size=2)
-    table.add_files(["day=even/a.parquet"])
+    commit_files(table, "day=even/a.parquet")
     table.delete(f"id = {id}")
     assert reported(as_another_writer(table), 2) == [(2, "delete", id)]
 

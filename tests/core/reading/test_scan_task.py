@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from pyroaring import BitMap64
 
 import txlog
+from tests.other_writers import commit_files
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.schema import from_arrow
 from txlog.core.predicates import _sql as sql
@@ -92,7 +93,7 @@ def test_a_file_is_read_whatever_kind_of_arrow_array_its_writer_had(
     except pa.ArrowInvalid as error:
         pytest.skip(f"NOT TESTED: pyarrow {pa.__version__} does not read what it wrote itself ({error})")
     table = txlog.Table.open(tmp_path)
-    table.add_files([path.name])
+    commit_files(table, path.name)
     assert table.snapshot().to_arrow().to_pydict() == {"c": values + values}
 
 

@@ -14,6 +14,7 @@ import pytest
 from maintained_tables import random_table
 
 import txlog
+from tests.other_writers import commit_files
 from tests.worker_processes import ids_of_task
 
 
@@ -39,7 +40,7 @@ def test_a_large_file_is_spread_by_its_row_groups_and_small_ones_come_together(t
     table = txlog.Table.create(tmp_path, "id bigint, text string", properties={"delta.enableDeletionVectors": "true"})
     texts = [f"{id * 7919 % 1_000_003:012}" for id in range(300_000)]
     pq.write_table(pa.table({"id": range(300_000), "text": texts}), tmp_path / "large.parquet", row_group_size=25_000)
-    table.add_files(["large.parquet"])
+    commit_files(table, "large.parquet")
     for id in range(8):
         table.append(pa.table({"id": [-id], "text": [""]}))
     table.delete("id % 1000 = 5")
