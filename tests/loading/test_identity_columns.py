@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.core.definition.test_identity_columns import made, numbers, rows
+import pyarrow.parquet as pq
+import pytest
+
+from tests.core.definition.test_identity_columns import GIVEN, made, numbers, rows
+from txlog.errors import TxlogError
 from txlog.table import Table
 
 
@@ -25,3 +29,10 @@ def test_a_range_of_a_column_that_clones_took_away_and_brought_back_is_not_used(
     source.clone(tmp_path / "clone", mode="replace")
     assert source.clone(tmp_path / "clone", mode="replace").outcome == "unchanged"
     assert table.snapshot().version == version + 1
+
+
+def test_files_are_not_added_to_a_table_that_counts_its_rows(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    pq.write_table(GIVEN, Path(table.uri, "a.parquet"))
+    with pytest.raises(TxlogError, match=r"identity|IDENTITY"):
+        table.add_files(["a.parquet"])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
@@ -587,7 +586,6 @@ def test_a_range_of_a_column_that_was_lost_and_restored_is_not_used(
         ("n bigint generated always as identity (increment by 0), k int", {}),
         ("n bigint generated always as identity (start with 'a'), k int", {}),
         ("s struct<n: bigint generated always as identity>, k int", {}),
-        ("n bigint generated always as identity, k int", {"properties": {"txlog.merge-engine": "deduplicate"}}),
     ],
 )
 def test_a_table_that_could_not_count_is_not_created(tmp_path: Path, columns: str, options: dict[str, Any]) -> None:
@@ -600,14 +598,10 @@ def test_a_table_that_could_not_count_is_not_created(tmp_path: Path, columns: st
     [
         lambda table: table.add_columns("m bigint generated always as identity"),
         lambda table: table.alter_column("n", default="7"),
-        lambda table: table.set_properties({"txlog.merge-engine": "deduplicate"}),
-        lambda table: txlog.Sink(table, "a", mode="upsert", keys=["k"]).task(1, 0),
-        lambda table: table.add_files(["a.parquet"]),
     ],
 )
 def test_what_would_break_the_count_is_refused(tmp_path: Path, change: Callable[[Table], Any]) -> None:
     table = made(tmp_path)
-    pq.write_table(GIVEN, Path(table.uri, "a.parquet"))
     with pytest.raises(TxlogError, match=r"identity|IDENTITY"):
         change(table)
 

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import deltalake
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import txlog
@@ -224,18 +223,6 @@ def test_an_overwrite_in_a_transaction_replaces_what_the_transaction_read(
         mine = [row for row in read(txn).to_pylist() if row["day"] == "mon"]
         overwrite(txn, rows_of(*((row["id"] + 1, row["day"]) for row in mine)))
     assert found(table) == [(2, "tue"), (6, "mon")]
-
-
-@by_region
-def test_adding_files_is_not_a_read(tmp_path: Path, overwrite: Overwrite) -> None:
-    table = made(tmp_path)
-    table.snapshot()
-    Table.open(table.uri).delete("day = 'mon'")
-    (tmp_path / "t/day=tue").mkdir(exist_ok=True)
-    pq.write_table(pa.table({"id": [9]}), tmp_path / "t/day=tue/other.parquet")
-    table.add_files(["day=tue/other.parquet"])
-    with pytest.raises(txlog.ConflictError):
-        overwrite(table, rows_of((6, "mon")))
 
 
 @pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.format.actions import AddFile
 from txlog.core.util._arguments import described, whole_number
 
 ROWS = pa.table({"id": [1, 2]})
@@ -77,17 +74,9 @@ def test_every_number_of_a_sink_may_be_of_another_library(table: txlog.Table) ->
     assert sink.last_checkpoint_id() == 1
 
 
-def test_the_numbers_of_a_file_and_of_a_policy_may_be_of_another_library(table: txlog.Table) -> None:
+def test_the_numbers_of_a_policy_may_be_of_another_library() -> None:
     retry = txlog.RetryPolicy(max_attempts=np.int64(3), min_wait=np.float32(0.5), total_timeout=np.int64(60))  # type: ignore[arg-type]
     assert retry == txlog.RetryPolicy(max_attempts=3, min_wait=0.5, total_timeout=60)
-    table.append(ROWS)
-    [live] = table.snapshot().files().to_pylist()
-    Path(table.uri, "copy.parquet").write_bytes(Path(table.uri, live["path"]).read_bytes())
-    size: Any = np.int64(live["size"])
-    with table.transaction() as transaction:
-        transaction.add(AddFile("copy.parquet", {}, size, np.int64(1), True, stats=live["stats"]))  # type: ignore[arg-type]
-    line = json.loads(Path(table.uri, "_delta_log", f"{2:020d}.json").read_text().splitlines()[1])
-    assert (line["add"]["size"], line["add"]["modificationTime"]) == (live["size"], 1)
 
 
 CALLS: dict[str, Callable[[txlog.Table, Any], Any]] = {

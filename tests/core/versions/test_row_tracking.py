@@ -97,18 +97,6 @@ def test_a_table_that_merely_supports_row_tracking_has_new_rows_numbered_and_old
     assert all("baseRowId" not in line.get("add", {}) for line in log_of(table)[-1])
 
 
-def test_a_file_whose_rows_are_not_counted_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    txlog.write(tmp_path, rows(5), properties=TRACKED)
-    table = txlog.Table.open(tmp_path)
-    from txlog.core.format.actions import AddFile
-
-    live = table.snapshot().files().to_pylist()[0]
-    (tmp_path / "other.parquet").write_bytes((tmp_path / live["path"]).read_bytes())
-    with pytest.raises(InvalidInputError, match="numRecords"), table.transaction() as txn:
-        txn.add(AddFile("other.parquet", {}, live["size"], 1, True, stats='{"minValues":{}}'))
-    assert table.snapshot().version == 0
-
-
 @pytest.mark.parametrize("text", ["", "{}", '{"rowIdHighWaterMark":"9"}', '{"rowIdHighWaterMark":-7}', "[]"])
 def test_a_high_water_mark_that_cannot_be_read_stops_the_write(text: str, tmp_path: Path) -> None:
     txlog.write(tmp_path, rows(5), properties=TRACKED)
