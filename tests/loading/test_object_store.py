@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from tests.core.store.test_refusals import require_told
 from txlog.errors import InvalidInputError
 from txlog.testing.faulty_s3 import FaultyS3
 
@@ -56,3 +57,8 @@ def test_a_data_file_of_zero_bytes_is_still_refused(server: FaultyS3, tmp_path: 
         server.bucket.keep(f"{place}/t/a.parquet", b"")
     with pytest.raises(InvalidInputError, match=r"a\.parquet: not a readable Parquet file"):
         txlog.Table.convert(f"s3://{place}/t", storage_options=server.storage_options)
+
+
+def test_a_role_that_may_not_list_is_told_access_denied_by_a_conversion() -> None:
+    with FaultyS3() as server:
+        require_told(server, lambda uri, options: txlog.Table.convert(uri, storage_options=options))
