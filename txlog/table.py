@@ -29,7 +29,7 @@ from txlog.core.util import (
     type_name_of,
     whole_number,
 )
-from txlog.core.versions import OpenTable, state_of
+from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
 from txlog.core.writing.write_intent import ColumnRules, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
@@ -1098,6 +1098,8 @@ class Table(Readable, metaclass=Hinted):
                 Parquet file or one that a txlog write has not committed.
             NotFoundError: There is no file at a path.
         """
+        from txlog.core.versions import state_of
+
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
             adds = self._operation("add_files")(
                 state=state_of(transaction), paths=paths, on_progress=on_progress, workers=workers
@@ -1684,6 +1686,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.core.maintenance import RestoreOptions, restore
         from txlog.core.progress import step_if
+        from txlog.core.versions import state_of
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
@@ -1786,6 +1789,7 @@ class Table(Readable, metaclass=Hinted):
             StorageError: A store failed; run it again.
         """
         from txlog.core.progress import step_if
+        from txlog.core.versions import state_of
 
         given = self._options_of_another_place(storage_options, credential_provider)
         state = state_of(self.snapshot(version, timestamp))
