@@ -218,6 +218,27 @@ dt - INTERVAL 1 DAY|dt + INTERVAL 2 WEEKS|ts + INTERVAL 5 MINUTES|ts - INTERVAL 
 ceiling(d)|regexp(s, 'a')|rpad(s, 3)|substr(s, 2)|CAST(st.x AS BIGINT)|CAST(n + 1 AS BIGINT)|upper(CAST(n AS STRING))|-3L|n + 5L|-d + 1.50
 concat(CAST(dt AS STRING), 'x')|n IS NOT NULL AND b|NOT (s LIKE 'a%')|s NOT RLIKE 'a'|n NOT BETWEEN 1 AND 2|pow(2, 0.5)|char_length(s)|1e0 + 1e-7
 array_append(a, NULL)|array_append(`as`, s)|array_repeat(s, n)|flatten(array(a, NULL))|size(array())|coalesce(a, array())
+-0.0|-0|-0L|-0.0D|-0e0|0012|-0012|INTERVAL 1 DAY + dt|INTERVAL 3 HOURS + ts|INTERVAL 1 MONTH + dt|CASE WHEN NULL THEN 1 ELSE 2 END
+CASE WHEN CAST(NULL AS BOOLEAN) THEN 1 ELSE 2 END|if(NULL, 1, 2)|CASE NULL WHEN 1 THEN 2 ELSE 3 END|EXTRACT(UPPER FROM s)|EXTRACT(dayofyear FROM dt)
+EXTRACT('year' FROM dt)|EXTRACT(yearofweek FROM dt)|extract(doy FROM ts)|EXTRACT(DOW_ISO FROM dt)|EXTRACT(qtr FROM tn)|EXTRACT(mins FROM ts)
+date_part('week', dt)|date_part('SECONDS', ts)|ts + INTERVAL '1 02:03:04' DAY TO SECOND|ts + INTERVAL 1 DAY 2 HOURS|1e20
+unix_timestamp(dt)|unix_timestamp(tn)|unix_timestamp(day, 'yyyy-MM-dd')|to_unix_timestamp(ts)|months_between(ts, tu)|months_between(ts, dt, false)
+months_between(tn, ts)|next_day(ts, 'sunday')|next_day(dt, 'TH')|dateadd(day, 1, ts)|dateadd(MONTH, -1, ts)|dateadd(HOUR, 30, tn)|date_add(WEEK, 2, dt)
+timestampadd(QUARTER, 1, ts)|dateadd(DAYOFYEAR, 1, ts)|datediff(DAY, ts, tu)|datediff(MONTH, ts, tu)|date_diff(YEAR, dt, du)|timestampdiff(hour, ts, tu)
+datediff(QUARTER, ts, tu)|datediff(WEEK, dt, du)|datediff(MICROSECOND, ts, tu)|datediff(MINUTE, tn, ts)|datediff(day, du)|hour(dt)|hour(day)|last_day(day)
+date_format(day, 'yyyy')|date_trunc('month', day)|unix_seconds(dt)|date_format(ts, 'EEEE d MMMM y')|date_format(ts, 'E, dd MMM yyyy h:mm a')
+date_format(ts, 'yy Q QQQ hh H m s')|date_format(ts, 'SSS SSSSSS')|date_format(tn, 'M/d/yy EEE')|dt + INTERVAL 24 HOURS|dt - INTERVAL 90 MINUTES
+CAST(d AS DECIMAL(20, 4))|CAST(f AS DECIMAL(38, 18))|TRY_CAST(f AS DECIMAL(3, 1))|CAST(h AS TIMESTAMP)|CAST(ts AS FLOAT)|CAST(ts AS SMALLINT)
+CAST(b AS FLOAT)|CAST(b AS DECIMAL(1, 1))|CAST(b AS TIMESTAMP)|CAST(tn AS BIGINT)|CAST(o AS STRING)|CAST(mp AS STRING)|CAST(`as` AS STRING)
+CAST(array(dt) AS STRING)|CAST(array(d) AS STRING)|CAST(map('a', st) AS STRING)|string(a)|CAST(array(NULL) AS STRING)|CAST(array(array(n)) AS STRING)
+try_add(l, k)|try_multiply(l, k)|try_add(d, e)|try_subtract(m, o)|try_multiply(w, w)|try_add(y, y)|try_mod(n, p)|try_mod(n, n)|try_add(dt, 1)
+floor(m, 1)|floor(m, -1)|ceil(o, 3)|ceil(w, 2)|ceiling(m, 1)|ceil(d, 1)|factorial(n)|bin(l)|w div 7|m div 0.0|2.5 div 1|m div n
+trim(LEADING 'ab' FROM s)|trim(TRAILING FROM s)|trim(BOTH t2 FROM s)|rtrim('b', s)|trim('', s)|btrim(s, t2)|length('abc')|bit_length(x)|char_length(x)
+substr(s FROM 2)|substring(s, -2, n)|substring(s, n)|substring(x, n)|substring(x, -2, 1)|s NOT LIKE t2|s LIKE NULL|s LIKE 'a/_%' ESCAPE '/'
+s NOT LIKE 'a/%' ESCAPE '/'|s ILIKE 'A/%' ESCAPE '/'|s LIKE concat(t2, '%')|s LIKE 'a/b' ESCAPE '/'|regexp_count(s, '[a-z]+')
+regexp_extract(s, '([a-z]+)([0-9]*)', 1)|regexp_extract(s, '((a)(b)?)', 3)|regexp_extract(s, '(a)(b)', 3)|split(s, '', -1)|split(s, ',', -1)
+split(t2, 'a', 1)|concat(a, NULL)|concat(a, a, array(1L))|concat(`as`, array(s))|concat_ws(',', `as`, s)|concat_ws('-', array('a', NULL), 'b')
+concat_ws(',', a)|encode(s, 'utf-8')|chr(n)|chr(i)|elt(n, 'a', s)|elt(1, s, t2)|unbase64('YWI=')|'a' 'b' 'c'|'it''s' "x"|concat(a, s)
 try_add(1, p)|n << p|l << 1|bit_count(l)|~l|endswith(s, s)|replace(s, s, t2)|left(s, p)|right(t2, p)|initcap(t2)|typeof(mp)|typeof(m)
 """
 GROUP = """
@@ -234,6 +255,7 @@ sum(ts - tu)|avg(b)|sum(b)|product(n)|sum(CASE WHEN b THEN 1 ELSE 0 END)|max(upp
 round(avg(n), 2)|round(sum(m), 1)|concat(min(t2), max(t2))|count(DISTINCT upper(t2))|min(array(n))|sum(n * p)|sum(n) % 3|sum(n div p)
 mean(p)|first(n IGNORE NULLS)|first_value(n, true)|std(p)|sum(DISTINCT p) + 1|sum(n) FILTER (WHERE p > 1 AND b)
 grouping(g)|count(if(n > 0, 1, NULL))|max(length(s))|min(year(dt))|sum(hash(s))|nullif(count(n), 0)|hash(min(s))|upper(max(t2))
+percentile_cont(0.25) WITHIN GROUP (ORDER BY n DESC)|percentile_cont(0.5) WITHIN GROUP (ORDER BY m)|percentile_cont(0.9) WITHIN GROUP (ORDER BY l)
 """
 _OVER = "OVER (PARTITION BY g ORDER BY id)"
 _WINDOWED = """
@@ -242,6 +264,12 @@ first_value(n)|last_value(n)|nth_value(n, 2)|sum(n)|sum(m)|avg(n)|avg(m)|count(*
 last(n, true)|any_value(n)|mean(n)|collect_list(n)|count_if(b)|bool_or(b)|lag(upper(t2))|sum(length(s))|max_by(s, n)|lag(m, 1, 0)
 """
 WINDOW = """
+sum(p) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)|sum(p) OVER (ORDER BY n DESC RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)
+count(*) OVER (ORDER BY k RANGE BETWEEN UNBOUNDED PRECEDING AND 5 FOLLOWING)|count(*) OVER (ORDER BY i RANGE 2 PRECEDING)
+max(n) OVER (PARTITION BY g ORDER BY p RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING)|count(*) OVER (ORDER BY y RANGE BETWEEN 200 PRECEDING AND CURRENT ROW)
+avg(m) OVER (PARTITION BY g ORDER BY id RANGE BETWEEN 3 PRECEDING AND 1 PRECEDING)|count(*) OVER (ORDER BY n * 10L RANGE BETWEEN 10 PRECEDING AND 10 FOLLOWING)
+count(*) OVER (ORDER BY y RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)|count(*) OVER (ORDER BY m RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)
+min(n) OVER (PARTITION BY g ORDER BY n NULLS LAST RANGE BETWEEN CURRENT ROW AND 2 FOLLOWING)|count(*) OVER (ORDER BY g, n RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)
 rank() OVER (PARTITION BY g ORDER BY n)|dense_rank() OVER (PARTITION BY g ORDER BY n DESC)|rank() OVER (PARTITION BY g ORDER BY d)
 rank() OVER (PARTITION BY g ORDER BY s)|rank() OVER (PARTITION BY g ORDER BY n NULLS LAST)|sum(p) OVER (PARTITION BY g ORDER BY n)
 sum(p) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)|sum(p) OVER (PARTITION BY g)
@@ -320,6 +348,8 @@ SELECT * FROM (SELECT id, st, n FROM t WHERE id < 5) UNPIVOT (v FOR k IN (st.x, 
 SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1 AS a, 2 AS b)) UNPIVOT (v FOR k IN (a, b)) ORDER BY g, k|SELECT count(*), count(DISTINCT k) FROM t UNPIVOT INCLUDE NULLS (v FOR k IN (y, h, i))
 SELECT * FROM (SELECT n, p FROM t WHERE id < 4) UNPIVOT (v FOR k IN (*)) ORDER BY k, v|SELECT * FROM (SELECT id, dt, ts FROM t WHERE id < 9) UNPIVOT (v FOR k IN (dt, ts)) ORDER BY id, k|SELECT * FROM (SELECT id, n FROM t WHERE id < 4) UNPIVOT ((v) FOR k IN ((n))) ORDER BY id
 SELECT id, k FROM (SELECT id, n, i, p FROM t WHERE id < 9) UNPIVOT ((v, w) FOR k IN ((n, p), (i, p) AS y)) ORDER BY id, k|SELECT k, sum(v) AS q FROM (SELECT id, n, p FROM t) UNPIVOT (v FOR k IN (n, p)) GROUP BY k ORDER BY k
+SELECT * FROM (SELECT g, t2, n FROM t) PIVOT (sum(n) FOR t2 IN (1)) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN (1.5, 2)) ORDER BY g
+SELECT * FROM (SELECT g, dt, n FROM t) PIVOT (sum(n) FOR dt IN ('2024-02-29')) ORDER BY g|SELECT * FROM (SELECT g, p, n FROM t) PIVOT (sum(n) FOR p IN ('x')) ORDER BY g
 SELECT nope FROM t|SELECT id, count(*) FROM t|SELECT a, FROM t
 """
 

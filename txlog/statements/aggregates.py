@@ -282,6 +282,7 @@ AGGREGATES: dict[str, tuple[int, int | None, Make]] = {
     "min_by": (2, 2, _by("arg_min_null")),
     "mode": (1, 1, _same("mode", is_ordered)),
     "percentile": (2, 2, _percentile),
+    "percentile_cont": (2, 2, _percentile),
     "stddev_pop": (1, 1, _of_doubles("stddev_pop")),
     "stddev_samp": (1, 1, _of_doubles("stddev_samp")),
     "sum": (1, 1, _sum),
@@ -298,7 +299,7 @@ ALIASES = {
 
 _OTHERS = frozenset(
     {
-        *("approx_count_distinct", "approx_percentile", "percentile_approx", "percentile_cont", "percentile_disc"),
+        *("approx_count_distinct", "approx_percentile", "percentile_approx", "percentile_disc"),
         *("skewness", "kurtosis", "histogram_numeric", "product", "try_sum", "try_avg", "count_min_sketch"),
         *("grouping_id", "regr_count", "regr_slope", "regr_intercept", "regr_r2", "hll_sketch_agg", "bitmap_or_agg"),
     }

@@ -225,7 +225,7 @@ def _added(node: Call, types: list[DataType], texts: list[str]) -> str | None:
 
 def _divided(node: Call, types: list[DataType], texts: list[str]) -> str | None:
     """Of whole numbers and doubles; a division by zero is an error, and not duckdb's null."""
-    if not is_integer(node.type) and not (node.name == "/" and node.type == DOUBLE):
+    if not all(map(is_integer, types)) and not (node.name == "/" and node.type == DOUBLE):
         return None
     operator = {"div": "//"}.get(node.name, node.name)
     divisor = node.arguments[1]
@@ -281,9 +281,11 @@ def _part(node: Call, types: list[DataType], texts: list[str]) -> str:
     return f"CAST({node.name}({_clock(texts[0], types[0])}) AS INTEGER)"
 
 
-def _written(node: Call, types: list[DataType], texts: list[str]) -> str:
+def _written(node: Call, types: list[DataType], texts: list[str]) -> str | None:
     """A time by a pattern, whose parts have the same digits in duckdb."""
     parts = pattern_parts(node.options[0], node.name)
+    if any(part[0].isalpha() and part not in _STRFTIME for part in parts):
+        return None
     written = text_literal("".join(_STRFTIME.get(part, part.strip("'")) for part in parts))
     clock = _clock(texts[0], types[0])
     error = "CAST(error('date_format() takes years from 1 to 9999') AS VARCHAR)"

@@ -34,7 +34,8 @@ from txlog.core.format.schema import (
 from txlog.core.predicates import SqlReader, as_condition, balanced, can_fail, compare, convert, evaluate, plain_equal
 from txlog.core.predicates.terms.predicate import And, Comparison, In, Predicate
 from txlog.core.predicates.terms.tree import Expression, Value, columns_of
-from txlog.core.predicates.terms.types import common_type, is_floating, is_ordered
+from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
+from txlog.core.predicates.terms.values import fit
 from txlog.core.predicates.terms.zones import read_in
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import (
@@ -723,6 +724,8 @@ class Binder:
         if distinct is not None and over:
             raise wrong_query(f"{name}(DISTINCT ...) is no window function")
         given = call.expressions if distinct is None else distinct.expressions
+        if name == "percentile_cont":
+            given = [*self.only_key(order), *given]
         operands = [self.operand(each, inner) for each in given]
         if distinct is not None or name == "collect_set":
             operands = [Operand(as_group(each.text, each.type), each.type, each.literal) for each in operands]
@@ -731,12 +734,20 @@ class Binder:
         except ValueError as error:
             raise Unsupported(str(error)) from None
         sorting = ""
-        if order is not None:
+        if order is not None and name != "percentile_cont":
             if name not in ("listagg", "string_agg"):
                 raise Unsupported(f"{name}() does not support WITHIN GROUP in a query")
             sorting = self.order(order, inner, ())
         shape = _Shape("" if where is None else condition, sorting, over, is_distinct=distinct is not None)
-        return Column(result_name(call), found.type, self.shaped(found, shape))
+        shown = node if name == "percentile_cont" and isinstance(node, exp.WithinGroup) else call
+        return Column(result_name(shown), found.type, self.shaped(found, shape))
+
+    def only_key(self, order: Any) -> list[Any]:
+        """What WITHIN GROUP orders by, upwards."""
+        keys = [] if order is None else order.expressions
+        if len(keys) != 1 or keys[0].args.get("desc"):
+            raise Unsupported("percentile_cont() without WITHIN GROUP (ORDER BY one value), upwards, is not supported")
+        return [keys[0].this]
 
     def operand(self, node: Any, scope: QueryScope) -> Operand:
         if isinstance(node, exp.Star):
@@ -807,8 +818,11 @@ class Binder:
         sides = [bound_of_frame(node.args.get(side), node.args.get(f"{side}_side")) for side in ("start", "end")]
         if kind == "RANGE" and any(side[:1].isdigit() for side in sides):
             keys = [] if order is None else [self.value(each.this, scope) for each in order.expressions]
-            if len(keys) != 1 or type_name(keys[0].type) not in ("byte", "short", "integer", "long"):
+            if len(keys) != 1 or not is_integer(keys[0].type):
                 raise Unsupported("a RANGE of numbers needs one whole number in ORDER BY")
+            counts = [int(side.split()[0]) for side in sides if side[:1].isdigit()]
+            if not all(fit(count, keys[0].type).exact for count in counts):
+                raise Unsupported(f"a RANGE of numbers that are no {type_name(keys[0].type)} is not supported")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
 
 

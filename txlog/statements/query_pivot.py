@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from txlog.core.format.schema import BOOLEAN, STRING, VOID, DataType, type_name
-from txlog.core.predicates import NullSafeEQ, convert
+from txlog.core.predicates import NullSafeEQ, cast_to, convert
 from txlog.core.predicates.terms.tree import Expression, Value
-from txlog.core.predicates.terms.types import common_type, is_floating, is_numeric
+from txlog.core.predicates.terms.types import is_numeric
 from txlog.statements.aggregates import is_aggregate
 from txlog.statements.native import text_literal
 from txlog.statements.query_scope import Column, QueryScope, Rows
@@ -169,17 +169,25 @@ class _Pivot:
         parts = _listed(given)
         if len(parts) != len(self.keys):
             raise wrong_query(f"PIVOT has {len(self.keys)} columns, and {len(parts)} values for them in its list")
-        texts = [self.shown(part, key) for part, key in zip(parts, self.keys, strict=True)]
+        pairs = list(zip(parts, self.keys, strict=True))
+        texts, parts = [self.shown(*pair) for pair in pairs], [self.as_key(*pair) for pair in pairs]
         if tuple(texts) in self.known:
             raise wrong_query(f"PIVOT has {', '.join(texts)} twice in its list")
         self.known.add(tuple(texts))
         return name or (texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"), parts
 
+    def as_key(self, node: Any, key: Any) -> Any:
+        """The value with the column's type, as far as a literal of Spark's has it."""
+        value, kind = self.binder.bound(node, self.binder.scope(None)), self.binder.bound(key, self.scope).type
+        if value.type in (kind, VOID, BOOLEAN):
+            return node
+        return exp.Cast(this=node.copy(), to=exp.DataType.build(type_name(kind), dialect="databricks"))
+
     def shown(self, node: Any, key: Any) -> str:
-        """The text of a value, whose type is one that the column takes."""
+        """The text of a value, which the column's type has."""
         value, kind = self.binder.bound(node, self.binder.scope(None)), self.binder.bound(key, self.scope).type
         is_known = isinstance(value, Value) or value.type == BOOLEAN
-        if not is_known or common_type(value.type, kind) != kind or (is_floating(kind) and value.type != kind):
+        if not is_known or not self.is_of(value, kind):
             shown = f"{result_name(node)} ({type_name(value.type)})"
             raise wrong_query(f"PIVOT takes literals of the type of {result_name(key)}, {type_name(kind)}, not {shown}")
         text = convert(value, STRING)
@@ -188,6 +196,15 @@ class _Pivot:
         if not isinstance(text, Value):
             raise Unsupported(f"{result_name(node)} in PIVOT needs a name: write AS")
         return str(text.value)
+
+    @staticmethod
+    def is_of(value: Expression, kind: DataType) -> bool:
+        if value.type in (kind, VOID):
+            return True
+        try:
+            return value.type != BOOLEAN and isinstance(cast_to(value, kind), Value)
+        except ValueError:
+            return False
 
 
 def _replaced(node: Any, change: Any) -> Any:

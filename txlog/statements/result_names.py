@@ -6,6 +6,7 @@ In: the expression as it was parsed, and the columns that it may name. Out: its 
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,11 +49,18 @@ _IN_CAPITALS = frozenset(
     }
 )
 _OTHER_NAMES = {"array_agg": "collect_list", "string_agg": "listagg"}
+_TRIMS = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
+_OF_UNITS = {
+    **{(name, 3): "timestampadd" for name in ("dateadd", "date_add")},
+    **{(name, 3): "timestampdiff" for name in ("datediff", "date_diff")},
+}
+"""Functions that are others with so many values: the first of them is a unit."""
 _LEFT_OUT: dict[tuple[str, int], str] = {
     **{("round", 1): "0", ("bround", 1): "0", ("substring", 2): "2147483647", ("substr", 2): "2147483647"},
     **{("lpad", 2): " ", ("rpad", 2): " ", ("replace", 2): "", ("locate", 2): "1", ("position", 2): "1"},
     **{("regexp_replace", 3): "1", ("regexp_extract", 2): "1", ("split", 2): "-1", ("sort_array", 1): "true"},
-    **{("from_unixtime", 1): "yyyy-MM-dd HH:mm:ss", ("percentile", 2): "1"},
+    **{(name, 1): "yyyy-MM-dd HH:mm:ss" for name in ("from_unixtime", "unix_timestamp", "to_unix_timestamp")},
+    **{("percentile", 2): "1", ("months_between", 2): "true"},
 }
 """What Spark shows as the last value of a function that has so many."""
 
@@ -113,6 +121,9 @@ class _Namer:
 
     def sum(self, node: Any) -> str:
         """A sum or a difference; of a date, a number of days is a function's."""
+        is_later = isinstance(node, exp.Add) and not isinstance(node.expression, exp.Interval)
+        if is_later and isinstance(node.this, exp.Interval):  # Spark shows the moment first
+            return self.sum(exp.Add(this=node.expression.copy(), expression=node.this.copy()))
         left, sign = self.name(node.this), "+" if isinstance(node, exp.Add) else "-"
         is_of_date = not isinstance(node.this, exp.Literal) and self.known.type_of(node.this) == DATE
         if isinstance(node.expression, exp.Interval):
@@ -130,7 +141,10 @@ class _Namer:
         inner = node.this
         has_suffix = isinstance(inner, exp.Anonymous) and str(inner.this) in _WITH_SUFFIX
         literal = inner.expressions[0] if has_suffix else inner
-        return f"-{self.name(inner)}" if isinstance(literal, exp.Literal) else f"(- {self.name(inner)})"
+        if not isinstance(literal, exp.Literal):
+            return f"(- {self.name(inner)})"
+        is_zero = set(str(literal.this)) <= set("0.") and not (has_suffix and str(inner.this) in _REALS)
+        return self.name(inner) if is_zero else f"-{self.name(inner)}"  # only a float has a zero with a sign
 
     def is_(self, node: Any) -> str:
         left, right = self.name(node.this), self.name(node.expression)
@@ -147,12 +161,22 @@ class _Namer:
         shown = f"RLIKE({left}, {right})" if shown is None else shown
         return f"(NOT {shown})" if node.args.get("negate") else shown
 
+    def escaped(self, node: Any) -> str:
+        """``s LIKE pattern ESCAPE '/'``, or ILIKE."""
+        inner, sign = node.this, self.name(node.expression)
+        shown = f"{self.name(inner.this)} LIKE {self.name(inner.expression)} ESCAPE '{sign}'"
+        if isinstance(inner, exp.ILike):
+            shown = f"ilike({self.name(inner.this)}, {self.name(inner.expression)}, '{sign}')"
+        return f"(NOT {shown})" if inner.args.get("negate") else shown
+
     # --- literals, casts and choices --------------------------------------------------------------------------
 
     def literal(self, node: Any) -> str:
         text = str(node.this)
-        if node.is_string or text.isdigit():
+        if node.is_string:
             return text
+        if text.isdigit():
+            return str(int(text))
         if "e" in text.lower():
             return _real(text, pa.float64())
         return str(decimal.Decimal(text))
@@ -217,7 +241,10 @@ class _Namer:
             given = given[: _WITHOUT_TYPE[name]]
         if name == "position" and len(given) == 1 and isinstance(given[0], exp.In):
             name, given = "locate", [given[0].this, given[0].args["field"]]
+        name = _OF_UNITS.get((name, len(given)), name)
         texts = [self.name(each) for each in given]
+        if name in _TRIMS and len(given) == 2:
+            return f"TRIM({_TRIMS[name]} {texts[0]} FROM {texts[1]})"
         if name == "log" and len(given) == 1:
             texts = ["E()", *texts]
         if (name, len(given)) in _LEFT_OUT:
@@ -226,7 +253,8 @@ class _Namer:
             texts.append(_ORDER_OF_ARRAYS)
         if name in _FOLDS:
             texts.append(f"lambdafunction({_VARIABLE}, {_VARIABLE})")
-        name = name.upper() if name in _IN_CAPITALS else _OTHER_NAMES.get(name, name)
+        is_loud = name in _IN_CAPITALS and (name not in ("ceil", "floor") or len(given) == 1)
+        name = name.upper() if is_loud else _OTHER_NAMES.get(name, name)
         return f"{name}({', '.join(texts)})"
 
     def transform(self, node: Any) -> str:
@@ -241,6 +269,8 @@ class _Namer:
         return f"{self.name(node.this)} FILTER (WHERE {self.name(node.expression.this)})"
 
     def within_group(self, node: Any) -> str:
+        if str(node.this.this).lower() == "percentile_cont":
+            return f"{self.name(node.this)} WITHIN GROUP (ORDER BY {self.name(node.expression.expressions[0].this)})"
         return f"{self.name(node.this)} WITHIN GROUP ({self.order(node.expression)})"
 
     def order(self, node: Any) -> str:
@@ -314,10 +344,14 @@ def _side(value: Any, side: Any) -> str:
 
 
 def _interval(node: Any) -> tuple[str, str]:
-    """An interval of one whole number, and its unit: a week has seven days, and hours have two digits."""
+    """An interval of one whole number, and its unit: a week has seven days, and hours have two digits. Others are
+    refused where they are read."""
     given = node.this
-    count = int(str(given.this.this if isinstance(given, exp.Neg) else given.this))
-    count = -count if isinstance(given, exp.Neg) else count
+    is_negative = isinstance(given, exp.Neg)
+    written = str(given.this.this if is_negative else given.this)
+    if not re.fullmatch(r"[+-]?\d+", written) or not isinstance(node.args.get("unit"), exp.Var):
+        return str(node.sql(dialect="spark")), ""
+    count = -int(written) if is_negative else int(written)
     unit = str(node.args["unit"].this).upper().removesuffix("S")
     if unit == "WEEK":
         count, unit = count * 7, "DAY"
@@ -345,11 +379,13 @@ _WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
     "Case": _Namer.case,
     "Cast": _Namer.cast,
     "Column": _Namer.last_part,
+    "Concat": lambda namer, node: "".join(map(namer.name, node.expressions)),
     "CurrentDate": lambda namer, node: "current_date()",
     "CurrentTimestamp": lambda namer, node: "current_timestamp()",
     "Distinct": lambda namer, node: f"DISTINCT {namer.listed(node.expressions)}",
     "Dot": _Namer.last_part,
     "DPipe": lambda namer, node: f"concat({namer.listed([node.this, node.expression])})",
+    "Escape": _Namer.escaped,
     "Exists": lambda namer, node: "exists()",
     "Extract": lambda namer, node: f"extract({node.this.this} FROM {namer.name(node.expression)})",
     "Filter": _Namer.filter,

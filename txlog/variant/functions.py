@@ -368,13 +368,19 @@ def _cast_group(values: list[Any], source: DataType | str, target: DataType, zon
         values, source = [int(value) for value in values], LONG
     if is_floating(source) and isinstance(target, Decimal):
         return [_rounded(value, target) for value in values]
-    if not can_cast(source, target):
+    is_of_time = TIMESTAMP in (source, target) and is_numeric(source) != is_numeric(target)
+    if not can_cast(source, target) or (is_of_time and STRING not in (source, target)) or _has_exponent(source, target):
         raise pa.ArrowInvalid(
             f"a variant has a {type_name(source)}, and engines differ in a cast of it to {type_name(target)}, or lack"
             " it"
         )
     array = pa.array(values, type_to_arrow(source))
     return list(try_cast(array, source, target, zone).to_pylist())
+
+
+def _has_exponent(source: DataType, target: DataType) -> bool:
+    """Whether some decimal of the type is written with an exponent in one mode of Spark."""
+    return isinstance(source, Decimal) and source.scale > 6 and target == STRING
 
 
 def _is_never_cast(source: DataType, kind: str, target: DataType) -> bool:

@@ -137,7 +137,6 @@ def test_a_row_that_engines_read_differently_is_refused(json: str, call: str, pr
         ("from_json(s, 'nothing')", "takes columns in SQL"),
         ("haash(s)", "did you mean hash"),
         ("count(s)", "a value of several rows"),
-        ("months_between(s, s)", "write datediff"),
         ("s LIKE ANY ('a', 'b')", "with OR between them"),
         ("s SIMILAR TO 'a'", "Write LIKE or RLIKE"),
         ("s RLIKE '(?=a)'", "cannot read s RLIKE"),

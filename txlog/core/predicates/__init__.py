@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.predicates._binding import assign
-    from txlog.core.predicates._build import FLIPPED, as_condition, assigned, balanced, compare, convert, lit, struct_of
+    from txlog.core.predicates._build import (
+        FLIPPED,
+        as_condition,
+        assigned,
+        balanced,
+        cast_to,
+        compare,
+        convert,
+        lit,
+        struct_of,
+    )
     from txlog.core.predicates._casts import try_cast
     from txlog.core.predicates._conditions import bind_predicate
     from txlog.core.predicates._evaluate import can_fail, evaluate
@@ -53,7 +63,7 @@ else:
         __name__,
         """
         _binding: assign
-        _build: FLIPPED as_condition assigned balanced compare convert lit struct_of
+        _build: FLIPPED as_condition assigned balanced cast_to compare convert lit struct_of
         _casts: try_cast
         _conditions: bind_predicate
         _evaluate: can_fail evaluate
@@ -94,6 +104,7 @@ __all__ = [
     "balanced",
     "bind_predicate",
     "can_fail",
+    "cast_to",
     "col",
     "compare",
     "constant",

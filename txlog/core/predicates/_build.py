@@ -85,6 +85,7 @@ __all__ = [
     "is_null",
     "like",
     "like_any_case",
+    "like_column",
     "lit",
     "literal",
     "member",
@@ -299,6 +300,8 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
     if result is None:
         hint = "; for days between two dates, write datediff(a, b)" if left.type == right.type == DATE else ""
         raise ValueError(f"cannot compute {type_name(left.type)} {operator} {type_name(right.type)}{hint}")
+    if operator == "div" and Decimal in (type(left.type), type(right.type)):
+        return call("div", (_decimal(left), _decimal(right)), LONG)
     if isinstance(result, Decimal):
         left, right = _decimal(left), _decimal(right)
         result = arithmetic_type(operator, left.type, right.type)
@@ -467,6 +470,13 @@ def like_any_case(operand: Expression, pattern: str) -> Expression:
     if not isinstance(lowered, Value):
         raise ValueError("engines differ in the lower case of a letter in this ILIKE pattern")
     return call("ilike", (operand,), BOOLEAN, (lowered.value, Written.of("({} ILIKE ", pattern, after=")")))
+
+
+def like_column(operand: Expression, pattern: Expression) -> Expression:
+    """``operand LIKE pattern``, with another pattern in each row."""
+    if operand.type != STRING:
+        raise ValueError(f"LIKE takes a string, not {type_name(operand.type)}")
+    return call("like_pattern", (operand, pattern), BOOLEAN, (Written("({} LIKE {})"),))
 
 
 def _check_like(pattern: str) -> None:

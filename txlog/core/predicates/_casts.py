@@ -7,8 +7,11 @@ with fewer digits rounds half away from zero. `types.can_cast` decides which cas
 
 from __future__ import annotations
 
+import decimal
+import itertools
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +21,7 @@ from txlog.core.format.arrow.wide_years import date_text
 from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
+    BYTE,
     DATE,
     DOUBLE,
     STRING,
@@ -39,10 +43,14 @@ from txlog.core.predicates._float_texts import float_text
 from txlog.core.predicates.terms.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
 from txlog.core.predicates.terms.zones import UTC, as_clock, as_instant
 
-__all__ = ["cast", "cast_can_fail", "to_decimal", "try_cast"]
+__all__ = ["cast", "cast_can_fail", "floored", "to_decimal", "try_cast"]
 
 _WIDE_PRECISION = 76
 _INSTANT = pa.timestamp("us", "UTC")
+_WIDE = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP, Emax=9999, Emin=-9999)
+_PLAIN_SCALE = 6  # Arrow writes more digits after the point with an exponent
+_SECOND_US = 1_000_000
+_BEYOND_US = 2**63
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896  # in the years 0 and 9999
 _FIRST_US, _LAST_US = -719_162 * 86_400_000_000, 2_932_897 * 86_400_000_000 - 1  # in the years 1 and 9999
 _TRUE_WORDS = ["t", "true", "y", "yes", "1"]
@@ -76,7 +84,7 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
     if source == target:
         return values
     if isinstance(source, Struct | Array | Map):
-        return _nested(values, source, target, zone)
+        return (_nested_text if target == STRING else _nested)(values, source, target, zone)
     if source == STRING and target == TIMESTAMP:
         return _instants(values, zone)
     if zone != UTC and cast_depends_on_zone(source, target):
@@ -91,10 +99,18 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
         return _time_text(values)
     if is_floating(source) and target == STRING:
         return _float_text(values)
+    if isinstance(source, Decimal) and target == STRING:
+        return _decimal_text(values)
+    if target == BOOLEAN and not is_integer(source):
+        return pc.not_equal(values, pa.scalar(0, pa.int8()).cast(values.type))
+    if source == BOOLEAN and is_numeric(target):
+        return _number(_plain(values, pa.int8()), BYTE, target)
     if target == STRING or BOOLEAN in (source, target):
         return _plain(values, arrow_type)
     if is_numeric(source):
-        return _number(values, source, target)
+        return _as_moment(values, target) if target in TIMESTAMPS else _number(values, source, target)
+    if source in TIMESTAMPS and is_numeric(target):
+        return _of_moment(values, target)
     return _plain(values, arrow_type)
 
 
@@ -114,6 +130,8 @@ def try_cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -
         values = _of_form(values, target)
     if target == STRING:  # which holds every value: what raises is another one in another version of Java
         return cast(values, source, target, zone)
+    if is_floating(source) and isinstance(target, Decimal):
+        return _float_to_decimal(values, target, or_null=True)
     try:
         return cast(values, source, target, zone)
     except (pa.ArrowInvalid, OverflowError):
@@ -146,8 +164,12 @@ def cast_can_fail(source: DataType, target: DataType) -> bool:
     """Whether some value of type ``source`` does not fit type ``target``."""
     if is_floating(source) and target == STRING:
         return True
+    if isinstance(source, Struct | Array | Map) and target == STRING:
+        return True
     if source in (target, VOID) or target == STRING or (is_floating(target) and source != STRING):
         return False
+    if source == BOOLEAN and isinstance(target, Decimal):
+        return target.precision == target.scale
     match source, target:
         case Struct(given), Struct(wanted):
             places_of = places_by_name(field.name for field in given)
@@ -194,6 +216,8 @@ def _plain(values: Any, arrow_type: pa.DataType, *, safe: bool = True) -> Any:
 
 def _number(values: Any, source: DataType, target: DataType) -> Any:
     arrow_type = type_to_arrow(target)
+    if is_floating(source) and isinstance(target, Decimal):
+        return _float_to_decimal(values, target)
     if isinstance(target, Decimal):
         return to_decimal(values, source, target.precision, target.scale)
     if is_floating(target):
@@ -205,6 +229,80 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
     elif isinstance(source, Decimal):
         values = truncated(values, 0)
     return _plain(values, arrow_type)
+
+
+def _float_to_decimal(values: Any, target: Decimal, *, or_null: bool = False) -> Any:
+    """The digits that Java writes, rounded half away from zero; null for what is no number. With ``or_null``, also for
+    one that is too large. Raises ``ArrowInvalid`` for one that Java's versions write differently."""
+    if isinstance(values, pa.Scalar):
+        return _float_to_decimal(pa.repeat(values, 1), target, or_null=or_null)[0]
+    doubles = _plain(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values, pa.float64())
+    doubles = pc.if_else(pc.is_finite(doubles), doubles, pa.nulls(1, pa.float64())[0])
+    is_small = pc.less(pc.abs(doubles), 10.0 ** -(target.scale + 1))  # whatever its digits are
+    doubles = pc.if_else(is_small, 0.0, doubles)
+    is_large = pc.greater_equal(pc.abs(doubles), 10.0 ** (target.precision - target.scale))
+    if or_null:
+        doubles = pc.if_else(is_large, pa.nulls(1, pa.float64())[0], doubles)
+    elif (at := pc.index(is_large, True).as_py()) >= 0:
+        raise pa.ArrowInvalid(f"{doubles[at].as_py()!r} does not fit {type_name(target)}")
+    digits = [None if text is None else _WIDE.create_decimal(text) for text in float_text(doubles).to_pylist()]
+    unit, most = decimal.Decimal(1).scaleb(-target.scale), decimal.Decimal(10) ** (target.precision - target.scale)
+    found = [None if each is None else each.quantize(unit, context=_WIDE) for each in digits]
+    if or_null:
+        found = [None if each is None or abs(each) >= most else each for each in found]
+    return pa.array(found, type_to_arrow(target))
+
+
+def _decimal_text(values: Any) -> Any:
+    """All digits, without an exponent."""
+    if values.type.scale <= _PLAIN_SCALE:
+        return _plain(values, pa.string())
+    if isinstance(values, pa.Scalar):
+        return _decimal_text(pa.repeat(values, 1))[0]
+    return pa.array([None if each is None else f"{each:f}" for each in values.to_pylist()], pa.string())
+
+
+def _of_moment(values: Any, target: DataType) -> Any:
+    """The seconds since 1970: of integers those that are whole, downwards."""
+    micros = _plain(values, pa.int64())
+    if is_integer(target):
+        return _plain(floored(micros, pa.scalar(_SECOND_US, pa.int64())), type_to_arrow(target))
+    seconds = pc.divide(_plain(micros, pa.float64(), safe=False), float(_SECOND_US))
+    return _number(seconds, DOUBLE, target)
+
+
+def _as_moment(values: Any, target: DataType) -> Any:
+    """The moment so many seconds after 1970. Of integers, one beyond all is the last or the first; of decimals, as in
+    Java, the last 64 bits count."""
+    arrow_type = type_to_arrow(target)
+    if isinstance(values, pa.Scalar):
+        return _as_moment(pa.repeat(values, 1), target)[0]
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_decimal(values.type):
+        micros = [None if each is None else int(_WIDE.multiply(each, _SECOND_US)) for each in values.to_pylist()]
+        low = [None if each is None else (each + _BEYOND_US) % (2 * _BEYOND_US) - _BEYOND_US for each in micros]
+        return pa.array(low, pa.int64()).cast(arrow_type)
+    numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(values.type):
+        numbers = numbers.astype(np.float64) * _SECOND_US
+        if not (np.abs(numbers) <= _BEYOND_US).all():
+            raise pa.ArrowInvalid("a float that is no number, or too large, is no timestamp")
+        beyond, scaled = np.sign(numbers) * (np.abs(numbers) >= _BEYOND_US), numbers
+    else:
+        beyond = np.sign(numbers) * (np.abs(numbers.astype(np.float64)) > _BEYOND_US // _SECOND_US)
+        scaled = np.where(beyond != 0, 0, numbers).astype(np.int64) * _SECOND_US
+    found = np.where(beyond != 0, 0, scaled).astype(np.int64)
+    found = np.where(beyond > 0, _BEYOND_US - 1, np.where(beyond < 0, -_BEYOND_US, found))
+    mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(found, pa.int64(), mask=mask).cast(arrow_type)
+
+
+def floored(given: Any, unit: pa.Scalar) -> Any:
+    """How many whole units; Arrow's division cuts towards zero."""
+    whole = pc.divide(given, unit)
+    is_above = pc.less(pc.subtract(given, pc.multiply(whole, unit)), 0)
+    return pc.if_else(is_above, pc.subtract(whole, 1), whole)
 
 
 def _date_text(values: Any) -> Any:
@@ -267,6 +365,36 @@ def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
             items = cast(entries.field(1), given_value, value, zone)
             return pa.MapArray.from_arrays(offsets, keys, items, arrow_type, mask=mask)
     raise TypeError(f"no cast of {type_name(source)} to {type_name(target)}")
+
+
+def _nested_text(values: Any, source: DataType, target: DataType, zone: str) -> Any:
+    """``[1, null]``, ``{a -> 1}``; of a struct ``{1, a}``."""
+    if isinstance(values, pa.Scalar):
+        return _nested_text(pa.repeat(values, 1), source, target, zone)[0]
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(source, Struct):
+        parts = [_shown(values.field(at), field.type) for at, field in enumerate(source.fields)]
+        found = [f"{{{', '.join(row)}}}" for row in zip(*parts, strict=True)] if parts else ["{}"] * len(values)
+    else:
+        lists = as_list_of_entries(values) if isinstance(source, Map) else values
+        offsets, _ = offsets_and_mask(lists)
+        if isinstance(source, Map):
+            entries = lists.flatten()
+            pairs = zip(_shown(entries.field(0), source.key), _shown(entries.field(1), source.value), strict=True)
+            shown = [f"{key} -> {value}" for key, value in pairs]
+        else:
+            assert isinstance(source, Array)
+            shown = _shown(lists.flatten(), source.element)
+        ends = offsets.to_pylist()
+        form = "{{{}}}" if isinstance(source, Map) else "[{}]"
+        found = [form.format(", ".join(shown[begin:end])) for begin, end in itertools.pairwise(ends)]
+    flags = values.is_valid().to_pylist()
+    return pa.array([text if flag else None for text, flag in zip(found, flags, strict=True)], pa.string())
+
+
+def _shown(values: Any, kind: DataType) -> list[str]:
+    return ["null" if text is None else text for text in cast(values, kind, STRING).to_pylist()]
 
 
 # --- strings --------------------------------------------------------------------------------------------------

@@ -44,9 +44,9 @@ from txlog.core.predicates._nested_functions import NESTED_FUNCTIONS
 from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates._package_functions import package_function
 from txlog.core.predicates._string_functions import STRING_FUNCTIONS
-from txlog.core.predicates._time_functions import TIME_FUNCTIONS
+from txlog.core.predicates._time_functions import TIME_FUNCTIONS, extracted
 from txlog.core.predicates.terms.predicate import Not
-from txlog.core.predicates.terms.tree import Expression, Value
+from txlog.core.predicates.terms.tree import Call, Expression, Value, Written
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_numeric, is_ordered
 
 __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
@@ -79,9 +79,6 @@ _INSTEAD = {
     **dict.fromkeys(("explode", "posexplode", "stack"), "it makes several rows of one: do that first"),
     "ilike": "write text ILIKE pattern",
     "like": "write text LIKE pattern",
-    "months_between": "write datediff(end, start)",
-    "to_unix_timestamp": "write unix_seconds(to_timestamp(text))",
-    "unix_timestamp": "write unix_seconds(current_timestamp()), or unix_seconds(to_timestamp(text))",
 }
 """Functions that are left out, and the nearest that can be written instead."""
 
@@ -119,7 +116,9 @@ def _absolute(value: Expression) -> Expression:
 
 
 def _whole(name: str) -> Make:
-    def make(value: Expression) -> Expression:
+    def make(value: Expression, digits: Expression | None = None) -> Expression:
+        if digits is not None:
+            return _whole_digits(name, value, constant(digits, int, name))
         if isinstance(value.type, Decimal):
             return call(name, (value,), Decimal(min(38, value.type.precision - value.type.scale + 1), 0))
         if not is_numeric(value.type):
@@ -129,20 +128,35 @@ def _whole(name: str) -> Make:
     return make
 
 
+def _whole_digits(name: str, value: Expression, count: int) -> Expression:
+    """``ceil(decimal, digits)``."""
+    if not isinstance(value.type, Decimal):
+        raise ValueError(f"{name}() with a number of digits takes a decimal, not {type_name(value.type)}: CAST it")
+    sql = Written(f"{name}({{}}, {count})")
+    return call("rounded_" + name, (value,), _rounded_type(value.type, _checked_digits(name, count)), (count, sql))
+
+
+def _checked_digits(name: str, count: int) -> int:
+    if not -38 <= count <= 38:
+        raise ValueError(f"{name}() takes from -38 to 38 digits, not {count}")
+    return count
+
+
+def _rounded_type(kind: Decimal, count: int) -> Decimal:
+    scale = min(kind.scale, max(count, 0))
+    whole = max(kind.precision - kind.scale + 1, 1 - min(count, 0))
+    return Decimal(min(38, whole + scale), scale)
+
+
 def _rounded(name: str) -> Make:
     def make(value: Expression, digits: Expression | None = None) -> Expression:
         count = 0 if digits is None else constant(digits, int, name)
         if not is_numeric(value.type):
             raise ValueError(f"{name}() takes a number, not {type_name(value.type)}")
-        if not -38 <= count <= 38:
-            raise ValueError(f"{name}() takes from -38 to 38 digits, not {count}")
+        _checked_digits(name, count)
         if is_integer(value.type) and count >= 0:
             return value
-        kind = value.type
-        if isinstance(kind, Decimal):
-            scale = min(kind.scale, max(count, 0))
-            whole = max(kind.precision - kind.scale + 1, 1 - min(count, 0))
-            kind = Decimal(min(38, whole + scale), scale)
+        kind = _rounded_type(value.type, count) if isinstance(value.type, Decimal) else value.type
         return call(name, (value,), kind, (count,))
 
     return make
@@ -171,6 +185,31 @@ def _pmod(left: Expression, right: Expression) -> Expression:
 def _try_divide(left: Expression, right: Expression) -> Expression:
     is_zero = as_condition(compare("=", right, literal(0)))
     return chosen([is_zero], [literal(None), arithmetic("/", left, right)])
+
+
+def _tried(name: str, operator: str) -> Make:
+    """Arithmetic of numbers that is null where it overflows."""
+
+    def make(left: Expression, right: Expression) -> Expression:
+        if not all(is_numeric(each.type) or each.type == VOID for each in (left, right)):
+            raise ValueError(f"{name}() takes numbers, not {type_name(left.type)} and {type_name(right.type)}")
+        made = arithmetic(operator, left, right)
+        if not isinstance(made, Call):
+            return made
+        return call("try_arithmetic", made.arguments, made.type, (operator, Written(f"{name}({{}}, {{}})")))
+
+    return make
+
+
+def _try_mod(left: Expression, right: Expression) -> Expression:
+    is_zero = as_condition(compare("=", right, literal(0)))
+    return chosen([is_zero], [literal(None), arithmetic("%", left, right)])
+
+
+def _factorial(number: Expression) -> Expression:
+    if not is_integer(number.type) or number.type == LONG:
+        raise ValueError(f"factorial() takes an int, not {type_name(number.type)}")
+    return call("factorial", (convert(number, INTEGER),), LONG)
 
 
 def _decode(value: Expression, *rest: Expression) -> Expression:
@@ -259,13 +298,7 @@ def _zero_if_null(value: Expression) -> Expression:
 
 
 def _date_part(part: Expression, value: Expression) -> Expression:
-    unit = str(constant(part, str, "date_part")).lower()
-    if unit not in _PARTS:
-        raise ValueError(f"date_part() takes {', '.join(_PARTS)}, not {unit!r}")
-    return FUNCTIONS[unit][2](value)
-
-
-_PARTS = ("year", "quarter", "month", "day", "hour", "minute")
+    return extracted(str(constant(part, str, "date_part")), value)
 
 
 def _from_unix_time(seconds: Expression, pattern: Expression | None = None) -> Expression:
@@ -296,8 +329,8 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "abs": (1, 1, _absolute),
     "negative": (1, 1, _negated),
     "positive": (1, 1, _positive),
-    "ceil": (1, 1, _whole("ceil")),
-    "floor": (1, 1, _whole("floor")),
+    "ceil": (1, 2, _whole("ceil")),
+    "floor": (1, 2, _whole("floor")),
     "round": (1, 2, _rounded("round")),
     "bround": (1, 2, _rounded("bround")),
     **{
@@ -314,6 +347,11 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "mod": (2, 2, lambda left, right: arithmetic("%", left, right)),
     "pmod": (2, 2, _pmod),
     "try_divide": (2, 2, _try_divide),
+    "try_mod": (2, 2, _try_mod),
+    "try_add": (2, 2, _tried("try_add", "+")),
+    "try_subtract": (2, 2, _tried("try_subtract", "-")),
+    "try_multiply": (2, 2, _tried("try_multiply", "*")),
+    "factorial": (1, 1, _factorial),
     "greatest": (2, None, _extreme("greatest")),
     "least": (2, None, _extreme("least")),
     **{name: (1, 1, _cast(data_type)) for name, data_type in _CASTS.items()},
@@ -363,4 +401,5 @@ ALIASES = {
     "cardinality": "size",
     "array_size": "size",
     "datepart": "date_part",
+    "to_unix_timestamp": "unix_timestamp",
 }

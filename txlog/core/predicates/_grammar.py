@@ -13,7 +13,8 @@ from sqlglot.dialects.databricks import Databricks
 
 __all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect", "is_parameter", "plain_equal"]
 
-_OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
+_OWN_PARSERS = ("CAST", "TRY_CAST")
+_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 class NullSafeEQ(exp.NullSafeEQ):
@@ -122,7 +123,10 @@ class ExpressionDialect(Databricks):
         EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
         FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
         FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
+            **{name: each for name, each in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS},
+            "EXTRACT": lambda self: self._extracted(),  # whose word is shown as it is written
+            **{name: lambda self, name=name: self._part_of(name) for name in ("SUBSTRING", "SUBSTR")},
+            "TRIM": lambda self: self._trimmed(),
         }
 
         UNARY_PARSERS = {  # noqa: RUF012
@@ -136,6 +140,41 @@ class ExpressionDialect(Databricks):
             if operand is None:
                 self.raise_error("a value is missing behind +")
             return exp.Anonymous(this="positive", expressions=[operand])
+
+        def _extracted(self) -> Any:
+            """``EXTRACT(word FROM value)``."""
+            word = self._curr
+            self._advance()
+            is_word = word is not None and word.token_type is not TokenType.STRING and word.text.isidentifier()
+            if not is_word or not self._match(TokenType.FROM):
+                self.raise_error("EXTRACT takes a word and FROM, such as EXTRACT(YEAR FROM day)")
+            return self._ended(exp.Extract(this=exp.Var(this=word.text), expression=self._parse_bitwise()))
+
+        def _part_of(self, name: str) -> Any:
+            """``substring(s FROM 2 FOR 3)`` is ``substring(s, 2, 3)``."""
+            given = self._parse_csv(self._parse_lambda)
+            if self._match(TokenType.FROM):
+                name = "substring"
+                given.append(self._parse_bitwise())
+                if self._match(TokenType.FOR):
+                    given.append(self._parse_bitwise())
+            return self._ended(exp.Anonymous(this=name, expressions=given))
+
+        def _trimmed(self) -> Any:
+            """``trim(LEADING 'a' FROM s)`` is ``ltrim('a', s)``."""
+            name = "trim"
+            is_word = self._next is not None and self._next.token_type not in (TokenType.COMMA, TokenType.R_PAREN)
+            if is_word and self._match_texts(_TRIMS):
+                name = _TRIMS[self._prev.text.upper()]
+            given = [] if self._match(TokenType.FROM, advance=False) else self._parse_csv(self._parse_lambda)
+            if self._match(TokenType.FROM):
+                given.append(self._parse_bitwise())
+            return self._ended(exp.Anonymous(this=name, expressions=given))
+
+        def _ended(self, node: Any) -> Any:
+            if self._curr is None or self._curr.token_type is not TokenType.R_PAREN:
+                self.raise_error("a closing parenthesis is missing")
+            return node
 
         def parse(self, raw_tokens: list[Token], sql: str) -> Any:
             return super().parse(_with_names(raw_tokens), sql)

@@ -20,7 +20,8 @@ from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.arrow.decimals import divided, truncated
 from txlog.core.format.schema import Decimal, Map, type_to_arrow
 from txlog.core.predicates import _strict_math as strict_math
-from txlog.core.predicates._casts import to_decimal
+from txlog.core.predicates._calendar_kernels import CALENDAR_KERNELS
+from txlog.core.predicates._casts import floored, to_decimal
 from txlog.core.predicates._hash_kernels import HASH_KERNELS
 from txlog.core.predicates._json_kernels import JSON_KERNELS
 from txlog.core.predicates._patterns import like_pattern
@@ -116,6 +117,38 @@ def _remainder(call: Call, left: Any, right: Any) -> Any:
     return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
 
 
+def _whole_quotient(call: Call, left: Any, right: Any) -> Any:
+    if isinstance(call.arguments[0].type, Decimal):
+        return _DECIMAL_QUOTIENT(call, left, right)
+    return pc.divide_checked(left, right)
+
+
+def _decimal_quotient(call: Call, left: decimal.Decimal, right: decimal.Decimal) -> int:
+    if not right:
+        raise pa.ArrowInvalid("divide by zero")
+    return int(_EXACT.divide_int(left, right))
+
+
+def _tried(call: Call, left: Any, right: Any) -> Any:
+    """The operation, with null where it overflows."""
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return _tried(call, pa.repeat(left, 1), right)[0]
+    try:
+        return KERNELS[call.options[0]](Call(call.options[0], call.arguments, call.type), left, right)
+    except (pa.ArrowInvalid, OverflowError):
+        left, right = _columns((left, right))
+    if len(left) == 1:
+        return pa.nulls(1, type_to_arrow(call.type))
+    at = len(left) // 2
+    return pa.concat_arrays([_tried(call, left[:at], right[:at]), _tried(call, left[at:], right[at:])])
+
+
+def _rounded_up(call: Call, value: decimal.Decimal) -> decimal.Decimal:
+    """To so many digits: up, or down."""
+    way = decimal.ROUND_CEILING if call.name == "rounded_ceil" else decimal.ROUND_FLOOR
+    return value.quantize(decimal.Decimal(1).scaleb(-call.options[0]), way, _EXACT)
+
+
 def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel of floats. What has no number as its value is NaN or an infinity."""
 
@@ -147,6 +180,7 @@ def _decimal_remainder(call: Call, left: decimal.Decimal, right: decimal.Decimal
 
 _EXACT = decimal.Context(prec=160)  # any quotient of two decimals has fewer digits
 _DECIMAL_REMAINDER = by_row(_decimal_remainder)
+_DECIMAL_QUOTIENT = by_row(_decimal_quotient)
 
 
 def _whole(call: Call, values: Any, is_beyond: Callable[..., Any], step: int) -> Any:
@@ -279,7 +313,23 @@ def _like_any_case(call: Call, values: Any) -> Any:
 
 
 def _split(call: Call, values: Any) -> Any:
-    return pc.split_pattern(values, call.options[0]).cast(type_to_arrow(call.type))
+    separator, count = call.options[:2]
+    if not separator:
+        return _LETTERS(call, values)
+    found = pc.split_pattern(values, separator, max_splits=count - 1 if count > 0 else None)
+    return found.cast(type_to_arrow(call.type))
+
+
+_LETTERS = by_row(lambda call, text: list(text) or [""])
+
+
+def _stripped(call: Call, values: Any, letters: Any) -> Any:
+    if isinstance(letters, pa.Scalar) and letters.as_py() and not isinstance(values, pa.Scalar):
+        return _TRIMS[call.options[0]](values, letters.as_py())
+    return ROW_KERNELS["strip"](call, values, letters)
+
+
+_TRIMS = {"BOTH": pc.utf8_trim, "LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}
 
 
 def _regexp_extract(call: Call, values: Any) -> Any:
@@ -345,14 +395,7 @@ def _from_epoch(call: Call, numbers: Any) -> Any:
 
 def _to_epoch(call: Call, moments: Any) -> Any:
     """The whole units since the epoch; those before it are rounded down."""
-    return _floored(moments.cast(pa.int64()), pa.scalar(call.options[0], pa.int64()))
-
-
-def _floored(given: Any, unit: pa.Scalar) -> Any:
-    """How many whole units; Arrow's division cuts towards zero."""
-    whole = pc.divide(given, unit)
-    is_above = pc.less(pc.subtract(given, pc.multiply(whole, unit)), 0)
-    return pc.if_else(is_above, pc.subtract(whole, 1), whole)
+    return floored(moments.cast(pa.int64()), pa.scalar(call.options[0], pa.int64()))
 
 
 def _shown_elsewhere(call: Call, moments: Any) -> Any:
@@ -367,7 +410,7 @@ def _shown_here(call: Call, moments: Any) -> Any:
 def _seconds(call: Call, moments: Any) -> Any:
     """The seconds of the minute with their fraction."""
     given, minute = moments.cast(pa.int64()), pa.scalar(60_000_000, pa.int64())
-    rest = pc.subtract(given, pc.multiply(_floored(given, minute), minute))
+    rest = pc.subtract(given, pc.multiply(floored(given, minute), minute))
     return pc.multiply(rest.cast(pa.decimal128(19, 0)), pa.scalar(_MICRO)).cast(type_to_arrow(call.type))
 
 
@@ -481,7 +524,10 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "*": _multiply,
     "/": _divide,
     "%": _remainder,
-    "div": lambda call, left, right: pc.divide_checked(left, right),
+    "div": _whole_quotient,
+    "try_arithmetic": _tried,
+    "rounded_ceil": by_row(_rounded_up),
+    "rounded_floor": by_row(_rounded_up),
     "&": lambda call, left, right: pc.bit_wise_and(left, right),
     "|": lambda call, left, right: pc.bit_wise_or(left, right),
     "^": lambda call, left, right: pc.bit_wise_xor(left, right),
@@ -525,12 +571,17 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "rtrim": lambda call, values: pc.utf8_rtrim(values, " "),
     "reverse": lambda call, values: pc.utf8_reverse(values),
     "concat": _concat,
+    "strip": _stripped,
+    "bit_length": lambda call, values: pc.multiply(pc.binary_length(values), 8),
+    "encode": lambda call, values: values.cast(pa.binary()),
+    "regexp_count": lambda call, values: pc.count_substring_regex(values, call.options[0]),
     "substring": _substring,
     "replace": lambda call, *given: (_replace if len(given) == 1 else ROW_KERNELS["replace"])(call, *given),
     "startswith": _compared_with("startswith", pc.starts_with),
     "endswith": _compared_with("endswith", pc.ends_with),
     "contains": _compared_with("contains", pc.match_substring),
     "round": _rounded,
+    **CALENDAR_KERNELS,
     **HASH_KERNELS,
     **JSON_KERNELS,
     "size": _size,
@@ -544,6 +595,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "interval_microseconds": _microseconds_later,
     "from_epoch": _from_epoch,
     "to_epoch": _to_epoch,
+    "unix_timestamp": lambda call, moments: pc.divide(moments.cast(pa.int64()), pa.scalar(1_000_000, pa.int64())),
     "date_add": _date_add,
     "date_sub": _date_sub,
     "datediff": _date_diff,
@@ -555,6 +607,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "dayofweek": _part(pc.day_of_week, count_from_zero=False, week_start=7),
     "weekday": _part(pc.day_of_week, count_from_zero=True, week_start=1),
     "weekofyear": _part(pc.iso_week),
+    "yearofweek": _part(pc.iso_year),
     "hour": _part(pc.hour),
     "minute": _part(pc.minute),
     "second": _part(pc.second),
@@ -577,7 +630,7 @@ def _is_integer_valued(call: Call) -> bool:
 
 _OF_THE_CALENDAR = (
     *("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute", "second"),
-    *("date_trunc", "trunc"),
+    *("yearofweek", "date_trunc", "trunc"),
 )
 
 FALLIBLE: dict[str, Callable[[Call], bool]] = {
@@ -594,7 +647,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "ilike": lambda call: True,
     "interval_microseconds": lambda call: True,
     "from_epoch": lambda call: True,
-    **dict.fromkeys((*ROW_FALLIBLE, *JSON_KERNELS), lambda call: True),
+    **dict.fromkeys((*ROW_FALLIBLE, *CALENDAR_KERNELS, *JSON_KERNELS), lambda call: True),
     **dict.fromkeys(("map", "from_utc_timestamp", "to_utc_timestamp"), lambda call: True),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,

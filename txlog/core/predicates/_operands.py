@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from txlog.core.format.schema import DATE, STRING, TIMESTAMPS, DataType, type_name
+from txlog.core.format.schema import DATE, STRING, TIMES, TIMESTAMP, TIMESTAMPS, DataType, type_name
 from txlog.core.predicates._build import call, cast_to, convert
 from txlog.core.predicates.terms.tree import Expression, Value
 
-__all__ = ["Make", "constant", "day", "of_types", "typed"]
+__all__ = ["Make", "constant", "day", "instant", "moment", "of_types", "typed"]
 
 Make = Callable[..., Expression]
 
@@ -32,10 +32,18 @@ def constant(operand: Expression, kind: type, name: str) -> Any:
 
 
 def day(value: Expression, name: str) -> Expression:
-    """The day of a date or of a timestamp."""
-    if value.type in TIMESTAMPS:
-        return cast_to(value, DATE)
-    return typed(value, DATE, name)
+    """The day of a date, of a timestamp, or of a text."""
+    return cast_to(value, DATE) if value.type in (STRING, *TIMESTAMPS) else typed(value, DATE, name)
+
+
+def moment(value: Expression, name: str) -> Expression:
+    """A timestamp, with a zone or without; that of a text, or the begin of a date."""
+    return value if value.type in TIMESTAMPS else instant(value, name)
+
+
+def instant(value: Expression, name: str) -> Expression:
+    """The same with a zone."""
+    return cast_to(value, TIMESTAMP) if value.type in (STRING, *TIMES) else typed(value, TIMESTAMP, name)
 
 
 def of_types(name: str, types: Sequence[DataType], result: DataType = STRING) -> Make:

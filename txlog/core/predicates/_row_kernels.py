@@ -10,6 +10,7 @@ import base64
 import calendar
 import datetime
 import decimal
+import functools
 import hashlib
 import itertools
 import math
@@ -29,6 +30,8 @@ __all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 _TEXT_MAX = 1 << 30
+_FACTORIAL_MAX = 20
+"""Whose product is the last one with 64 bits."""
 _LINE_BYTES = 57
 """What a line of MIME holds."""
 
@@ -66,9 +69,52 @@ def _locate(call: Call, search: str | None, text: str | None, start: int | None)
     return text.find(search, start - 1) + 1 if search else 1
 
 
-def _joined(call: Call, separator: str | None, *texts: str | None) -> str | None:
+def _joined(call: Call, separator: str | None, *given: str | list[str | None] | None) -> str | None:
     """Without the nulls. (Arrow's kernel repeats the value of an earlier row where the last text is null.)"""
+    texts = itertools.chain.from_iterable(each if isinstance(each, list) else (each,) for each in given)
     return None if separator is None else separator.join(text for text in texts if text is not None)
+
+
+def _part_of(call: Call, value: Any, position: int, length: int) -> Any:
+    """As in Spark, the part of a place before the first letter counts too: ``substring('ab', -3, 2)`` is ``a``."""
+    start = position - 1 if position > 0 else len(value) + position if position < 0 else 0
+    stop = start + length
+    return value[max(start, 0) : max(stop, 0)] if stop > start else value[:0]
+
+
+def _stripped(call: Call, text: str, letters: str) -> str:
+    match call.options[0]:
+        case "LEADING":
+            return text.lstrip(letters)
+        case "TRAILING":
+            return text.rstrip(letters)
+    return text.strip(letters)
+
+
+def _is_like(call: Call, text: str, pattern: str) -> bool:
+    return _like_regex(pattern).fullmatch(text) is not None
+
+
+@functools.lru_cache(1000)
+def _like_regex(pattern: str) -> re.Pattern[str]:
+    found = []
+    for part in re.findall(r"\\?.", pattern, re.DOTALL):
+        if part[0] == "\\" and part not in ("\\\\", "\\%", "\\_"):
+            raise pa.ArrowInvalid("in a LIKE pattern, a backslash must be followed by %, _ or another backslash")
+        found.append({"%": ".*", "_": "."}.get(part) or re.escape(part[-1]))
+    return re.compile("".join(found), re.DOTALL)
+
+
+def _chosen_by_place(call: Call, place: int | None, *values: str | None) -> str | None:
+    if place is None:
+        return None
+    if not 1 <= place <= len(values):
+        raise pa.ArrowInvalid(f"elt() of the place {place} among {len(values)}; places begin at 1")
+    return values[place - 1]
+
+
+def _letter(call: Call, number: int) -> str:
+    return "" if number < 0 else chr(number & 0xFF)
 
 
 def _padded(call: Call, text: str, length: int, pad: str) -> str:
@@ -124,10 +170,21 @@ def _unhex(call: Call, text: str) -> bytes | None:
     return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
 
 
+def _unbase64(call: Call, text: str) -> bytes:
+    try:
+        return base64.b64decode(text.replace("\r\n", ""), validate=True)
+    except ValueError:
+        raise pa.ArrowInvalid(f"unbase64() of {text!r}, which is not in base 64") from None
+
+
 def _base64(call: Call, value: str | bytes) -> str:
     if len(_bytes(value)) > _LINE_BYTES:
         raise pa.ArrowInvalid(f"base64() of more than {_LINE_BYTES} bytes, which engines break into lines differently")
     return base64.b64encode(_bytes(value)).decode()
+
+
+def _factorial(call: Call, number: int) -> int | None:
+    return math.factorial(number) if 0 <= number <= _FACTORIAL_MAX else None
 
 
 def _hex_of(call: Call, value: int | str | bytes) -> str:
@@ -351,6 +408,15 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "repeat": by_row(_repeated),
     "translate": by_row(_translated),
     "substring_index": by_row(_substring_index),
+    "part_of": by_row(_part_of),
+    "strip": by_row(_stripped),
+    "like_pattern": by_row(_is_like),
+    "elt": by_row(_chosen_by_place, takes_null=True),
+    "chr": by_row(_letter),
+    "bin": by_row(lambda call, number: f"{number & (2**64 - 1):b}"),
+    "factorial": by_row(_factorial),
+    "unbase64": by_row(_unbase64),
+    "concat_arrays": by_row(lambda call, *arrays: list(itertools.chain.from_iterable(arrays))),
     "digest": by_row(_digest),
     "crc32": by_row(lambda call, value: zlib.crc32(_bytes(value))),
     "hex": by_row(_hex_of),
@@ -404,7 +470,7 @@ ROW_FALLIBLE = frozenset(
     {
         *("lpad", "rpad", "repeat", "unhex", "base64", "round", "bround"),
         *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
-        *("slice", "split_part", "array_repeat", "sequence"),
+        *("slice", "split_part", "array_repeat", "sequence", "like_pattern", "elt", "unbase64"),
     }
 )
 """Those that can raise for some row."""

@@ -18,8 +18,10 @@ from txlog.core.format.schema import (
     BOOLEAN,
     DATE,
     PARSED_TYPES,
+    STRING,
     TIMESTAMP,
     TIMESTAMPS,
+    VOID,
     DataType,
     Decimal,
     type_name,
@@ -36,6 +38,7 @@ from txlog.core.predicates._build import (
     is_null,
     like,
     like_any_case,
+    like_column,
     literal,
     member,
     try_cast_to,
@@ -46,7 +49,7 @@ from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS, LambdaScope
 from txlog.core.predicates._nested_functions import field, item
 from txlog.core.predicates._scope import Scope
 from txlog.core.predicates._string_functions import concat
-from txlog.core.predicates._time_functions import extracted_second, shifted_by
+from txlog.core.predicates._time_functions import between, extracted, moved, shifted_by
 from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Value, Written
 from txlog.core.predicates.terms.types import is_integer, is_numeric
@@ -84,6 +87,7 @@ _NOT_COMPARED: tuple[type[exp.Expression], ...] = (
     exp.Like,
     exp.ILike,
     exp.RegexpLike,
+    exp.Escape,
     exp.Is,
     exp.NullSafeNEQ,
 )
@@ -99,11 +103,16 @@ _INSTEAD = {
     "Select": "Compute it first, and write its values",
     "Subquery": "Compute it first, and write its values",
     "Exists": "Compute it first, and write its values",
+    "Interval": "Add one whole number and its unit to a date or a timestamp, such as ts + INTERVAL 3 DAYS",
     "BitwiseRightShift": "Write a division: n div 2",
 }
 """The nearest to write for constructs that cannot be evaluated."""
 
 _FOLDS = ("aggregate", "reduce")
+_OF_UNITS = {
+    **dict.fromkeys(("dateadd", "date_add", "timestampadd"), moved),
+    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), between),
+}
 
 
 class SqlReader:
@@ -148,6 +157,9 @@ class SqlReader:
                 return self._built(node, lambda: member(operand, items))
             case exp.Like() | exp.ILike():
                 return self._like(node)
+            case exp.Escape() if isinstance(node.this, exp.Like | exp.ILike):
+                self._takes(node, "this", "expression")
+                return self._like(node.this, node.expression)
             case exp.RegexpLike():
                 self._takes(node, "this", "expression", "negate")
                 operand, pattern = self.value(node.this), self.value(node.expression)
@@ -190,15 +202,21 @@ class SqlReader:
                 terms.append(term)
         return balanced([self.condition(term) for term in terms], And if kind is exp.And else Or)
 
-    def _like(self, node: exp.Expression) -> Predicate:
+    def _like(self, node: exp.Expression, escape: Any = None) -> Predicate:
         """Newer sqlglot releases represent NOT LIKE by a flag on the node, older ones by a NOT around it."""
         self._takes(node, "this", "expression", "negate")
         operand, pattern = self.value(node.this), self.value(node.expression)
-        if not isinstance(pattern, Value) or not (isinstance(pattern.value, str) or pattern.value is None):
-            raise self._refused(node, "a LIKE pattern that is not a literal string")
-        text = pattern.value
+        is_text = isinstance(pattern, Value) and (isinstance(pattern.value, str) or pattern.value is None)
+        if not is_text and (escape is not None or isinstance(node, exp.ILike) or pattern.type != STRING):
+            raise self._refused(node, "a pattern of ILIKE, or with ESCAPE, that is not a literal string")
         make = like_any_case if isinstance(node, exp.ILike) else like
-        found = Constant(None) if text is None else self._built(node, lambda: make(operand, str(text)))
+        if not isinstance(pattern, Value):
+            found = self._built(node, lambda: like_column(operand, pattern))
+        elif pattern.value is None:
+            found = Constant(None)
+        else:
+            text = str(pattern.value)
+            found = self._built(node, lambda: make(operand, text if escape is None else _escaped(text, escape)))
         return Not(found) if node.args.get("negate") else found
 
     def _is(self, node: exp.Expression) -> Predicate:
@@ -250,6 +268,8 @@ class SqlReader:
             case exp.TryCast():
                 self._takes(node, "this", "to", "safe")
                 return try_cast_to(self.value(node.this), self._type(node))
+            case exp.Concat() if all(isinstance(each, exp.Literal) for each in node.expressions):  # 'a' 'b'
+                return literal("".join(str(each.this) for each in node.expressions))
             case exp.DPipe():
                 self._takes(node, "this", "expression", "safe")
                 return concat(self.value(node.this), self.value(node.expression))
@@ -262,8 +282,7 @@ class SqlReader:
                 return chosen([self.condition(node.this)], [self.value(node.args["true"]), otherwise])
             case exp.Extract():
                 self._takes(node, "this", "expression")
-                unit, value = str(node.this.this), self.value(node.expression)
-                return extracted_second(value) if unit.lower() == "second" else function(unit, [value])
+                return extracted(str(node.this.this), self.value(node.expression))
             case exp.CurrentDate() | exp.CurrentTimestamp():
                 self._takes(node)
                 return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")
@@ -290,11 +309,20 @@ class SqlReader:
         if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
             self._takes(arguments[0], "this", "field")
             arguments = [arguments[0].this, arguments[0].args["field"]]
+        if name in _OF_UNITS and len(arguments) == 3:
+            return self._of_unit(name, arguments)
         if arguments and isinstance(arguments[-1], exp.Lambda):
             return self._with_lambda(node, name, arguments)
         if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
             return self._struct(arguments)
         return function(name, [self.value(argument) for argument in arguments])
+
+    def _of_unit(self, name: str, arguments: Sequence[exp.Expression]) -> Expression:
+        """``dateadd(DAY, 1, x)``, ``datediff(DAY, x, y)``: in front is a word."""
+        word, *operands = arguments
+        if not isinstance(word, exp.Column) or len(word.parts) > 1 or word.this.args.get("quoted"):
+            raise ValueError(f"{name}() of three values takes a unit in front, such as {name}(DAY, ...)")
+        return _OF_UNITS[name](str(word.name), *map(self.value, operands))
 
     def _bits(self, node: exp.Expression) -> Expression:
         """``~n``, ``n << 2``."""
@@ -359,12 +387,19 @@ class SqlReader:
         values: list[Expression] = []
         for branch in node.args["ifs"]:
             if operand is None:
-                conditions.append(self.condition(branch.this))
+                conditions.append(self._branch(branch.this))
             else:
                 conditions.append(as_condition(compare("=", operand, self.value(branch.this))))
             values.append(self.value(branch.args["true"]))
         default = node.args.get("default")
         return chosen(conditions, [*values, literal(None) if default is None else self.value(default)])
+
+    def _branch(self, node: exp.Expression) -> Predicate:
+        """The condition of WHEN, which in Spark is a boolean: a NULL without a type is none."""
+        value = self.value(node)
+        if value.type == VOID:
+            raise self._wrong(node, ValueError("WHEN takes a boolean, not NULL: write CAST(NULL AS BOOLEAN)"))
+        return self._built(node, lambda: value)
 
     def _column(self, node: exp.Expression) -> Expression:
         if isinstance(node, exp.Dot) and not isinstance(_root(node), exp.Column | exp.Identifier):
@@ -534,6 +569,24 @@ def _text(node: exp.Expression) -> str:
 def _as_written(node: exp.Expression) -> exp.Expression:
     """``v:a.b``, in the dialect that writes it so."""
     return exp.Var(this=node.sql(dialect="databricks")) if isinstance(node, exp.JSONExtract) else node
+
+
+def _escaped(pattern: str, escape: exp.Expression) -> str:
+    """A pattern of LIKE with another sign that escapes, as one with backslashes."""
+    sign = str(escape.this) if isinstance(escape, exp.Literal) and escape.is_string else ""
+    if len(sign) != 1:
+        raise ValueError("ESCAPE takes a literal string of one sign")
+    found, at = "", 0
+    while at < len(pattern):
+        letter, at = pattern[at], at + 1
+        if letter == sign:
+            letter, at = pattern[at : at + 1], at + 1
+            if letter not in ("%", "_", sign) or not letter:
+                raise ValueError(f"in this LIKE pattern, {sign} must be followed by %, _ or another {sign}")
+            found += letter if letter not in "%_\\" else f"\\{letter}"
+        else:
+            found += "\\\\" if letter == "\\" else letter
+    return found
 
 
 def _number(text: str) -> int | float | decimal.Decimal:

@@ -6,14 +6,27 @@ In: bound operands. Out: bound expressions. `patterns` decides which regular exp
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from txlog.core.format.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, Array, DataType, type_name
+from txlog.core.format.schema import (
+    BINARY,
+    BOOLEAN,
+    INTEGER,
+    LONG,
+    STRING,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Primitive,
+    type_name,
+)
 from txlog.core.predicates._build import call, cast_to, convert, like, literal
 from txlog.core.predicates._operands import Make, constant, of_types, typed
 from txlog.core.predicates._patterns import java_pattern, java_replacement, matches_empty
 from txlog.core.predicates.terms.tree import Call, Expression, Value, Written
-from txlog.core.predicates.terms.types import can_cast, is_integer
+from txlog.core.predicates.terms.types import can_cast, common_type, is_integer
 
 __all__ = ["STRING_FUNCTIONS", "concat"]
 
@@ -42,32 +55,77 @@ def _starts_with(text: Expression, prefix: Expression) -> Expression:
 
 
 def concat(*values: Expression) -> Expression:
+    if any(isinstance(value.type, Array) for value in values):
+        return _arrays_in_a_row(values)
     return call("concat", [_as_text(value, "concat") for value in values], STRING)
 
 
-def _concat_ws(*values: Expression) -> Expression:
-    return call("concat_ws", [_as_text(value, "concat_ws") for value in values], STRING)
+def _arrays_in_a_row(values: Sequence[Expression]) -> Expression:
+    kind: DataType | None = VOID
+    for value in values:
+        kind = common_type(kind, value.type) if kind is not None else None
+    if kind is None:
+        types = ", ".join(sorted({type_name(value.type) for value in values}))
+        raise ValueError(f"concat() takes strings, or arrays of one type, not {types}: CAST them")
+    sql = Written(f"concat({', '.join(['{}'] * len(values))})")
+    return call("concat_arrays", [convert(value, kind) for value in values], kind, (sql,))
+
+
+def _concat_ws(separator: Expression, *values: Expression) -> Expression:
+    """The texts, and those in arrays."""
+    texts = [each if each.type in _TEXTS else _as_text(each, "concat_ws") for each in values]
+    return call("concat_ws", [_as_text(separator, "concat_ws"), *texts], STRING)
+
+
+_TEXTS = (Array(STRING), Array(STRING, contains_null=False))
 
 
 def _as_text(value: Expression, name: str) -> Expression:
     """A number, a day, a time or a boolean as text, as Spark casts it where it needs one."""
-    casts = value.type != BINARY and can_cast(value.type, STRING)
+    casts = isinstance(value.type, Primitive | Decimal) and value.type != BINARY and can_cast(value.type, STRING)
     return typed(cast_to(value, STRING) if casts else value, STRING, name)
 
 
 def _substring(text: Expression, position: Expression, length: Expression | None = None) -> Expression:
     """The text from a position on. Positions count from 1, negative ones from the end; Spark reads 0 as 1."""
+    is_plain = all(isinstance(each, Value) for each in (position, *filter(None, (length,)))) and text.type != BINARY
+    if not is_plain or (length is not None and constant(position, int, "substring") < 0):
+        return _part_of(text, position, literal(2**31 - 1) if length is None else length)
     start = constant(position, int, "substring")
     if start == -(2**31):
         raise ValueError("substring() from -2147483648 loses a letter in Spark: write right(s, n)")
     count = None if length is None else max(0, constant(length, int, "substring"))
-    if start < 0 and length is not None:
-        raise ValueError(
-            "substring() from the end cannot have a length, since engines disagree about it: write right(s, n)"
-        )
     first = start if start < 0 else max(start - 1, 0)
     stop = None if count is None else first + count
     return call("substring", (typed(text, STRING, "substring"),), STRING, (first, stop))
+
+
+def _part_of(text: Expression, position: Expression, length: Expression) -> Expression:
+    """The same for bytes, from the end, and for positions of each row."""
+    given = text if text.type == BINARY else typed(text, STRING, "substring")
+    bounds = [typed(each, INTEGER, "substring") for each in (position, length)]
+    return call("part_of", (given, *bounds), given.type, (Written("substring({}, {}, {})"),))
+
+
+def _trimmed(name: str, side: str) -> Make:
+    """Without spaces at its ends, or without the letters of the first operand."""
+
+    def make(text: Expression, other: Expression | None = None) -> Expression:
+        if other is None:
+            return call(name, (typed(text, STRING, name),), STRING)
+        return _stripped(side, typed(other, STRING, name), typed(text, STRING, name))
+
+    return make
+
+
+def _stripped(side: str, text: Expression, letters: Expression) -> Expression:
+    return call("strip", (text, letters), STRING, (side, Written(f"trim({side} {{1}} FROM {{0}})")))
+
+
+def _btrim(text: Expression, letters: Expression | None = None) -> Expression:
+    if letters is None:
+        return _of_string("trim")(text)
+    return _stripped("BOTH", typed(text, STRING, "btrim"), typed(letters, STRING, "btrim"))
 
 
 def _left(text: Expression, count: Expression) -> Expression:
@@ -127,20 +185,30 @@ def _regexp_replace(text: Expression, pattern: Expression, replacement: Expressi
 
 
 def _regexp_extract(text: Expression, pattern: Expression, group: Expression | None = None) -> Expression:
-    """The only group of the first match, or with the group 0 the whole match."""
+    """A group of the first match, or with the group 0 the whole match."""
     name = "regexp_extract"
     number = 1 if group is None else constant(group, int, name)
     written = constant(pattern, str, name)
     read = java_pattern(written, is_test=False, captures=number != 0)
     groups = _groups(read)
+    if not 0 <= number <= len(groups):
+        raise ValueError(f"{name}() takes a group from 0 to {len(groups)} of this pattern, not {number}")
     if number == 0:
         read = f"(?P<found>{read})"
-    elif number == 1 and len(groups) == 1:
-        read = f"{read[: groups[0]]}(?P<found>{read[groups[0] + 1 :]}"
-    else:
-        raise ValueError(f"{name}() takes a pattern with one group, or the group 0: write (?:...) for other groups")
+    for at in reversed(range(len(groups) if number else 0)):
+        begin = "(?P<found>" if at == number - 1 else "(?:"
+        read = f"{read[: groups[at]]}{begin}{read[groups[at] + 1 :]}"
     sql = Written.of("regexp_extract({}, ", written, number, after=")")
     return call(name, (typed(text, STRING, name),), STRING, (read, sql))
+
+
+def _regexp_count(text: Expression, pattern: Expression) -> Expression:
+    written = constant(pattern, str, "regexp_count")
+    read = java_pattern(written, is_test=False, captures=False)
+    if matches_empty(read):
+        raise ValueError(f"regexp_count() takes a pattern that does not match an empty string, unlike {written!r}")
+    sql = Written.of("regexp_count({}, ", written, after=")")
+    return call("regexp_count", (typed(text, STRING, "regexp_count"),), INTEGER, (read, sql))
 
 
 def _groups(pattern: str) -> list[int]:
@@ -148,13 +216,18 @@ def _groups(pattern: str) -> list[int]:
     return [found.start() for found in re.finditer(r"\((?!\?)", pattern)]
 
 
-def _split(text: Expression, pattern: Expression) -> Expression:
+def _split(text: Expression, pattern: Expression, limit: Expression | None = None) -> Expression:
+    """The parts between separators, or each letter; at most so many if the limit is above zero."""
     written = str(constant(pattern, str, "split"))
+    count = -1 if limit is None else constant(limit, int, "split")
     separator = re.sub(r"\\([^0-9A-Za-z])", r"\1", written)
-    if not separator or java_pattern(written) != java_pattern(re.sub(r"([^0-9A-Za-z])", r"\\\1", separator)):
+    if not separator and count > 0:
+        raise ValueError("split() into letters takes no limit")
+    if separator and java_pattern(written) != java_pattern(re.sub(r"([^0-9A-Za-z])", r"\\\1", separator)):
         raise ValueError(f"split() takes a text that separates, its special signs escaped, and not {written!r}")
-    sql = Written.of("split({}, ", written, after=")")
-    return Call("split", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), (separator, sql))
+    sql = Written.of("split({}, ", *((written,) if limit is None else (written, count)), after=")")
+    options = separator, count, sql
+    return Call("split", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), options)
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------
@@ -203,6 +276,30 @@ def _sha2(value: Expression, bits: Expression) -> Expression:
     return _of_bytes("sha2", STRING, "digest", f"sha{length}", Written.of("sha2({}, ", length, after=")"))(value)
 
 
+def _length(value: Expression) -> Expression:
+    return _of_bytes("octet_length", INTEGER)(value) if value.type == BINARY else _of_string("length", INTEGER)(value)
+
+
+def _encoded(text: Expression, encoding: Expression) -> Expression:
+    if str(constant(encoding, str, "encode")).upper() != "UTF-8":
+        raise ValueError("encode() takes 'UTF-8'")
+    return cast_to(typed(text, STRING, "encode"), BINARY)
+
+
+def _chosen_by_place(place: Expression, *values: Expression) -> Expression:
+    texts = [typed(each, STRING, "elt") for each in values]
+    return call("elt", (typed(place, INTEGER, "elt"), *texts), STRING)
+
+
+def _of_long(name: str) -> Make:
+    def make(number: Expression) -> Expression:
+        if not is_integer(number.type):
+            raise ValueError(f"{name}() takes a whole number, not {type_name(number.type)}")
+        return call(name, (convert(number, LONG),), STRING)
+
+    return make
+
+
 def _hex(value: Expression) -> Expression:
     if is_integer(value.type):
         return call("hex", (convert(value, LONG),), STRING)
@@ -212,11 +309,12 @@ def _hex(value: Expression) -> Expression:
 STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "upper": (1, 1, _of_string("upper")),
     "lower": (1, 1, _of_string("lower")),
-    "length": (1, 1, _of_string("length", INTEGER)),
+    "length": (1, 1, _length),
     "octet_length": (1, 1, _of_bytes("octet_length", INTEGER)),
-    "trim": (1, 1, _of_string("trim")),
-    "ltrim": (1, 1, _of_string("ltrim")),
-    "rtrim": (1, 1, _of_string("rtrim")),
+    "bit_length": (1, 1, _of_bytes("bit_length", INTEGER)),
+    "trim": (1, 2, _trimmed("trim", "BOTH")),
+    "ltrim": (1, 2, _trimmed("ltrim", "LEADING")),
+    "rtrim": (1, 2, _trimmed("rtrim", "TRAILING")),
     "reverse": (1, 1, _of_string("reverse")),
     "concat": (1, None, concat),
     "concat_ws": (1, None, _concat_ws),
@@ -237,14 +335,19 @@ STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "rlike": (2, 2, _rlike),
     "regexp_replace": (3, 3, _regexp_replace),
     "regexp_extract": (2, 3, _regexp_extract),
-    "split": (2, 2, _split),
+    "regexp_count": (2, 2, _regexp_count),
+    "split": (2, 3, _split),
     "initcap": (1, 1, _of_string("initcap")),
     "ascii": (1, 1, _of_string("ascii", INTEGER)),
     "space": (1, 1, lambda count: of_types("repeat", (STRING, INTEGER))(literal(" "), count)),
     "find_in_set": (2, 2, of_types("find_in_set", (STRING, STRING), INTEGER)),
     "split_part": (3, 3, of_types("split_part", (STRING, STRING, INTEGER))),
     "levenshtein": (2, 2, of_types("levenshtein", (STRING, STRING), INTEGER)),
-    "btrim": (1, 1, _of_string("trim")),
+    "btrim": (1, 2, _btrim),
+    "encode": (2, 2, _encoded),
+    "elt": (2, None, _chosen_by_place),
+    "chr": (1, 1, _of_long("chr")),
+    "bin": (1, 1, _of_long("bin")),
     "get_json_object": (2, 2, _get_json_object),
     "md5": (1, 1, _of_bytes("md5", STRING, "digest", "md5", Written("md5({})"))),
     "sha1": (1, 1, _of_bytes("sha1", STRING, "digest", "sha1", Written("sha1({})"))),
@@ -252,6 +355,7 @@ STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "crc32": (1, 1, _of_bytes("crc32", LONG)),
     "base64": (1, 1, _of_bytes("base64", STRING)),
     "hex": (1, 1, _hex),
+    "unbase64": (1, 1, of_types("unbase64", (STRING,), BINARY)),
     "unhex": (1, 1, of_types("unhex", (STRING,), BINARY)),
 }
 """Name -> the minimum and maximum number of operands (None: any), and what builds the expression."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from txlog.core.format.schema import (
     DATE,
+    DOUBLE,
     INTEGER,
     LONG,
     STRING,
@@ -22,14 +23,15 @@ from txlog.core.format.schema import (
 )
 from txlog.core.format.time_zones import zone_name
 from txlog.core.predicates._build import call, cast_to, clock_of, convert, instant_of, literal
-from txlog.core.predicates._operands import Make, constant, day, of_types, typed
+from txlog.core.predicates._calendar_kernels import DAYS_OF_WEEK, UNITS_BETWEEN
+from txlog.core.predicates._operands import Make, constant, day, instant, moment, of_types, typed
 from txlog.core.predicates._time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.core.predicates.terms.tree import Expression, Value, Written
 from txlog.core.predicates.terms.types import is_integer
 from txlog.core.predicates.terms.values import fit, parse_timestamp
 from txlog.core.predicates.terms.zones import current_zone
 
-__all__ = ["TIME_FUNCTIONS", "extracted_second", "shifted_by"]
+__all__ = ["TIME_FUNCTIONS", "between", "extracted", "moved", "shifted_by"]
 
 
 def _date_part(name: str) -> Make:
@@ -38,15 +40,48 @@ def _date_part(name: str) -> Make:
 
 def _time_part(name: str) -> Make:
     def make(value: Expression) -> Expression:
-        if value.type not in TIMESTAMPS:
-            raise ValueError(f"{name}() takes a timestamp, not {type_name(value.type)}")
-        return call(name, (clock_of(value),), INTEGER)
+        return call(name, (clock_of(moment(value, name)),), INTEGER)
 
     return make
 
 
-def extracted_second(value: Expression) -> Expression:
-    """``EXTRACT(SECOND FROM value)``, which has the fraction of the second, unlike ``second(value)``."""
+def extracted(word: str, value: Expression) -> Expression:
+    """``EXTRACT(word FROM value)``. Raises ``ValueError`` for a word that Spark lacks."""
+    part = _WORDS_OF_PARTS.get(word.lower())
+    if part is None:
+        raise ValueError(f"EXTRACT takes {', '.join(sorted(set(_WORDS_OF_PARTS.values())))}, and not {word}")
+    if part == "second":
+        return _extracted_second(value)
+    if part == "dayofweek_iso":
+        return call("+", (TIME_FUNCTIONS["weekday"][2](value), literal(1)), INTEGER)
+    if part == "yearofweek":
+        return call(part, (day(value, "EXTRACT"),), INTEGER, (Written("EXTRACT(YEAROFWEEK FROM {})"),))
+    return TIME_FUNCTIONS[{"week": "weekofyear", "doy": "dayofyear"}.get(part, part)][2](value)
+
+
+_WORDS_OF_PARTS = {
+    word: part
+    for part, words in {
+        "year": "year y years yr yrs",
+        "yearofweek": "yearofweek",
+        "quarter": "quarter qtr",
+        "month": "month mon mons months",
+        "week": "week w weeks",
+        "day": "day d days",
+        "dayofweek": "dayofweek dow",
+        "dayofweek_iso": "dayofweek_iso dow_iso",
+        "doy": "doy",
+        "hour": "hour h hours hr hrs",
+        "minute": "minute m min mins minutes",
+        "second": "second s sec seconds secs",
+    }.items()
+    for word in words.split()
+}
+"""The words of EXTRACT and date_part, and the part that each means."""
+
+
+def _extracted_second(value: Expression) -> Expression:
+    """With the fraction of the second, unlike ``second(value)``."""
     if value.type not in TIMESTAMPS:
         raise ValueError(f"EXTRACT(SECOND FROM ...) takes a timestamp, not {type_name(value.type)}")
     return call("extract_second", (clock_of(value),), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
@@ -88,14 +123,10 @@ def _parsed(name: str, text: Expression, pattern: Expression, result: DataType) 
     return call(name, (typed(text, STRING, name),), result, (written,))
 
 
-def _date_format(moment: Expression, pattern: Expression) -> Expression:
-    if moment.type in (DATE, TIMESTAMP_NTZ):
-        moment = cast_to(moment, TIMESTAMP)
-    if moment.type != TIMESTAMP:
-        raise ValueError(f"date_format() takes a date or a timestamp, not {type_name(moment.type)}")
+def _date_format(value: Expression, pattern: Expression) -> Expression:
     written = str(constant(pattern, str, "date_format"))
     pattern_parts(written, "date_format")
-    return call("date_format", (clock_of(moment),), STRING, (written,))
+    return call("date_format", (clock_of(instant(value, "date_format")),), STRING, (written,))
 
 
 # --- units ----------------------------------------------------------------------------------------------------
@@ -126,16 +157,13 @@ def _unit(operand: Expression, units: dict[str, str], name: str) -> str:
     return units[written]
 
 
-def _date_trunc(unit: Expression, moment: Expression) -> Expression:
-    if moment.type in (DATE, TIMESTAMP_NTZ):
-        moment = cast_to(moment, TIMESTAMP)
-    if moment.type != TIMESTAMP:
-        raise ValueError(f"date_trunc() takes a timestamp, not {type_name(moment.type)}")
+def _date_trunc(unit: Expression, value: Expression) -> Expression:
+    given = instant(value, "date_trunc")
     name = _unit(unit, _UNITS | _CLOCK_UNITS, "date_trunc")
     if name in _UNITS.values():
-        return cast_to(call("trunc", (day(moment, "date_trunc"),), DATE, (name,)), TIMESTAMP)
-    clock = clock_of(moment)
-    return instant_of(call("date_trunc", (clock,), clock.type, (name,)), moment)
+        return cast_to(call("trunc", (day(given, "date_trunc"),), DATE, (name,)), TIMESTAMP)
+    clock = clock_of(given)
+    return instant_of(call("date_trunc", (clock,), clock.type, (name,)), given)
 
 
 def _trunc(value: Expression, unit: Expression) -> Expression:
@@ -153,7 +181,7 @@ def _from_epoch(name: str, microseconds: int) -> Make:
 
 def _to_epoch(name: str, microseconds: int) -> Make:
     options = microseconds, Written(f"{name}({{}})")
-    return lambda moment: call("to_epoch", (typed(moment, TIMESTAMP, name),), LONG, options)
+    return lambda value: call("to_epoch", (instant(value, name),), LONG, options)
 
 
 def _in_another_zone(name: str) -> Make:
@@ -180,10 +208,11 @@ def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
     if unit not in _MICROSECONDS:
         raise ValueError(f"there is no interval of a {unit}; there are {', '.join([*_MICROSECONDS, *_MONTHS])}")
     microseconds = count * _MICROSECONDS[unit]
+    if moment.type == DATE and unit not in ("day", "week"):
+        moment = cast_to(moment, TIMESTAMP)
+        clock = clock_of(moment)
     if moment.type != DATE:
         return _later(moment, clock, microseconds, sql)
-    if microseconds % _MICROSECONDS["day"] or unit not in ("day", "week"):
-        raise ValueError(f"a date has no {unit}: CAST it to a timestamp")
     return call("date_add", (moment, literal(microseconds // _MICROSECONDS["day"])), DATE)
 
 
@@ -201,6 +230,52 @@ def _later(moment: Expression, clock: Expression, microseconds: int, sql: Writte
     return call("interval_microseconds", (days_later,), moment.type, (microseconds - days, Written("{}")))
 
 
+# --- between two moments -----------------------------------------------------------------------------------------
+
+
+def _months_between(end: Expression, start: Expression, rounded: Expression | None = None) -> Expression:
+    is_rounded = True if rounded is None else constant(rounded, bool, "months_between")
+    given = [instant(each, "months_between") for each in (end, start)]
+    sql = Written(f"months_between({{}}, {{}}, {str(is_rounded).lower()})")
+    return call("months_between", given, DOUBLE, (is_rounded, current_zone(), sql))
+
+
+def _next_day(value: Expression, name: Expression) -> Expression:
+    written = str(constant(name, str, "next_day"))
+    if written.lower() not in DAYS_OF_WEEK:
+        raise ValueError(f"next_day() takes a day of the week, such as 'MON', not {written!r}")
+    options = written.lower(), Written.of("next_day({}, ", written, after=")")
+    return call("next_day", (day(value, "next_day"),), DATE, options)
+
+
+def _unix_time(value: Expression, pattern: Expression | None = None) -> Expression:
+    """The seconds since 1970, cut towards it; of a text, by a pattern; of a time without a zone, as in UTC."""
+    if value.type == STRING:
+        value = _to_timestamp(value, literal("yyyy-MM-dd HH:mm:ss") if pattern is None else pattern)
+    return call("unix_timestamp", (moment(value, "unix_timestamp"),), LONG)
+
+
+def moved(unit: str, count: Expression, value: Expression) -> Expression:
+    """``dateadd(unit, count, value)``, in which an hour has its length: a timestamp, of a date too."""
+    number, given = constant(count, int, "dateadd"), value if value.type in TIMESTAMPS else instant(value, "dateadd")
+    name = {"dayofyear": "day"}.get(unit.lower(), unit.lower())
+    if name not in UNITS_BETWEEN:
+        raise ValueError(f"dateadd() takes the units {', '.join(UNITS_BETWEEN)}, not {unit}")
+    if UNITS_BETWEEN[name] < 0 or name in ("day", "week"):
+        return shifted_by(given, number, name)
+    options = number * UNITS_BETWEEN[name], Written(f"dateadd({name.upper()}, {number}, {{}})")
+    return call("interval_microseconds", (given,), given.type, options)
+
+
+def between(unit: str, start: Expression, end: Expression) -> Expression:
+    """``datediff(unit, start, end)``: the whole units that pass."""
+    name = unit.lower()
+    if name not in UNITS_BETWEEN:
+        raise ValueError(f"datediff() takes the units {', '.join(UNITS_BETWEEN)}, not {unit}")
+    clocks = [clock_of(instant(each, "datediff")) for each in (start, end)]
+    return call("timestampdiff", clocks, LONG, (name, Written(f"datediff({name.upper()}, {{}}, {{}})")))
+
+
 _UNITS_OF_EPOCH: dict[str, Any] = {"seconds": 1_000_000, "millis": 1000, "micros": 1}
 
 TIME_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
@@ -208,6 +283,9 @@ TIME_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "date_sub": (2, 2, _shifted("date_sub", "days")),
     "add_months": (2, 2, _shifted("add_months", "months")),
     "datediff": (2, 2, _datediff),
+    "months_between": (2, 3, _months_between),
+    "next_day": (2, 2, _next_day),
+    "unix_timestamp": (1, 2, _unix_time),
     "last_day": (1, 1, lambda value: call("last_day", (day(value, "last_day"),), DATE)),
     "make_date": (3, 3, of_types("make_date", (INTEGER, INTEGER, INTEGER), DATE)),
     "to_date": (1, 2, _to_date),

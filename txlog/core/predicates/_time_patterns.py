@@ -21,15 +21,22 @@ __all__ = ["TIME_PATTERNS", "pattern_parts", "written_by"]
 TIME_PATTERNS = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 """The letters that a pattern may have. Each has a fixed number of digits."""
 
+_WRITTEN = (
+    *("yy", "y", "M", "MMM", "MMMM", "d", "E", "EEE", "EEEE", "H", "h", "hh", "a", "m", "s", "SSS", "SSSSSS"),
+    *("Q", "QQQ"),
+)
+"""More of them, which date_format() writes."""
+
 _PATTERN_PARTS = re.compile(r"([A-Za-z])\1*|[-/:., _]|'[A-Za-z]+'")
 
 
 def pattern_parts(pattern: str, name: str) -> list[str]:
     """The parts of a pattern that the function ``name`` takes: field letters, or text. Raises ``ValueError``."""
     parts = [found[0] for found in _PATTERN_PARTS.finditer(pattern)]
-    if "".join(parts) != pattern or any(part[0].isalpha() and part not in TIME_PATTERNS for part in parts):
+    known = (*TIME_PATTERNS, *_WRITTEN) if name == "date_format" else TIME_PATTERNS
+    if "".join(parts) != pattern or any(part[0].isalpha() and part not in known for part in parts):
         raise ValueError(
-            f"{name}() supports the letters {', '.join(TIME_PATTERNS)}, the characters -/:., _ and words in quotes"
+            f"{name}() supports the letters {', '.join(known)}, the characters -/:., _ and words in quotes"
             f" like 'T', not {pattern!r}"
         )
     return parts
@@ -53,6 +60,8 @@ def written_by(parts: list[str], moments: pa.Array) -> pa.Array:
         raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
     numbers = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)
     fields = _Fields(numbers)
+    if any(part in _WRITTEN for part in parts):
+        return _joined_by(parts, fields, given)
     texts = [part.strip("'").encode() for part in parts]
     width = sum(map(len, texts))
     if width * len(numbers) > _BYTES_MAX:
@@ -71,6 +80,19 @@ def written_by(parts: list[str], moments: pa.Array) -> pa.Array:
     )
 
 
+def _joined_by(parts: list[str], fields: _Fields, given: pa.Array) -> pa.Array:
+    """The same for parts whose texts have several lengths."""
+    columns = []
+    for part in parts:
+        if part[0].isalpha():
+            texts, place = _texts_of(part), _PLACES[part](fields)
+            columns.append(texts.take(pa.array(place.astype(np.int32))))
+        else:
+            columns.append(pa.scalar(part.strip("'"), pa.string()))
+    written = pc.binary_join_element_wise(*columns, pa.scalar("", pa.string()))
+    return pc.if_else(pc.is_valid(given), written, pa.nulls(1, pa.string())[0]) if given.null_count else written
+
+
 class _Fields:
     """What calendar and clock show at each of some microseconds since 1970."""
 
@@ -82,6 +104,11 @@ class _Fields:
     def seconds(self) -> Any:
         """Of the day."""
         return np.floor_divide(self._numbers - self.days * _DAY_US, _SECOND_US).astype(np.int32)
+
+    @property
+    def micros(self) -> Any:
+        """Of the second."""
+        return np.mod(self._numbers, _SECOND_US)
 
     @cached_property
     def _month(self) -> Any:
@@ -114,3 +141,45 @@ def _digits(count: int, first: int) -> Any:
     """The texts of all numbers with so many digits."""
     texts = [f"{number:0{count}}".encode() for number in range(first, 10**count)]
     return np.array(texts, f"S{count}").view(f"V{count}")
+
+
+_PLACES: dict[str, Callable[[_Fields], Any]] = {
+    **{part: beyond for part, (_, beyond) in _PARTS.items()},
+    "yy": lambda fields: fields.months // 12 % 100,
+    "y": lambda fields: fields.months // 12,
+    **dict.fromkeys(("M", "MMM", "MMMM"), lambda fields: fields.months % 12),
+    "d": lambda fields: fields.day,
+    **dict.fromkeys(("E", "EEE", "EEEE"), lambda fields: (fields.days + 3) % 7),
+    "H": lambda fields: fields.seconds // 3600,
+    **dict.fromkeys(("h", "hh"), lambda fields: fields.seconds // 3600 % 12),
+    "a": lambda fields: fields.seconds // 43_200,
+    "m": lambda fields: fields.seconds // 60 % 60,
+    "s": lambda fields: fields.seconds % 60,
+    "SSS": lambda fields: fields.micros // 1000,
+    "SSSSSS": lambda fields: fields.micros,
+    **dict.fromkeys(("Q", "QQQ"), lambda fields: fields.months % 12 // 3),
+}
+"""Which of its texts each part has."""
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
+    "December",
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@functools.cache
+def _texts_of(part: str) -> pa.Array:
+    """The texts of a part, in Spark's English."""
+    twelve = [12, *range(1, 12)]
+    known: dict[str, Any] = {
+        **{"MMM": [name[:3] for name in _MONTHS], "MMMM": _MONTHS, "EEEE": _DAYS, "a": ("AM", "PM")},
+        **{part: [name[:3] for name in _DAYS] for part in ("E", "EEE")},
+        **{"h": map(str, twelve), "hh": (f"{hour:02}" for hour in twelve), "QQQ": ("Q1", "Q2", "Q3", "Q4")},
+    }
+    if part in known:
+        return pa.array(list(known[part]), pa.string())
+    first = 1 if part in ("M", "MM", "d", "dd", "Q") else 0
+    width = len(part) if len(part) > 1 else 0
+    count = 10_000 if part == "y" else 10 ** max(width, 2)
+    return pa.array([f"{number:0{width}}" for number in range(first, count)], pa.string())

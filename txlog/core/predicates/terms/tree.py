@@ -135,7 +135,7 @@ class Call(Expression, frozen=True):
             return f"CASE {whens} ELSE {self.arguments[-1]} END"
         if self.name == "negate":
             return f"-({texts[0]})" if texts[0].startswith("-") else f"-{texts[0]}"  # -- begins a comment
-        if len(texts) == 2 and not self.name.isidentifier():
+        if len(texts) == 2 and (self.name == "div" or not self.name.isidentifier()):
             return f"{texts[0]} {self.name} {texts[1]}"
         if self.name == "like":
             return f"{texts[0]} LIKE {value_text(self.options[0], None)}"
@@ -153,7 +153,7 @@ class Call(Expression, frozen=True):
         return f"{self.name}({', '.join([*map(str, self.arguments), *options])})"
 
     def as_operand(self) -> str:
-        is_function = self.name.isidentifier() and self.name not in ("like", "is_null", "in")
+        is_function = self.name.isidentifier() and self.name not in ("like", "is_null", "in", "div")
         return str(self) if is_function else f"({self})"
 
     def _substring_text(self) -> str:

@@ -25,6 +25,7 @@ from txlog.core.format.schema import (
     Struct,
     places_by_name,
     type_to_arrow,
+    types_in,
 )
 
 __all__ = [
@@ -122,7 +123,7 @@ def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType 
     if operator in ("&", "|", "^"):
         return _common_number(left, right) if is_integer(left) and is_integer(right) else None
     if operator == "div":
-        return Primitive("long") if is_integer(left) and is_integer(right) else None
+        return None if is_floating(left) or is_floating(right) else Primitive("long")
     if is_floating(left) or is_floating(right):
         return DOUBLE if operator == "/" else _common_number(left, right)
     if is_integer(left) and is_integer(right):
@@ -135,16 +136,22 @@ def can_cast(source: DataType, target: DataType) -> bool:
     if source in (target, VOID) or is_same_nested(source, target):
         return True
     if is_numeric(source) and is_numeric(target):
-        return not (is_floating(source) and isinstance(target, Decimal))
+        return True
     if target == STRING:
-        small = isinstance(source, Decimal) and source.scale <= 6
-        return is_integer(source) or is_floating(source) or small or source in (BOOLEAN, *TIMES)
+        return is_numeric(source) or source in (BOOLEAN, *TIMES) or _is_shown(source)
     if source == STRING:
         return is_numeric(target) or target in (BOOLEAN, *TIMES, BINARY)
     if source == BOOLEAN or target == BOOLEAN:
-        other = target if source == BOOLEAN else source
-        return is_integer(other)
+        return is_numeric(target if source == BOOLEAN else source)
+    if is_numeric(source) or is_numeric(target):
+        return TIMESTAMP in (source, target)
     return source in TIMES and target in TIMES
+
+
+def _is_shown(source: DataType) -> bool:
+    """Whether it is a nested type with a text, which has the same times in every zone."""
+    parts = [] if isinstance(source, Primitive | Decimal) else list(types_in(source))
+    return bool(parts) and all(each == VOID or can_cast(each, STRING) for each in parts[1:]) and TIMESTAMP not in parts
 
 
 def cast_depends_on_zone(source: DataType, target: DataType) -> bool:
@@ -182,9 +189,15 @@ def can_assign(source: DataType, target: DataType) -> bool:
             return can_assign(given_key, key) and can_assign(given_value, value)
     if source == STRING and target != STRING:
         return False
+    if target == STRING and isinstance(source, Struct | Array | Map):
+        return False
     if source == BOOLEAN and target not in (BOOLEAN, STRING):
         return False
     if target == BOOLEAN and source not in (BOOLEAN, VOID):
+        return False
+    if (is_numeric(source) and target in TIMES) or (source in TIMES and is_numeric(target)):
+        return False
+    if is_floating(source) and isinstance(target, Decimal):  # whose digits authors rarely mean
         return False
     return can_cast(source, target)
 
