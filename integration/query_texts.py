@@ -222,7 +222,7 @@ array_append(a, NULL)|array_append(`as`, s)|array_repeat(s, n)|flatten(array(a, 
 CASE WHEN CAST(NULL AS BOOLEAN) THEN 1 ELSE 2 END|if(NULL, 1, 2)|CASE NULL WHEN 1 THEN 2 ELSE 3 END|EXTRACT(UPPER FROM s)|EXTRACT(dayofyear FROM dt)
 EXTRACT('year' FROM dt)|EXTRACT(yearofweek FROM dt)|extract(doy FROM ts)|EXTRACT(DOW_ISO FROM dt)|EXTRACT(qtr FROM tn)|EXTRACT(mins FROM ts)
 date_part('week', dt)|date_part('SECONDS', ts)|ts + INTERVAL '1 02:03:04' DAY TO SECOND|ts + INTERVAL 1 DAY 2 HOURS|1e20
-unix_timestamp(dt)|unix_timestamp(tn)|unix_timestamp(day, 'yyyy-MM-dd')|to_unix_timestamp(ts)|months_between(ts, tu)|months_between(ts, dt, false)
+unix_timestamp() > 0|unix_timestamp(dt)|unix_timestamp(tn)|unix_timestamp(day, 'yyyy-MM-dd')|to_unix_timestamp(ts)|months_between(ts, tu)|months_between(ts, dt, false)
 months_between(tn, ts)|next_day(ts, 'sunday')|next_day(dt, 'TH')|dateadd(day, 1, ts)|dateadd(MONTH, -1, ts)|dateadd(HOUR, 30, tn)|date_add(WEEK, 2, dt)
 timestampadd(QUARTER, 1, ts)|dateadd(DAYOFYEAR, 1, ts)|datediff(DAY, ts, tu)|datediff(MONTH, ts, tu)|date_diff(YEAR, dt, du)|timestampdiff(hour, ts, tu)
 datediff(QUARTER, ts, tu)|datediff(WEEK, dt, du)|datediff(MICROSECOND, ts, tu)|datediff(MINUTE, tn, ts)|datediff(day, du)|hour(dt)|hour(day)|last_day(day)

@@ -196,6 +196,14 @@ def test_the_benchmark_of_changelogs_runs_and_checks_what_each_contestant_wrote(
 
 
 @pytest.mark.hunt(part="benchmarks")
+def test_the_benchmark_of_sql_runs_and_both_dialects_have_the_same_values(tmp_path: Path) -> None:
+    lines = _report_of("sql", tmp_path)
+    ratios = [line.split("|")[4].strip() for line in lines if line.startswith("| ") and "`" in line]
+    assert len(ratios) == 5
+    assert all(float(each) > 0 for each in ratios)
+
+
+@pytest.mark.hunt(part="benchmarks")
 def test_the_benchmark_of_variants_runs_and_filters_open_the_files_of_a_column(tmp_path: Path) -> None:
     lines = _report_of("variants", tmp_path)
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]

@@ -60,6 +60,7 @@ BENCHMARKS = (
         "read_stream",
         "iceberg",
         "variants",
+        "sql",
         "week",
     ),
     *("merge_micro", "lineitem_merges", "small_batches", "usable_rates", "longevity"),

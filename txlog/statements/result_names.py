@@ -237,6 +237,8 @@ class _Namer:
             return f"({self.name(given[0])} IS {'NOT ' * (name == 'isnotnull')}NULL)"
         if name in _BY_THE_FIRST and len(given) == 2:
             given = given[:1]
+        if name == "unix_timestamp" and not given:
+            given = [exp.CurrentTimestamp()]
         if name in _WITHOUT_TYPE:
             given = given[: _WITHOUT_TYPE[name]]
         if name == "position" and len(given) == 1 and isinstance(given[0], exp.In):

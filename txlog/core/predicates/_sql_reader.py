@@ -306,6 +306,8 @@ class SqlReader:
         if name in ("current_date", "current_timestamp", "now") and not node.expressions:
             return self._moment(name)
         arguments = node.expressions
+        if name == "unix_timestamp" and not arguments:
+            return function(name, [self._moment("current_timestamp")])
         if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
             self._takes(arguments[0], "this", "field")
             arguments = [arguments[0].this, arguments[0].args["field"]]
