@@ -218,7 +218,7 @@ dt - INTERVAL 1 DAY|dt + INTERVAL 2 WEEKS|ts + INTERVAL 5 MINUTES|ts - INTERVAL 
 ceiling(d)|regexp(s, 'a')|rpad(s, 3)|substr(s, 2)|CAST(st.x AS BIGINT)|CAST(n + 1 AS BIGINT)|upper(CAST(n AS STRING))|-3L|n + 5L|-d + 1.50
 concat(CAST(dt AS STRING), 'x')|n IS NOT NULL AND b|NOT (s LIKE 'a%')|s NOT RLIKE 'a'|n NOT BETWEEN 1 AND 2|pow(2, 0.5)|char_length(s)|1e0 + 1e-7
 array_append(a, NULL)|array_append(`as`, s)|array_repeat(s, n)|flatten(array(a, NULL))|size(array())|coalesce(a, array())
--0.0|-0|-0L|-0.0D|-0e0|0012|-0012|INTERVAL 1 DAY + dt|INTERVAL 3 HOURS + ts|INTERVAL 1 MONTH + dt|CASE WHEN NULL THEN 1 ELSE 2 END
+m + '1.5'|'2' * d|n - 'x'|'7' % p|-0.0|-0|-0L|-0.0D|-0e0|0012|-0012|INTERVAL 1 DAY + dt|INTERVAL 3 HOURS + ts|INTERVAL 1 MONTH + dt|CASE WHEN NULL THEN 1 ELSE 2 END
 CASE WHEN CAST(NULL AS BOOLEAN) THEN 1 ELSE 2 END|if(NULL, 1, 2)|CASE NULL WHEN 1 THEN 2 ELSE 3 END|EXTRACT(UPPER FROM s)|EXTRACT(dayofyear FROM dt)
 EXTRACT('year' FROM dt)|EXTRACT(yearofweek FROM dt)|extract(doy FROM ts)|EXTRACT(DOW_ISO FROM dt)|EXTRACT(qtr FROM tn)|EXTRACT(mins FROM ts)
 date_part('week', dt)|date_part('SECONDS', ts)|ts + INTERVAL '1 02:03:04' DAY TO SECOND|ts + INTERVAL 1 DAY 2 HOURS|1e20

@@ -28,6 +28,8 @@ def test_times_of_all_years_are_written_as_duckdb_writes_them() -> None:
         ("ts", "yyyy-MM-dd\\'T\\'HH", "%Y-%m-%dT%H"),
         ("day", "yyyy/MM", "%Y/%m"),
         ("day", "HH", "%H"),
+        ("ts", "EEE, d MMM yyyy h:mm:s a", "%a, %-d %b %Y %-I:%M:%-S %p"),
+        ("ts", "EEEE dd MMMM yy hh SSSSSS", "%A %d %B %y %I %f"),
     ):
         found = evaluate(parse(f"date_format({name}, '{pattern}')", from_arrow(rows.schema)), rows)
         expected = duckdb.sql(f"SELECT strftime({name}, '{wanted}') AS v FROM rows").to_arrow_table()["v"]
@@ -39,6 +41,7 @@ def test_times_of_all_years_are_written_as_duckdb_writes_them() -> None:
 DOUBLES = {
     **{1.0: "1.0", -1.5: "-1.5", 0.0: "0.0", 0.1: "0.1", 100.0: "100.0", 2.675: "2.675", 123456.789: "123456.789"},
     **{1e-3: "0.001", 9.99e-4: "9.99E-4", 9999999.0: "9999999.0", 1e7: "1.0E7", 12345678.5: "1.23456785E7"},
+    **{1e17: "1.0E17", 1e20: "1.0E20", -1e22: "-1.0E22", 1e26: "1.0E26"},
     **{1e15: "1.0E15", 9007199254740993.0: "9.007199254740992E15", 1e300: "1.0E300", -1.5e-300: "-1.5E-300"},
     **{math.inf: "Infinity", -math.inf: "-Infinity", 1.7976931348623157e308: "1.7976931348623157E308"},
 }

@@ -294,6 +294,7 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
     if left.type == VOID:
         left = convert(left, right.type)
     right = convert(right, left.type) if right.type == VOID else right
+    left, right = _as_number(left, right.type), _as_number(right, left.type)
     if left.type == DATE and is_integer(right.type) and operator in ("+", "-") and right.type != LONG:
         return call("date_add" if operator == "+" else "date_sub", (left, convert(right, INTEGER)), DATE)
     result = arithmetic_type(operator, left.type, right.type)
@@ -310,6 +311,14 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
         left, right = convert(left, result), convert(right, result)
     assert result is not None
     return call(operator, (left, right), result)
+
+
+def _as_number(value: Expression, other: DataType) -> Expression:
+    """A literal of digits in quotes beside a number, as Spark reads it: a bigint beside a whole number, else a double.
+    A string of a column stays one."""
+    if not isinstance(value, Value) or value.type != STRING or not is_numeric(other):
+        return value
+    return cast_to(value, LONG if is_integer(other) else DOUBLE)
 
 
 def _decimal(expression: Expression) -> Expression:

@@ -19,6 +19,9 @@ _PLAIN = (1e-3, 1e7)
 _AGREED = {pa.float32(): (1e-40, 2.0**25, 1e27), pa.float64(): (1e-319, 2.0**54, 1e27)}
 """Below the first number, and from the second to the third, Java's versions write different digits."""
 
+_POWERS = [float(f"1e{exponent}") for exponent in (*range(17, 23), 24, 25, 26)]
+"""Doubles between those two that all versions write alike: not so 1e23."""
+
 
 def float_text(values: pa.Array) -> pa.Array:
     """The text of each number. Raises ``ArrowInvalid`` for one that Java's versions write differently."""
@@ -28,6 +31,8 @@ def float_text(values: pa.Array) -> pa.Array:
     differs = pc.or_(
         pc.and_not(pc.less(size, least), is_zero), pc.and_(pc.greater_equal(size, large), pc.less(size, larger))
     )
+    if values.type == pa.float64():
+        differs = pc.and_not(differs, pc.is_in(size, pa.array(_POWERS)))
     at = pc.index(differs, True).as_py()
     if at >= 0:
         hint = "CAST it to a bigint or a decimal" if size[at].as_py() > 1 else "round it"
