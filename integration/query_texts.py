@@ -224,7 +224,7 @@ EXTRACT('year' FROM dt)|EXTRACT(yearofweek FROM dt)|extract(doy FROM ts)|EXTRACT
 date_part('week', dt)|date_part('SECONDS', ts)|ts + INTERVAL '1 02:03:04' DAY TO SECOND|ts + INTERVAL 1 DAY 2 HOURS|1e20
 unix_timestamp() > 0|unix_timestamp(dt)|unix_timestamp(tn)|unix_timestamp(day, 'yyyy-MM-dd')|to_unix_timestamp(ts)|months_between(ts, tu)|months_between(ts, dt, false)
 months_between(tn, ts)|next_day(ts, 'sunday')|next_day(dt, 'TH')|dateadd(day, 1, ts)|dateadd(MONTH, -1, ts)|dateadd(HOUR, 30, tn)|date_add(WEEK, 2, dt)
-timestampadd(QUARTER, 1, ts)|dateadd(DAYOFYEAR, 1, ts)|datediff(DAY, ts, tu)|datediff(MONTH, ts, tu)|date_diff(YEAR, dt, du)|timestampdiff(hour, ts, tu)
+timestampadd(QUARTER, 1, ts)|dateadd(DAYOFYEAR, 1, ts)|dateadd(DAY, n, ts)|dateadd(MONTH, p, tn)|dateadd(HOUR, n, dt)|dateadd(QUARTER, n, ts)|dateadd(DAY, l, ts)|datediff(DAY, ts, tu)|datediff(MONTH, ts, tu)|date_diff(YEAR, dt, du)|timestampdiff(hour, ts, tu)
 datediff(QUARTER, ts, tu)|datediff(WEEK, dt, du)|datediff(MICROSECOND, ts, tu)|datediff(MINUTE, tn, ts)|datediff(day, du)|hour(dt)|hour(day)|last_day(day)
 date_format(day, 'yyyy')|date_trunc('month', day)|unix_seconds(dt)|date_format(ts, 'EEEE d MMMM y')|date_format(ts, 'E, dd MMM yyyy h:mm a')
 date_format(ts, 'yy Q QQQ hh H m s')|date_format(ts, 'SSS SSSSSS')|date_format(tn, 'M/d/yy EEE')|dt + INTERVAL 24 HOURS|dt - INTERVAL 90 MINUTES

@@ -62,7 +62,12 @@ VALUES = [
     *("ts - INTERVAL 30 HOURS", "ts - INTERVAL 90 MINUTES", "ts + INTERVAL 1 MONTH", "ts - INTERVAL 6 MONTHS"),
     *("ts + INTERVAL 1 YEAR", "tn + INTERVAL 1 DAY", "dt + INTERVAL 1 DAY", "coalesce(dt, ts)", "greatest(dt, ts)"),
     *("unix_seconds(ts)", "unix_seconds(CAST(tn AS TIMESTAMP))", "current_date()", "CAST(current_timestamp() AS DATE)"),
-    *("months_between(ts, tn)", "months_between(dt, ts, false)", "dateadd(HOUR, 30, ts)", "dateadd(DAY, 1, dt)"),
+    *(
+        "months_between(ts, tn)",
+        "months_between(dt, ts, false)",
+        "dateadd(HOUR, 30, ts)",
+        "dateadd(DAY, weekday(dt), ts)",
+    ),
     *("datediff(MONTH, ts, tn)", "datediff(HOUR, dt, ts)", "unix_timestamp(tn)", "unix_timestamp(ts)"),
     *("next_day(ts, 'MON')", "EXTRACT(DOY FROM ts)", "dt + INTERVAL 3 HOURS", "date_format(ts, 'EEE d h a')"),
     "CASE WHEN hour(ts) < 12 THEN dt ELSE ts END",

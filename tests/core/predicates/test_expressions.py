@@ -315,7 +315,13 @@ def test_what_is_refused_names_the_text_and_what_to_write(text: str, reason: str
             "s LIKE t",
             "NOT s LIKE t",
         ),
-        *("EXTRACT(YEAROFWEEK FROM dt)", "dateadd(HOUR, 30, dt)", "dateadd(MONTH, 1, ts)", "datediff(MONTH, ts, dt)"),
+        *(
+            "EXTRACT(YEAROFWEEK FROM dt)",
+            "dateadd(HOUR, 30, dt)",
+            "dateadd(MONTH, 1, ts)",
+            "dateadd(DAY, i, tn)",
+            "datediff(MONTH, ts, dt)",
+        ),
         *("months_between(ts, dt, false)", "next_day(dt, 'MO')", "unix_timestamp(tn)", "try_add(i, j)", "ceil(m, 1)"),
         *(
             "concat(array(i), array(j))",

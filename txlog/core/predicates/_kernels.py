@@ -388,6 +388,13 @@ def _microseconds_later(call: Call, moments: Any) -> Any:
     return pc.add_checked(moments.cast(pa.int64()), count).cast(type_to_arrow(call.type))
 
 
+def _moved(call: Call, moments: Any, counts: Any) -> Any:
+    size = pa.scalar(call.options[0], pa.int64())
+    return pc.add_checked(moments.cast(pa.int64()), pc.multiply_checked(counts.cast(pa.int64()), size)).cast(
+        type_to_arrow(call.type)
+    )
+
+
 def _from_epoch(call: Call, numbers: Any) -> Any:
     """The moment that is this many units (of the option's length in microseconds) after the epoch."""
     return pc.multiply_checked(numbers, pa.scalar(call.options[0], pa.int64())).cast(type_to_arrow(call.type))
@@ -593,6 +600,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "from_utc_timestamp": _shown_elsewhere,
     "to_utc_timestamp": _shown_here,
     "interval_microseconds": _microseconds_later,
+    "moved": _moved,
     "from_epoch": _from_epoch,
     "to_epoch": _to_epoch,
     "unix_timestamp": lambda call, moments: pc.divide(moments.cast(pa.int64()), pa.scalar(1_000_000, pa.int64())),
@@ -645,7 +653,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "ceil": lambda call: is_floating(call.arguments[0].type),
     "floor": lambda call: is_floating(call.arguments[0].type),
     "ilike": lambda call: True,
-    "interval_microseconds": lambda call: True,
+    **dict.fromkeys(("interval_microseconds", "moved"), lambda call: True),
     "from_epoch": lambda call: True,
     **dict.fromkeys((*ROW_FALLIBLE, *CALENDAR_KERNELS, *JSON_KERNELS), lambda call: True),
     **dict.fromkeys(("map", "from_utc_timestamp", "to_utc_timestamp"), lambda call: True),

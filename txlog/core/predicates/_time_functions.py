@@ -22,7 +22,7 @@ from txlog.core.format.schema import (
     type_name,
 )
 from txlog.core.format.time_zones import zone_name
-from txlog.core.predicates._build import call, cast_to, clock_of, convert, instant_of, literal
+from txlog.core.predicates._build import arithmetic, call, cast_to, clock_of, convert, instant_of, literal
 from txlog.core.predicates._calendar_kernels import DAYS_OF_WEEK, UNITS_BETWEEN
 from txlog.core.predicates._operands import Make, constant, day, instant, moment, of_types, typed
 from txlog.core.predicates._time_patterns import TIME_PATTERNS, pattern_parts
@@ -257,14 +257,21 @@ def _unix_time(value: Expression, pattern: Expression | None = None) -> Expressi
 
 def moved(unit: str, count: Expression, value: Expression) -> Expression:
     """``dateadd(unit, count, value)``, in which an hour has its length: a timestamp, of a date too."""
-    number, given = constant(count, int, "dateadd"), value if value.type in TIMESTAMPS else instant(value, "dateadd")
+    given = value if value.type in TIMESTAMPS else instant(value, "dateadd")
     name = {"dayofyear": "day"}.get(unit.lower(), unit.lower())
     if name not in UNITS_BETWEEN:
         raise ValueError(f"dateadd() takes the units {', '.join(UNITS_BETWEEN)}, not {unit}")
-    if UNITS_BETWEEN[name] < 0 or name in ("day", "week"):
-        return shifted_by(given, number, name)
-    options = number * UNITS_BETWEEN[name], Written(f"dateadd({name.upper()}, {number}, {{}})")
-    return call("interval_microseconds", (given,), given.type, options)
+    if not is_integer(count.type) or count.type == LONG:
+        raise ValueError(f"dateadd() takes a count of type int, not {type_name(count.type)}")
+    size, is_of_days = UNITS_BETWEEN[name], name in ("day", "week")
+    if isinstance(count, Value) and isinstance(count.value, int) and (size < 0 or is_of_days):
+        return shifted_by(given, count.value, name)
+    clock, number, sql = clock_of(given), convert(count, INTEGER), Written(f"dateadd({name.upper()}, {{1}}, {{0}})")
+    if size < 0:
+        months = arithmetic("*", number, literal(-size))
+        return instant_of(call("add_months", (clock, months), clock.type, (sql,)), given)
+    moment = clock if is_of_days else given
+    return instant_of(call("moved", (moment, number), moment.type, (size, sql)), given)
 
 
 def between(unit: str, start: Expression, end: Expression) -> Expression:
