@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
-from txlog.core.format.schema import DATE, STRING, TIMES, DataType, fold_name, type_name
+from txlog.core.format.schema import DATE, INTEGER, STRING, TIMES, DataType, fold_name, type_name
 from txlog.core.predicates import convert, float_text
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
@@ -163,10 +163,11 @@ class _Namer:
 
     def escaped(self, node: Any) -> str:
         """``s LIKE pattern ESCAPE '/'``, or ILIKE."""
-        inner, sign = node.this, self.name(node.expression)
+        inner = node.this
+        if isinstance(inner, exp.ILike):  # which Spark shows without it
+            return self.like(inner)
+        sign = self.name(node.expression)
         shown = f"{self.name(inner.this)} LIKE {self.name(inner.expression)} ESCAPE '{sign}'"
-        if isinstance(inner, exp.ILike):
-            shown = f"ilike({self.name(inner.this)}, {self.name(inner.expression)}, '{sign}')"
         return f"(NOT {shown})" if inner.args.get("negate") else shown
 
     # --- literals, casts and choices --------------------------------------------------------------------------
@@ -301,6 +302,8 @@ class _Namer:
             call = call.this
         name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
         shown, frame = self.name(node.this), _frame(name, spec, is_ordered=order is not None)
+        if spec is not None and str(spec.args["kind"]).upper() == "RANGE" and order is not None:
+            frame = self.range(frame, self.known.type_of(order.expressions[0].this))
         if name in ("lag", "lead"):
             given = [self.name(each) for each in call.expressions]
             given += ["1", "NULL"][len(given) - 1 :]
@@ -309,6 +312,10 @@ class _Namer:
         parts = [f"PARTITION BY {self.listed(partition)}"] if partition else []
         parts += [] if order is None else [self.order(order)]
         return f"{shown} OVER ({' '.join([*parts, frame])})"
+
+    def range(self, frame: str, key: DataType | None) -> str:
+        """A frame whose numbers get the type of a key that is no int: Spark then shows those before as negative."""
+        return frame if key == INTEGER else re.sub(r"(\d+) PRECEDING", r"(- \1) FOLLOWING", frame)
 
 
 def _last_key(node: Any) -> str:

@@ -125,7 +125,8 @@ class ExpressionDialect(Databricks):
         FUNCTION_PARSERS = {  # noqa: RUF012
             **{name: each for name, each in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS},
             "EXTRACT": lambda self: self._extracted(),  # whose word is shown as it is written
-            **{name: lambda self, name=name: self._part_of(name) for name in ("SUBSTRING", "SUBSTR")},
+            "SUBSTRING": lambda self: self._part_of("substring"),
+            "SUBSTR": lambda self: self._part_of("substr"),
             "TRIM": lambda self: self._trimmed(),
         }
 

@@ -61,9 +61,9 @@ def concat(*values: Expression) -> Expression:
 
 
 def _arrays_in_a_row(values: Sequence[Expression]) -> Expression:
-    kind: DataType | None = VOID
+    kind: DataType | None = values[0].type
     for value in values:
-        kind = common_type(kind, value.type) if kind is not None else None
+        kind = common_type(kind, value.type) if kind is not None and value.type != VOID else None
     if kind is None:
         types = ", ".join(sorted({type_name(value.type) for value in values}))
         raise ValueError(f"concat() takes strings, or arrays of one type, not {types}: CAST them")

@@ -181,7 +181,7 @@ def _from_epoch(name: str, microseconds: int) -> Make:
 
 def _to_epoch(name: str, microseconds: int) -> Make:
     options = microseconds, Written(f"{name}({{}})")
-    return lambda value: call("to_epoch", (instant(value, name),), LONG, options)
+    return lambda value: call("to_epoch", (typed(value, TIMESTAMP, name),), LONG, options)
 
 
 def _in_another_zone(name: str) -> Make:
