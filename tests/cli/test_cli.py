@@ -192,7 +192,11 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
         ("d.csv", b"id,at\n1,2026-11-20 18:30:00\n", "expected a zone offset in '2026-11-20 18:30:00'"),
         ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', but it was read with ','"),
         ("f.csv", b"id,nom\n1,m\xfcller\n", "column 'nom' is not UTF-8: convert the file"),
-        ("g.csv", b"id,name\n1,m\xfcller\n", "In CSV column #1 (name): Row #2: CSV conversion error to string: invalid UTF8"),
+        (
+            "g.csv",
+            b"id,name\n1,m\xfcller\n",
+            "In CSV column #1 (name): Row #2: CSV conversion error to string: invalid UTF8",
+        ),
         ("h.csv", b"price\n1.234\n", "In CSV column #0 (price): "),
         ("i.csv", b"wall\n2026-11-20T18:30:00Z\n", "expected no zone offset in '2026-11-20T18:30:00Z'"),
         ("l.csv", b"id,name\n1,a,b\n", "Row #2: Expected 2 columns, got 3: 1,a,b"),
