@@ -220,8 +220,18 @@ def test_a_part_becomes_a_nested_type() -> None:
         {"o": None, "l": "5"},
         None,
     ]
+    assert of("TRY_CAST(v:l AS ARRAY<INT>)") == of("try_variant_get(v, '$.l', 'array<int>')")
+    assert of("v:o::struct<a: int, z: string>") == [{"a": 1, "z": None}, None, None]
     with pytest.raises(InvalidInputError, match="a variant's byte is no array<int>"):
         of("variant_get(v, '$.l', 'array<int>')")
+    with pytest.raises(InvalidInputError, match="a variant's byte is no array<int>"):
+        of("v:l::array<int>")
+
+
+@pytest.mark.parametrize(("text", "said"), [("v.a = 1", "A part of its values is v:a"), ("v['a'] = 1", "is v:name or")])
+def test_who_takes_a_variant_for_a_struct_learns_how_a_part_is_written(text: str, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        parse(text, from_arrow(pa.table({"v": variant.parse_json(["1"])}).schema))
 
 
 def test_a_binary_is_no_number_no_time_and_no_boolean() -> None:

@@ -20,6 +20,7 @@ from txlog.core.format.schema import (
     DataType,
     Field,
     Map,
+    Primitive,
     Struct,
     fold_name,
     type_name,
@@ -113,7 +114,9 @@ def field(value: Expression, name: str) -> Expression:
 
 def _element(name: str, values: Expression, index: Expression) -> Expression:
     if not isinstance(values.type, Array):
-        raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do")
+        is_variant = isinstance(values.type, Primitive) and values.type.facts.by_package
+        hint = ". A part of a variant is v:name or v:[0], with a type as in v:name::int" if is_variant else ""
+        raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do{hint}")
     if not is_integer(index.type) or index.type == LONG:
         raise ValueError(f"an array is read at a place of type int, not {type_name(index.type)}")
     options = (Written("{}[{}]"),) if name == "item" else ()

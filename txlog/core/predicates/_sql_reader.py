@@ -24,8 +24,10 @@ from txlog.core.format.schema import (
     VOID,
     DataType,
     Decimal,
+    Primitive,
     type_name,
 )
+from txlog.core.format.schema_input import from_any
 from txlog.core.predicates._build import (
     arithmetic,
     as_condition,
@@ -267,7 +269,8 @@ class SqlReader:
                 return self._cast(node)
             case exp.TryCast():
                 self._takes(node, "this", "to", "safe")
-                return try_cast_to(self.value(node.this), self._type(node))
+                operand = self.value(node.this)
+                return try_cast_to(operand, self._type(node, operand.type))
             case exp.Concat() if all(isinstance(each, exp.Literal) for each in node.expressions):  # 'a' 'b'
                 return literal("".join(str(each.this) for each in node.expressions))
             case exp.DPipe():
@@ -494,8 +497,8 @@ class SqlReader:
     def _cast(self, node: exp.Expression) -> Expression:
         """``CAST(x AS type)``, ``x::type``, and the typed literals ``DATE '2026-11-20'``, ``1.5D``."""
         self._takes(node, "this", "to")
-        wanted = self._type(node)
         operand = self.value(node.this)
+        wanted = self._type(node, operand.type)
         if isinstance(operand, Value) and isinstance(operand.value, str):
             moment = _moment_of(operand.value, wanted)
             if moment is not None:
@@ -505,8 +508,10 @@ class SqlReader:
             raise ValueError(f"{operand.value!r} is not a value of type {type_name(wanted)}")
         return made
 
-    def _type(self, node: exp.Expression) -> DataType:
+    def _type(self, node: exp.Expression, source: DataType) -> DataType:
         wanted = node.args["to"]
+        if wanted.this.name in ("ARRAY", "MAP", "STRUCT") and isinstance(source, Primitive) and source.facts.by_package:
+            return from_any({"value": wanted.sql(dialect="databricks")}).fields[0].type
         # Those of a nested type are types themselves.
         parameters = [parameter.sql() for parameter in wanted.expressions]
         if wanted.this.name == "DECIMAL" and len(parameters) <= 2 and all(text.isdigit() for text in parameters):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from txlog.core.format.properties import path_text
-from txlog.core.format.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
+from txlog.core.format.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Primitive, Struct, type_name
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, columns_of
 from txlog.core.predicates.terms.values import Ordered, fit, value_text
 from txlog.core.predicates.terms.zones import UTC, current_zone, read_in
@@ -331,6 +331,10 @@ def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path,
             where = path_text(tuple(found)) if found else owner
             dotted = schema.find(".".join(path)) if len(path) > 1 else None
             hint = f". For the column with a dot in its name, write `{dotted.name}` in backticks" if dotted else ""
+            if isinstance(here, Primitive) and here.facts.by_package:
+                hint = (
+                    f". A part of its values is {where}:{path_text(path[len(found) :])}, with a type as in v:part::int"
+                )
             raise InvalidInputError(f"there is no column {path_text(path)}: {where} {known}{hint}")
         found.append(member.name)
         here = member.type
