@@ -296,6 +296,35 @@ def test_lines_that_are_no_rows_are_looked_at_one_by_one_only_if_they_are_few(
     assert table.snapshot().version == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"".join(b'{"k%d" : 1}\n' % number for number in range(5000)), JSON),
+        (b"".join(b'{"k\\u00%02x%d": 1}\n' % (48 + number % 10, number) for number in range(5000)), JSON),
+        (b"{" + b",".join(b'"k%d":1' % number for number in range(10_001)) + b"}", JSON),
+        (b",".join(b"k%d" % number for number in range(10_001)) + b"\n", "text/csv"),
+        (arrow(pa.RecordBatch.from_arrays([pa.array([1])] * 10_001, [f"k{n}" for n in range(10_001)])), ARROW),
+    ],
+    ids=["a name a line", "escaped names", "one line", "a head", "Arrow"],
+)
+def test_few_bytes_that_stand_for_very_many_values_are_refused(tmp_path: Path, body: bytes, kind: str) -> None:
+    """5,000 lines of ten bytes would become 25,000,000 values, and each column takes kilobytes."""
+    table = create(tmp_path)
+    with door(tmp_path) as (http_door, service):
+        assert ask(http_door, "/tables/events/rows", body, kind).status == 413
+        assert service.room.used_bytes == 0
+        lines = b"".join(b'{"id": %d, "s": "a: \\"b\\": %d"}\n' % (number, number) for number in range(5000))
+        assert ask(http_door, "/tables/events/rows", lines).said["rows"] == 5000
+    assert table.snapshot().version == 1
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    create(tmp_path)
+    body = arrow(rows(1)).replace(b"\x02\x00\x00\x00id\x00", b"\x02\x00\x00\x00\xc5\xff\x00")
+    with door(tmp_path) as (http_door, _):
+        assert ask(http_door, "/tables/events/rows", body, ARROW).status == 422
+
+
 def test_a_connection_without_a_whole_head_is_closed_and_keeps_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ more memory than a few times the body.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,8 +18,8 @@ import txlog
 from txlog.core.format.schema import to_arrow
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.extend import Point, computed_names, open_table_of
-from txlog.serve.batches import How
-from txlog.serve.service import Lines
+from txlog.serve.batches import How, TooLargeError
+from txlog.serve.service import COLUMNS_MAX, Lines
 
 __all__ = ["FORMATS", "rows_in"]
 
@@ -34,6 +35,10 @@ FORMATS: Mapping[str, str] = {
 for none of the types of forms."""
 
 _APPENDS = How()
+_NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
+_BLOCK_BYTES = 4 << 20
+"""The reader finds out about columns by so many bytes."""
+_VALUES_MAX = 16 << 20
 _LINES_MAX = 20_000
 """Lines that may be looked at one by one: each costs a thousand times the memory and the time of its bytes."""
 
@@ -60,6 +65,7 @@ def rows_in(
     """
     if kind == "arrow":
         return _arrow(body), None
+    _require_few_columns(body, kind, table)
     if not body.strip():
         return pa.RecordBatch.from_pylist([], pa.schema([])), None
     try:
@@ -68,6 +74,27 @@ def rows_in(
         if kind != "json" or not sets_aside:
             raise
     return _lines(body, table)
+
+
+def _require_few_columns(body: bytes, kind: str, table: txlog.Table) -> None:
+    """Refuse text that stands for very many values: each line gets a null for each name that only other lines have.
+
+    The columns are those of the first block of lines: what has other names later is refused anyway.
+    """
+    if kind == "csv":
+        lines, names = 1, 1 + body.partition(b"\n")[0].count(b",")
+    else:
+        block = body[:_BLOCK_BYTES]
+        lines, names = 1 + block.count(b"\n"), block.count(b":")
+        if names > COLUMNS_MAX or names * lines > _VALUES_MAX:  # of values too, so far
+            if '"variant"' in open_table_of(table).known_state().metadata.schema_string:
+                return  # a value of that type has any names
+            names = len({*_NAME.findall(block)})
+    if names > COLUMNS_MAX or names * lines > _VALUES_MAX:
+        raise TooLargeError(
+            f"the body has {names:,} names of columns, and {lines:,} lines with a value for each: the service takes"
+            f" {COLUMNS_MAX:,} columns, and {_VALUES_MAX:,} values in {_BLOCK_BYTES:,} bytes of text"
+        )
 
 
 def _text(body: bytes, kind: str, table: txlog.Table, how: How = _APPENDS) -> pa.RecordBatch:
@@ -124,7 +151,7 @@ def _arrow(body: bytes) -> pa.RecordBatch:
                 )
         with pa.ipc.open_stream(body) as reader:
             return _one(reader.read_all())
-    except (pa.ArrowException, OSError, struct.error, IndexError) as error:
+    except (pa.ArrowException, OSError, struct.error, IndexError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"the body is no Arrow stream: {error}") from None
 
 

@@ -30,8 +30,10 @@ from txlog.serve.counts import Counts, Number, Room, Tick, to_text
 from txlog.serve.intake import Intake, Pace
 from txlog.serve.journal import Journal
 
-__all__ = ["Limits", "Lines", "Service"]
+__all__ = ["COLUMNS_MAX", "Limits", "Lines", "Service"]
 
+COLUMNS_MAX = 10_000
+"""Each column of a batch takes some kilobytes, whatever is in it."""
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RECOVERY_WAIT_S = 86_400.0
 """How long a start waits while the rows of a large journal are committed."""
@@ -285,9 +287,11 @@ class Service:
             raise TooLargeError(
                 f"the batch has {rows.nbytes:,} bytes, and the service takes {self.limits.batch_bytes:,}: send several"
             )
+        if rows.num_columns > COLUMNS_MAX:
+            raise TooLargeError(f"the batch has {rows.num_columns:,} columns, and the service takes {COLUMNS_MAX:,}")
         try:
             rows.validate(full=True)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, UnicodeDecodeError) as error:  # a name may be no text
             raise InvalidInputError(f"the Arrow data is damaged: {error}") from None
         merges: Mapping[str, pa.Array] | None = existing or {} if terms.schema_mode == "merge" else None
         if terms.quarantine is None:
