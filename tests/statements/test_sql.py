@@ -662,6 +662,12 @@ def test_files_are_copied_into_a_table(catalog: txlog.Catalog, tmp_path: Path) -
         catalog,
     )
     assert rows(catalog, "select * from t") == [(1, "x")]
+    (tmp_path / "in" / "b.csv").write_text("2,y\n3,z\n")
+    copied = txlog.sql(f"copy into t from '{tmp_path}/in' fileformat = csv", catalog)
+    assert copied.read_all().to_pylist() == [
+        {"num_affected_rows": 2, "num_updated_rows": 0, "num_deleted_rows": 0, "num_inserted_rows": 2, "version": 2}
+    ]
+    assert copied.result.files == ("b.csv",)
 
 
 def test_the_first_line_of_csv_is_a_row_unless_it_is_said_to_be_a_header(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from txlog.core.reading import Rows
 from txlog.core.util import explains_names, public_fields, text_records
 from txlog.result import WriteResult
+from txlog.result.maintenance import CopyResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
-        CopyResult,
         RestoreResult,
         RewriteResult,
         VacuumResult,
@@ -112,6 +112,10 @@ def _rows_about(result: Any) -> pa.Table:
     """What was done, as a row; no columns if nobody counts it."""
     if isinstance(result, WriteResult):
         return pa.Table.from_pylist([_changed(result)], _CHANGES)
+    if isinstance(result, CopyResult):
+        counts = {"num_affected_rows": result.rows, "num_updated_rows": 0, "num_deleted_rows": 0}
+        row = {**counts, "num_inserted_rows": result.rows, "version": result.version}
+        return pa.Table.from_pylist([row], _CHANGES)
     if not hasattr(result, "__struct_fields__"):
         return pa.table({})
     return pa.Table.from_pylist([dict(_values(public_fields(result)))])
