@@ -340,7 +340,7 @@ def puts_onto_a_version_that_was_cleaned_up(patch: pytest.MonkeyPatch) -> None:
     """A handle that slept for weeks trusts that what is absent was never taken."""
 
     def newest_state(self: Any, *, refresh: bool = True) -> Any:
-        return self._state if self._state is not None else self.reload()
+        return self.known_state if self.known_state is not None else self.reload()
 
     patch.setattr(DeltaLog, "newest_state", newest_state)
     patch.setattr(CommitRun, "_make_predecessor_durable", lambda self: None)

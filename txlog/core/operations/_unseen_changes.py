@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from txlog.core.format.paths import canonical_path
 from txlog.core.operations._partitions import files_in_partitions
-from txlog.core.predicates.terms.predicate import Constant
+from txlog.core.predicates.terms.predicate import Constant, Predicate
 from txlog.core.versions import READ_AGAIN, OpenTable, raise_conflict
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import WriteJob
@@ -50,11 +50,7 @@ def without_unseen(
     try:
         commits = [open_table.log.read_commit(version) for version in versions]
         then = open_table.log.state_at(job.rows_of_version)
-        log = open_table.log
-        before = log.files(then) if predicate is None else log.matching_files(then, predicate, named=state)
-        paths = before.column("path").to_pylist()
-        if partitions is not None:
-            paths = [add.path for add in files_in_partitions(before, then, partitions)]
+        paths = _paths_in_region(open_table, then, state, predicate, partitions)
     except NotFoundError:
         detail = f"and v{job.rows_of_version}, which the rows were made from, can no longer be read"
         _conflict(open_table, (ConflictReason("ConcurrentDeleteReadError", unseen[0], "or a later one", detail),))
@@ -74,6 +70,22 @@ def without_unseen(
     return files.filter(
         pa.array([canonical_path(path) not in found.later for path in files.column("path").to_pylist()])
     )
+
+
+def _paths_in_region(
+    open_table: OpenTable,
+    then: TableState,
+    state: TableState,
+    predicate: Predicate | None,
+    partitions: Collection[tuple[str | None, ...]] | None,
+) -> list[str]:
+    """The files of the version ``then`` that may hold rows of what is replaced. ``state`` has the predicate's names."""
+    log = open_table.log
+    before = log.files(then) if predicate is None else log.matching_files(then, predicate, named=state)
+    if partitions is not None:
+        return [add.path for add in files_in_partitions(before, then, partitions)]
+    paths: list[str] = before.column("path").to_pylist()
+    return paths
 
 
 def _conflict(open_table: OpenTable, reasons: tuple[ConflictReason, ...]) -> NoReturn:

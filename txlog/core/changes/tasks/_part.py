@@ -31,7 +31,7 @@ from txlog.core.format.schema import to_arrow, type_to_arrow
 from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.store import TableFiles
 from txlog.core.writing import DataStream, TaskIdentity, TaskWriter, UnsentFiles, WritePlan, write_task
-from txlog.core.writing.committable import ChangeFile
+from txlog.core.writing.committable import ChangeFile, Committable
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
 
@@ -333,18 +333,23 @@ def write_new_rows(
         if head is None:
             return NewRows((), 0)
         stream = DataStream(head.schema, itertools.chain([head], first))
-        change_files: tuple[ChangeFile, ...] = ()
-        if not with_change_files:
-            committable = write_task(store.files, plan, task, stream)
+        if with_change_files:
+            committable, change_files = _written_with_change_files(store, table, plan, task, stream, unsent)
         else:
-            changes = ChangeFileWriter(store, table, unsent)
-            with changes.writer(task) as writer:
-                stream = DataStream(head.schema, _recording_inserts(writer, stream.batches))
-                committable = write_task(store.files, plan, task, stream)
-                unsent.own(file.path for file in committable.files)
-                change_files = changes.sealed(task, writer)
+            committable, change_files = write_task(store.files, plan, task, stream), ()
         unsent.mark_sent()
         return NewRows(committable.adds(), committable.num_rows, tuple(file.to_cdc() for file in change_files))
+
+
+def _written_with_change_files(
+    store: TableFiles, table: TaskTable, plan: WritePlan, task: TaskIdentity, rows: DataStream, unsent: UnsentFiles
+) -> tuple[Committable, tuple[ChangeFile, ...]]:
+    changes = ChangeFileWriter(store, table, unsent)
+    with changes.writer(task) as writer:
+        rows = DataStream(rows.schema, _recording_inserts(writer, rows.batches))
+        committable = write_task(store.files, plan, task, rows)
+        unsent.own(file.path for file in committable.files)
+        return committable, changes.sealed(task, writer)
 
 
 def _added(job: RowJob, parts: Iterable[PartSource], matched: BitMap64) -> Iterator[pa.RecordBatch]:

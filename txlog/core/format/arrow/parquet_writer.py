@@ -36,11 +36,9 @@ class _Writer:
 
     def __init__(self, compiled: Any, metadata_collector: list[Any]) -> None:
         self._compiled = compiled
+        self.write_table = compiled.write_table
         self._collected = metadata_collector
         self.is_open = True
-
-    def write_table(self, table: pa.Table, row_group_size: int) -> None:
-        self._compiled.write_table(table, row_group_size=row_group_size)
 
     def close(self) -> None:
         if self.is_open:
