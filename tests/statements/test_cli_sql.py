@@ -191,7 +191,10 @@ def test_statements_are_utf_8_and_committed_writes_are_reported_whatever_the_loc
 
 @pytest.mark.parametrize(
     ("name", "body", "message"),
-    [("none.sql", None, "No such file"), ("latin.sql", "select 'ä'".encode("latin-1"), "is not UTF-8 text, at byte 8")],
+    [
+        ("none.sql", None, "none.sql cannot be read: No such file"),
+        ("latin.sql", "select 'ä'".encode("latin-1"), "is not UTF-8 text, at byte 8"),
+    ],
 )
 def test_a_script_that_cannot_be_read_is_one_message(
     name: str, body: bytes | None, message: str, tmp_path: Path

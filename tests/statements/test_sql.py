@@ -670,6 +670,12 @@ def test_files_are_copied_into_a_table(catalog: txlog.Catalog, tmp_path: Path) -
     assert copied.result.files == ("b.csv",)
 
 
+def test_a_constraint_that_rows_violate_is_refused_with_how_to_find_them_in_sql(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int); insert into t values (1)", catalog)
+    with pytest.raises(InvalidInputError, match=r"one with id = 1: .* Find the rows with SELECT \.\.\. WHERE, correct"):
+        txlog.sql("alter table t add constraint c check (id > 5)", catalog)
+
+
 def test_the_first_line_of_csv_is_a_row_unless_it_is_said_to_be_a_header(
     catalog: txlog.Catalog, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ _ADVICE = {
     "the format of files": "rename it, or use --format parquet, csv or json",
     "open a branch": "URI@NAME",
     "make a branch": "txlog branch URI NAME",
+    "find rows": "txlog head URI --where SQL",
     "create the table": "create the table with txlog create or txlog append --create",
 }
 

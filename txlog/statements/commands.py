@@ -100,7 +100,7 @@ def sql(
 def _given_text(text: str | None, file: Path | None) -> str | None:
     """The statements, from a file or a pipe as UTF-8 whatever the locale is; None for a prompt.
 
-    Raises ``InvalidInputError``, ``OSError``.
+    Raises ``InvalidInputError``.
     """
     if file is None and (text is not None or sys.stdin.isatty()):
         return text
@@ -109,6 +109,8 @@ def _given_text(text: str | None, file: Path | None) -> str | None:
     place = str(file) if file else "the standard input"
     try:
         found = (file.read_bytes() if file else sys.stdin.buffer.read()).decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidInputError(f"{place} cannot be read: {error.strerror}: check --file") from error
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{place} is not UTF-8 text, at byte {error.start}: convert it to UTF-8") from error
     if not found.strip():

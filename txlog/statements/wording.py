@@ -28,6 +28,7 @@ _CLAUSES = {
 """Argument -> clause of a statement."""
 
 _ADVICE = {
+    "find rows": "SELECT ... WHERE",
     "accept a short retention": "call table.vacuum(retention_hours=..., force=True) in Python",
     "make a branch": "ALTER TABLE ... CREATE BRANCH name",
 }

@@ -23,6 +23,7 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import Isolation, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.wording import advice
 from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
@@ -109,7 +110,7 @@ def _require_rule(
             raise InvalidInputError(
                 f"rows of the table violate the {rule.name} ({rule.sql}), such as one with {values}: nothing was"
                 " changed. A condition that is NULL is violated too. Find the rows with"
-                " table.snapshot().to_arrow(where=...), correct or delete them, and add it again",
+                f" {advice('find rows', 'table.to_arrow(where=...)')}, correct or delete them, and add it again",
                 table=open_table.uri,
                 version=state.version,
             )
