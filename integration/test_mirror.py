@@ -517,8 +517,10 @@ def test_a_standby_that_takes_over_goes_on_exactly_or_is_refused_by_name(standby
             primary.stop()
             if standby_has == "the slot and too few changes":
                 standby.start()
-            standby.ask("select pg_promote()")
             database.address = standby.address_of("shop")
+            with pytest.raises(StorageError, match="it is a standby that has not taken over"):
+                database.catch_up(["t"], name="shop", patience_s=0.0)
+            standby.ask("select pg_promote()")
             database.run("insert into t values (400, 'after')")  # at a position that the tables may have passed
             standby.ask("select pg_switch_wal()")
             if standby_has == "the slot and all changes":

@@ -240,3 +240,28 @@ def test_a_publication_is_done_though_a_vacuum_deletes_what_is_left_of_the_branc
     assert Table.open(branch.uri, hooks=Vacuum()).publish().outcome == "committed"
     assert not Table.exists(f"{table.uri}@b")
     assert ids(table.uri) == BOTH
+
+
+REVIVALS: dict[str, tuple[Callable[[str], Any], list[int]]] = {
+    "appended to": (lambda uri: Table.open(f"{uri}@b").append(rows_of(20)), [*BRANCH, 20]),
+    "made anew": (lambda uri: Table.open(uri).branch("b"), BOTH),
+}
+
+
+@pytest.mark.parametrize("how", REVIVALS)
+def test_a_vacuum_keeps_an_ended_branch_that_is_revived_before_it_deletes_anything(how: str, tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    branch.publish()
+    revive, rows = REVIVALS[how]
+
+    class Reviver(txlog.CommitHooks):
+        has_begun = False
+
+        def on_commit(self, uri: str, result: txlog.WriteResult) -> None:
+            if not self.has_begun:  # the vacuum has: it knows what it will delete
+                self.has_begun = True
+                revive(uri)
+
+    Table.open(table.uri, hooks=Reviver()).vacuum(retention_hours=0, force=True)
+    assert ids(f"{table.uri}@b") == sorted(rows)
+    assert [each.status for each in table.branches()] == ["open"]

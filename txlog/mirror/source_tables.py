@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.mirror.connection import Queries, identifier
+from txlog.mirror.connection import Queries, SourceAway, identifier
 from txlog.mirror.sources import SourceColumn, SourceTable
 from txlog.mirror.types import ColumnType, SourceType, column_type, elements
 
@@ -47,7 +47,11 @@ from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespa
 
 
 def require_server(queries: Queries) -> None:
-    """Raise UnsupportedFeatureError unless the server can publish its changes to a mirror."""
+    """Raise UnsupportedFeatureError unless the server can publish its changes to a mirror, and `SourceAway` for a
+    standby, which may be about to take over."""
+    ((is_standby,),) = queries.rows("select pg_is_in_recovery()")
+    if is_standby:
+        raise SourceAway("it is a standby that has not taken over")
     if queries.server_version < _SERVER_MIN:
         raise UnsupportedFeatureError(
             f"{queries.source} is older than PostgreSQL 13, which is the oldest with a mirror"
