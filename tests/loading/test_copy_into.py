@@ -147,6 +147,20 @@ def test_a_name_that_is_not_utf_8_is_refused(table: Table, folder: Path, name: s
         table.copy_into(folder)
 
 
+@pytest.mark.parametrize(("name", "text"), [("a.csv", "id\n1\n"), ("a.json", '{"id": 1}\n'), ("a.parquet", "")])
+def test_a_column_that_only_a_folders_name_has_is_not_loaded_as_null(
+    table: Table, folder: Path, name: str, text: str
+) -> None:
+    put(folder, f"DAY=2026-11-20/{name}", text)
+    if not text:
+        pq.write_table(pa.table({"id": [1]}), folder / "DAY=2026-11-20" / name)
+    with pytest.raises(InvalidInputError, match="lacks the column 'day', which the name of its folder gives"):
+        table.copy_into(folder)
+    put(folder, "DAY=2026-11-20/a.csv", "id,Day\n1,2026-11-20\n")
+    table.copy_into(folder, pattern="*.csv")
+    assert table.to_arrow(columns=["id", "day"]).to_pylist() == [{"id": 1, "day": datetime.date(2026, 11, 20)}]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

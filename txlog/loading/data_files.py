@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import orjson
@@ -190,12 +191,27 @@ def inspected(
         name, count = max(Counter(schema.names).items(), key=itemgetter(1), default=("", 0))
         if count > 1:
             raise InvalidInputError(f"{file.name} has {count} columns named {name!r}", path=file.name)
+        _check_folders(file, schema, text_format.optional)
     _check_optional(files, schemas, text_format.optional)
     try:
         whole = pa.unify_schemas(schemas, promote_options="permissive")
         return DataFiles(files, whole, tuple(schema.names for schema in schemas))
     except pa.ArrowException as error:
         raise InvalidInputError(f"{_contradiction(files, schemas) or error}: make them one type") from None
+
+
+def _check_folders(file: _DataFile, schema: pa.Schema, optional: Collection[str]) -> None:
+    """Only what is in a file is read: a column that it lacks, and the name of its folder gives, would be null."""
+    lost = file.of_folders.difference(optional)
+    there = {*map(fold_name, schema.names)} if lost else set()
+    for name in sorted(lost):
+        if fold_name(name) not in there:
+            raise InvalidInputError(
+                f"{file.name}: the file lacks the column {name!r}, which the name of its folder gives. Only what is in"
+                " the file is loaded, so it would be null: write it into the file. Table.convert takes a whole folder of"
+                " Parquet files, with the values of its folders",
+                path=file.name,
+            )
 
 
 def _check_optional(files: Sequence[_DataFile], schemas: Sequence[pa.Schema], optional: Collection[str]) -> None:
@@ -261,6 +277,13 @@ class _DataFile(msgspec.Struct, frozen=True):
                 raise
             # For a damaged Parquet file Arrow raises an OSError without a number.
             raise self._unreadable(error) from None
+
+    @property
+    def of_folders(self) -> frozenset[str]:
+        """The known columns that folders above the file name, as Hive and Spark do: ``day=2026-11-20``."""
+        folders = (folder.partition("=") for folder in self.name.split("/")[:-1])
+        named = {fold_name(unquote(name)) for name, equals, _ in folders if equals}
+        return frozenset(name for name in self.text_format.column_types if named and fold_name(name) in named)
 
     def require_utf8(self, batch: pa.RecordBatch, rows_before: int) -> None:
         """Refuse text that Arrow reads as it is. Its CSV reader checks text itself, and knows the row."""
@@ -358,7 +381,7 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         read = self._csv_reader if self.format == "csv" else self._json_reader
-        optional = self.text_format.optional if self.format == "json" else frozenset()
+        optional = self.text_format.optional | self.of_folders if self.format == "json" else frozenset()
         types = {name: kind for name, kind in self._readable_types.items() if name not in optional}
         reader = read(self._decompressed(handle), types)
         self._check_readable(reader.schema)
