@@ -208,8 +208,8 @@ def _check_folders(file: _DataFile, schema: pa.Schema, optional: Collection[str]
         if fold_name(name) not in there:
             raise InvalidInputError(
                 f"{file.name}: the file lacks the column {name!r}, which the name of its folder gives. Only what is in"
-                " the file is loaded, so it would be null: write it into the file. Table.convert takes a whole folder of"
-                " Parquet files, with the values of its folders",
+                " the file is loaded, so it would be null: write it into the file. Table.convert takes a whole folder"
+                " of Parquet files, with the values of its folders",
                 path=file.name,
             )
 
