@@ -676,6 +676,16 @@ def test_a_constraint_that_rows_violate_is_refused_with_how_to_find_them_in_sql(
         txlog.sql("alter table t add constraint c check (id > 5)", catalog)
 
 
+def test_the_rows_of_an_array_that_is_computed_have_its_order(catalog: txlog.Catalog) -> None:
+    """As in Spark, where collect_list makes the array again."""
+    txlog.sql("create table t (id int, s string); insert into t values (1, 'a,b,c'), (2, null), (3, 'd,e')", catalog)
+    assert rows(catalog, "select id, explode_outer(split(s, ',')) from t") == [
+        *((1, "a"), (1, "b"), (1, "c"), (2, None), (3, "d"), (3, "e"))
+    ]
+    made = "select collect_list(x) from (select id, x from t lateral view explode(split(s, ',')) e as x) group by id"
+    assert sorted(rows(catalog, made)) == [(["a", "b", "c"],), (["d", "e"],)]
+
+
 def test_the_first_line_of_csv_is_a_row_unless_it_is_said_to_be_a_header(
     catalog: txlog.Catalog, tmp_path: Path
 ) -> None:

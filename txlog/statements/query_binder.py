@@ -439,28 +439,30 @@ class Binder:
         if name not in GENERATORS or len(node.expressions) != 1:
             raise Unsupported(f"{name}() is not supported where rows are made: there are {', '.join(GENERATORS)}")
         found = self.value(node.expressions[0], scope)
+        given = self.alias()
         match found.type:
             case Array(element):
-                columns, parts = [("col", element)], [f"unnest({found.text})"]
-                count = f"len({found.text})"
+                columns, lists = [("col", element)], [f"{given}.v"]
+                count = f"len({given}.v)"
             case Map(key, value):
                 columns = [("key", key), ("value", value)]
-                parts = [f"unnest(map_keys({found.text}))", f"unnest(map_values({found.text}))"]
-                count = f"cardinality({found.text})"
+                lists = [f"map_keys({given}.v)", f"map_values({given}.v)"]
+                count = f"cardinality({given}.v)"
             case _:
                 raise wrong_query(f"{name}() takes an array or a map, not {type_name(found.type)}")
         if name.startswith("pos"):
-            columns, parts = (
-                [("pos", INTEGER), *columns],
-                [f"CAST(unnest(range(0, CAST({count} AS BIGINT))) AS INTEGER)", *parts],
-            )
+            columns = [("pos", INTEGER), *columns]
+            lists = [f"CAST(range(0, CAST({count} AS BIGINT)) AS INTEGER[])", *lists]
+        if is_outer or name.endswith("_outer"):
+            lists = [f"CASE WHEN {count} > 0 THEN {each} ELSE [NULL] END" for each in lists]
         if names and len(names) != len(columns):
             raise wrong_query(f"{name}() makes {len(columns)} columns, and {len(names)} names are given")
         alias = self.alias()
-        rows = Rows(f"SELECT {', '.join(f'{part} AS c{at}' for at, part in enumerate(parts))}", tuple(columns))
-        outer = is_outer or name.endswith("_outer")
-        word, condition = ("LEFT", " ON true") if outer else ("CROSS", "")
-        return f" {word} JOIN LATERAL ({rows.text}) AS {alias}{condition}", rows.relation(alias, table, names)
+        parts = ", ".join(f"unnest({each}) AS c{at}" for at, each in enumerate(lists))
+        rows = Rows(f"SELECT {parts}", tuple(columns))
+        # Of a value that is a column of its own, duckdb makes rows in its order; of another one, by a join without any.
+        text = f" CROSS JOIN LATERAL (SELECT {found.text} AS v) AS {given} CROSS JOIN LATERAL ({rows.text}) AS {alias}"
+        return text, rows.relation(alias, table, names)
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
