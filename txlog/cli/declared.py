@@ -10,7 +10,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 import typer.models
@@ -139,7 +139,12 @@ def of_operation(
 def _own_parameters(of: Any, parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
     hints = get_type_hints(of, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
-    return [each.replace(annotation=hints[each.name], kind=kind) for each in parameters]
+    return [each.replace(annotation=_annotated(hints[each.name]), kind=kind) for each in parameters]
+
+
+def _annotated(hint: Any) -> Any:
+    """The annotation as it is written: around one of an argument with the default None, Python 3.10 puts Optional."""
+    return hint if hasattr(hint, "__metadata__") else get_args(hint)[0]
 
 
 def _storage(own: Iterable[inspect.Parameter]) -> Any:

@@ -90,7 +90,8 @@ UNDERSTOOD = [
     *(C(name).is_not_null() for name in VALUES),
     *(~C(name).is_in(values[:2]) for name, (_, values) in VALUES.items() if name != "f"),
     C("i").is_in([]),
-    ~C("i").is_in([]),
+    # In a filter, though in no column, Polars 2.0 takes a null for one that is not in an empty list.
+    *([] if pl.__version__.startswith("2.0.") else [~C("i").is_in([])]),
     C("l").is_in(pl.Series([2**53 + 1, 0])),
     C("d").is_in([0.5, math.nan]),
     ~C("d").is_nan(),
