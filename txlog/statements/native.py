@@ -258,6 +258,8 @@ def _cast(node: Call, types: list[DataType], texts: list[str]) -> str | None:
         if target == TIMESTAMP:
             return f"make_timestamptz(epoch_us({texts[0]}))"
         return f"CAST({_clock(texts[0], source)} AS {duckdb_type(target)})"
+    if is_floating(source) and is_integer(target):  # duckdb rounds, and is an error for the same values
+        return f"CAST(trunc({texts[0]}) AS {duckdb_type(target)})"
     to_wider = is_integer(source) and is_integer(target)
     of_whole = is_integer(source) and (target in (DOUBLE, STRING) or isinstance(target, Decimal))
     is_decimal = isinstance(source, Decimal) and isinstance(target, Decimal) and target.scale >= source.scale
