@@ -16,6 +16,37 @@ from txlog.core.versions import OpenTable
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
+def test_who_uses_a_name_again_reads_only_what_came_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, trips = txlog.Table.create(tmp_path / "t", ROW.schema), RoundTrips()
+    monkeypatch.setattr(OpenTable, "beside", lambda _, uri: OpenTable(trips.watched(open_store(uri))))
+    for _ in range(4):
+        with trips.of():
+            branch = table.branch("b")
+            asked = [(kind, name) for _, kind, name in trips.requests if kind in ("read", "list_from")]
+        branch.append(ROW)
+        branch.publish()
+    made = branch.version - 1
+    since = [made, made - 2, made - 1]  # whether there is a newer one, and what the last use wrote
+    assert asked == [("read", f"{version:020}.json") for version in since]
+    assert branch.count() == table.count() == 4
+
+
+def test_a_name_that_a_vacuum_freed_is_used_again_by_who_knew_it(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROW.schema)
+    for made_by_others in (False, True):
+        branch = table.branch("b")
+        branch.append(ROW)
+        branch.publish()
+        txlog.Table.open(table.uri).vacuum(retention_hours=0, force=True)
+        if made_by_others:
+            txlog.Table.open(table.uri).branch("b").discard()
+    branch = table.branch("b")
+    branch.append(ROW)
+    branch.publish()
+    assert branch.count() == table.count() == 3
+    assert txlog.Table.open(f"{table.uri}@b").count() == 3
+
+
 def test_a_branch_under_a_name_that_was_used_reads_each_commit_of_its_log_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,9 @@ log, as the next version: a writer that is still at work on the old one loses a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -53,6 +55,10 @@ __all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
 AS_ACTIONS_MAX = 300
 """A branch of more files begins with a checkpoint, whose cost for each file is a tenth of an action's."""
 
+_LAST_MADE: Final[MutableMapping[OpenTable, dict[str, OpenTable]]] = WeakKeyDictionary()
+"""The branches that a handle of a table made last, by name, for what they know of their logs."""
+_LAST_MADE_MAX = 8
+
 OF_A_BRANCH: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 36500 days",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
@@ -76,8 +82,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
     base = newest if version is None or version == newest.version else table.log.state_at(version)
     with TxlogError.located(table.uri, base.version):
         check_can_read(base.protocol, base.metadata)
-    branch = table.beside(place_of(table.uri, checked))
-    there = _there(table, newest, branch)
+    branch, there = _branch_there(table, newest, checked)
     if there is not None:
         _require_finished(newest, branch, there[0], checked)
     files = _files_of(table, newest, base)
@@ -101,6 +106,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
         made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), wanted)
         if made is not None:
             remember_table(branch, table)
+            _remember(table, checked, branch)
             _require_kept(table, base, newest, branch)
             return branch
         state = branch.writable_state()
@@ -130,6 +136,29 @@ def _require_finished(newest: TableState, branch: OpenTable, there: TableState, 
             table=branch.uri,
             version=known.version,
         )
+
+
+def _branch_there(
+    table: OpenTable, newest: TableState, name: str
+) -> tuple[OpenTable, tuple[TableState, pa.Table] | None]:
+    """The branch, and what `_there` says of it. If this handle of the table made the last branch of the name, only what
+    came since is read."""
+    branch = table.beside(place_of(table.uri, name))
+    known = _LAST_MADE.get(table, {}).pop(name, None)
+    if known is not None:
+        same = branch.knowing(known)
+        with contextlib.suppress(CorruptLogError):  # a vacuum deleted it, and somebody made another one
+            there = _there(table, newest, same)
+            if there is not None:
+                return same, there
+    return branch, _there(table, newest, branch)
+
+
+def _remember(table: OpenTable, name: str, branch: OpenTable) -> None:
+    known = _LAST_MADE.setdefault(table, {})
+    known[name] = branch.knowing(branch)  # another one, since a branch holds on to its table
+    if len(known) > _LAST_MADE_MAX:
+        known.pop(next(iter(known)), None)
 
 
 def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> tuple[TableState, pa.Table] | None:

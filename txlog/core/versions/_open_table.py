@@ -87,6 +87,7 @@ class OpenTable:
         credential_provider: Callable[[], object] | None = None,
         workers: GivenWorkers | None = None,
         time_zone: str | ZoneInfo = UTC,
+        log: DeltaLog | None = None,
     ) -> None:
         self.store = store
         self.uri = store.uri
@@ -102,7 +103,7 @@ class OpenTable:
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
         self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
         self._workers = self._given(workers)
-        self.log = DeltaLog(store, time_zone=UTC if time_zone == UTC else _checked(time_zone))
+        self.log = log or DeltaLog(store, time_zone=UTC if time_zone == UTC else _checked(time_zone))
         self.post_commit = PostCommit(self.log, hooks)
         self.last_read = LastRead()
         self.after_commit: Callable[[OpenTable, TableState], None] | None = None
@@ -159,6 +160,20 @@ class OpenTable:
             self.credential_provider,
             self._workers,
             self.time_zone,
+        )
+
+    def knowing(self, other: OpenTable) -> OpenTable:
+        """The same by what another handle of the table knows of its log, which the two share then."""
+        return OpenTable(
+            self.store,
+            self.retry,
+            self._hooks,
+            self.key_cache_size_bytes,
+            self.storage_options,
+            self.credential_provider,
+            self._workers,
+            self.time_zone,
+            other.log,
         )
 
     @staticmethod
