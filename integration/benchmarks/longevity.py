@@ -48,7 +48,7 @@ class Round:
 
 
 def run(bench: Bench) -> str:
-    scale_factor, files, rounds = bench.scale((1.0, 10, 10), (0.002, 2, 2))
+    scale_factor, files, rounds = bench.scale((0.2, 10, 10), (0.002, 2, 2))
     made = Lineitem(bench, scale_factor)
     base = made.files(files)
     small = made.saved("small", "FROM lineitem ORDER BY l_orderkey LIMIT 1000")
