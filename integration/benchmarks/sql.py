@@ -42,7 +42,7 @@ _OF_TXLOG = [name for name in _SCANS if name != "two functions that duckdb compu
 
 
 def run(bench: Bench) -> str:
-    rows, rounds = bench.scale((5_000_000, 5), (20_000, 2))
+    rows, rounds = bench.scale((5_000_000, 3), (20_000, 2))
     data, path = _rows(rows), bench.folder("sql")
     txlog.Table.create(path, data.schema).append(data)
     lines = []
