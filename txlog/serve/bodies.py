@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 import txlog
-from txlog.core.format.schema import to_arrow
+from txlog.core.format.schema import Primitive, to_arrow, types_in
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.extend import Point, computed_names, open_table_of
 from txlog.serve.batches import How, TooLargeError
@@ -87,8 +87,9 @@ def _require_few_columns(body: bytes, kind: str, table: txlog.Table) -> None:
         block = body[:_BLOCK_BYTES]
         lines, names = 1 + block.count(b"\n"), block.count(b":")
         if names > COLUMNS_MAX or names * lines > _VALUES_MAX:  # of values too, so far
-            if '"variant"' in open_table_of(table).known_state().metadata.schema_string:
-                return  # a value of that type has any names
+            types = types_in(open_table_of(table).known_state().schema)
+            if any(isinstance(kind, Primitive) and kind.facts.by_package for kind in types):
+                return  # the text of such a value has any names
             names = len({*_NAME.findall(block)})
     if names > COLUMNS_MAX or names * lines > _VALUES_MAX:
         raise TooLargeError(

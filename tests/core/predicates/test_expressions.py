@@ -53,6 +53,24 @@ def oracle() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def test_texts_are_joined_without_the_nulls_wherever_they_are() -> None:
+    kind = pa.string()
+    texts = [None, "", "a", "é"]
+    rows = [*itertools.product(texts, texts, [None, "-"])]
+    batch = pa.RecordBatch.from_arrays([pa.array(each, kind) for each in zip(*rows, strict=True)], ["s", "t", "by"])
+
+    def of(text: str) -> list[str | None]:
+        return list(evaluate(parse(text, from_arrow(batch.schema)), batch).to_pylist())
+
+    def joined(separator: str | None, *given: str | None) -> str | None:
+        return None if separator is None else separator.join(each for each in given if each is not None)
+
+    assert of("concat_ws('-', s, t, s)") == [joined("-", s, t, s) for s, t, _ in rows]
+    assert of("concat_ws('-', s, 'x', NULL)") == [joined("-", s, "x") for s, _, _ in rows]
+    assert of("concat_ws(by, s, t)") == [joined(by, s, t) for s, t, by in rows]
+    assert of("concat_ws(NULL, s)") == [None] * len(rows)
+
+
 # --- against duckdb -------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ from txlog.core.format.schema import (
     DataType,
     Field,
     Map,
-    Primitive,
     Struct,
     fold_name,
     type_name,
@@ -30,6 +29,7 @@ from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, Expression, Reference, Value, Written
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
+from txlog.core.predicates.terms.values import next_part
 from txlog.errors import InvalidInputError
 
 __all__ = ["NESTED_FUNCTIONS", "field", "item"]
@@ -114,9 +114,7 @@ def field(value: Expression, name: str) -> Expression:
 
 def _element(name: str, values: Expression, index: Expression) -> Expression:
     if not isinstance(values.type, Array):
-        is_variant = isinstance(values.type, Primitive) and values.type.facts.by_package
-        hint = ". A part of a variant is v:name or v:[0], with a type as in v:name::int" if is_variant else ""
-        raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do{hint}")
+        raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do{next_part(values.type)}")
     if not is_integer(index.type) or index.type == LONG:
         raise ValueError(f"an array is read at a place of type int, not {type_name(index.type)}")
     options = (Written("{}[{}]"),) if name == "item" else ()

@@ -31,6 +31,7 @@ __all__ = [
     "compare",
     "fit",
     "next_comparison",
+    "next_part",
     "ordered",
     "parse_date",
     "parse_timestamp",
@@ -96,6 +97,13 @@ def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
     if data_type in delta.TIMESTAMPS:
         return Fitted(_microseconds(value, zone if data_type == delta.TIMESTAMP else None))
     raise ValueError(f"values of this type are not compared as a whole{next_comparison(data_type)}")
+
+
+def next_part(data_type: DataType) -> str:
+    """The end of an error about a part of a value without elements: how its parts are written, if it has some."""
+    return (
+        ". A part of a variant is v:name or v:[0], with a type as in v:name::int" if data_type == delta.VARIANT else ""
+    )
 
 
 def next_comparison(data_type: DataType) -> str:
