@@ -43,7 +43,7 @@ _FOOTERS_AT_ONCE = 8
 _FRAGMENT_BYTES = 64 << 20
 _FRAGMENTS_MAX = 256  # for each file
 _SMALL_BYTES = 128 << 10
-_SMALL_FILES_MIN = 8  # so that a few of them leave a scan of large files to Arrow alone
+_SMALL_FILES_MIN = 8  # fewer of them cost little, and leave a scan of large files to Arrow alone
 _COLUMN_BY_NUMBER = "FieldPath("
 _GUARDED = "this operation of Arrow's reads data files without the table's log; pass it dataset.to_table() instead"
 

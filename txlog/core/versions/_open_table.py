@@ -151,6 +151,14 @@ class OpenTable:
             from txlog.core.catalogs import open_place  # not imported for an append
 
             store = open_place(uri, self.storage_options, self.credential_provider)
+        return self._on(store)
+
+    def knowing(self, other: OpenTable) -> OpenTable:
+        """The same by what another handle of the table knows of its log, which the two share then."""
+        return self._on(self.store, other.log)
+
+    def _on(self, store: TableStore, log: DeltaLog | None = None) -> OpenTable:
+        """A handle with the options of this one."""
         return OpenTable(
             store,
             self.retry,
@@ -160,20 +168,7 @@ class OpenTable:
             self.credential_provider,
             self._workers,
             self.time_zone,
-        )
-
-    def knowing(self, other: OpenTable) -> OpenTable:
-        """The same by what another handle of the table knows of its log, which the two share then."""
-        return OpenTable(
-            self.store,
-            self.retry,
-            self._hooks,
-            self.key_cache_size_bytes,
-            self.storage_options,
-            self.credential_provider,
-            self._workers,
-            self.time_zone,
-            other.log,
+            log,
         )
 
     @staticmethod
