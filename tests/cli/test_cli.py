@@ -290,6 +290,16 @@ def test_columns_without_a_value_create_no_table_and_the_error_names_them(tmp_pa
         assert "--columns 'name string, ...'" in refused.stderr
 
 
+def test_no_table_is_created_without_the_column_that_the_folders_of_its_files_name(tmp_path: Path) -> None:
+    (tmp_path / "day=2026-11-20").mkdir()
+    (tmp_path / "day=2026-11-20" / "a.csv").write_text("id\n1\n")
+    refused = txlog("append", tmp_path / "t", tmp_path / "day=2026-11-20" / "a.csv", "--create")
+    said = " ".join(refused.stderr.split())
+    assert "lacks the column 'day', which the name of its folder gives" in said
+    assert "txlog convert FOLDER makes a table of a whole folder" in said
+    assert not (tmp_path / "t").exists()
+
+
 def test_a_column_whose_first_value_comes_late_is_said_to_have_none_in_the_first_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,11 @@ def test_a_merge_without_its_clause_is_a_usage_error(table: txlog.Table, clauses
     assert table.version == 1
 
 
+def test_an_unknown_side_is_answered_with_the_names_of_the_command_line(table: txlog.Table) -> None:
+    said = " ".join(_merge(table, "--update", "n = s.n").output.split())
+    assert "write target.n for the table or source.n for the source; the command line has these two names only" in said
+
+
 def test_a_merge_that_sets_a_column_of_the_file_alone_names_the_option_that_adds_it(table: txlog.Table) -> None:
     (Path(table.uri).parent / "rows.csv").write_text("id,extra\n2,5\n")
     failed = _merge(table, "--update", "extra = source.extra")

@@ -147,7 +147,9 @@ def test_rows_are_streamed_and_an_error_in_the_stream_is_typed(catalog: txlog.Ca
     found = txlog.sql(late, catalog)
     batches = found.to_batches()
     assert batches.read_next_batch().num_rows
-    with pytest.raises(InvalidInputError, match="duckdb cannot run the query at line 1, column 1"):
+    with pytest.raises(
+        InvalidInputError, match=r"^cannot compute CAST.*'no' is .*\(in the query at line 1, column 1, sel"
+    ):
         batches.read_all()
 
 
@@ -956,7 +958,9 @@ def test_a_query_and_an_update_have_one_value_where_duckdb_has_another(catalog: 
     txlog.sql("create table t (id int, h bigint, n int, s string); insert into t values (1, 0, 0, 'a\\_b')", catalog)
     txlog.sql("update t set h = hash(id), n = cast(2.7 as int)", catalog)
     assert rows(catalog, "select h = hash(id), n = cast(2.7 as int), s like 'a\\\\_b' from t") == [(True, True, False)]
-    with pytest.raises(InvalidInputError, match="divide by zero"):
+    with pytest.raises(
+        InvalidInputError, match=r"^cannot compute .* div .*: divide by zero; a div nullif\(b, 0\) is NULL"
+    ):
         txlog.sql("select id div 0 from t", catalog).read_all()
     assert rows(catalog, "select if(id = 1, 5, id div 0) from t where id <> 0 and 7 div id = 7") == [(5,)]
 

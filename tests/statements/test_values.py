@@ -45,7 +45,13 @@ class Engine:
             return answer_of(kind, text, self.run(query(kind, text)))
         except InvalidInputError as error:
             if kind in ("query", "window"):
-                return Answer(kind, text, is_refused="cannot run" not in str(error), raises=("0",), why=str(error))
+                return Answer(
+                    kind,
+                    text,
+                    is_refused=not re.search("cannot run|cannot compute", str(error)),
+                    raises=("0",),
+                    why=str(error),
+                )
             return self.by_row(kind, text, str(error))
 
     def run(self, text: str) -> pa.Table:

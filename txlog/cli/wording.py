@@ -37,6 +37,8 @@ _ADVICE = {
     "open a branch": "URI@NAME",
     "make a branch": "txlog branch URI NAME",
     "find rows": "txlog head URI --where SQL",
+    "convert a folder": "txlog convert FOLDER",
+    "name the sides": "the command line has these two names only",
     "create the table": "create the table with txlog create or txlog append --create",
 }
 

@@ -138,10 +138,12 @@ class DataFiles(msgspec.Struct, frozen=True):
         return sum(file.size_bytes for file in self.files)
 
     def require_types(self) -> None:
-        """Check that every column has a type, which a new table needs.
+        """Check that every column has a type, which a new table needs, and that no folder names one more.
 
         Raises ``InvalidInputError`` naming the columns in which no row of a file's first block has a value.
         """
+        for file, names in zip(self.files, self.names, strict=True):
+            _check_folders(file, names, file.named_by_folders)
         untyped = [column.name for column in self.schema if pa.types.is_null(column.type)]
         if untyped:
             files = ", ".join(file.name for file in self.files)
@@ -191,7 +193,7 @@ def inspected(
         name, count = max(Counter(schema.names).items(), key=itemgetter(1), default=("", 0))
         if count > 1:
             raise InvalidInputError(f"{file.name} has {count} columns named {name!r}", path=file.name)
-        _check_folders(file, schema, text_format.optional)
+        _check_folders(file, schema.names, file.of_folders.difference(text_format.optional))
     _check_optional(files, schemas, text_format.optional)
     try:
         whole = pa.unify_schemas(schemas, promote_options="permissive")
@@ -200,16 +202,16 @@ def inspected(
         raise InvalidInputError(f"{_contradiction(files, schemas) or error}: make them one type") from None
 
 
-def _check_folders(file: _DataFile, schema: pa.Schema, optional: Collection[str]) -> None:
-    """Only what is in a file is read: a column that it lacks, and the name of its folder gives, would be null."""
-    lost = file.of_folders.difference(optional)
-    there = {*map(fold_name, schema.names)} if lost else set()
-    for name in sorted(lost):
+def _check_folders(file: _DataFile, names: Sequence[str], given: Collection[str]) -> None:
+    """Only what is in a file is read: a column that it lacks, and the name of its folder gives, would be lost."""
+    there = {*map(fold_name, names)} if given else set()
+    for name in sorted(given):
         if fold_name(name) not in there:
             raise InvalidInputError(
                 f"{file.name}: the file lacks the column {name!r}, which the name of its folder gives. Only what is in"
-                " the file is loaded, so it would be null: write it into the file. Table.convert takes a whole folder"
-                " of Parquet files, with the values of its folders",
+                " the file is loaded, so its values would be lost: write them into the file."
+                f" {advice('convert a folder', 'Table.convert(folder)')} makes a table of a whole folder of Parquet"
+                " files, with the values of its folders",
                 path=file.name,
             )
 
@@ -281,9 +283,14 @@ class _DataFile(msgspec.Struct, frozen=True):
     @property
     def of_folders(self) -> frozenset[str]:
         """The known columns that folders above the file name, as Hive and Spark do: ``day=2026-11-20``."""
-        folders = (folder.partition("=") for folder in self.name.split("/")[:-1])
-        named = {fold_name(unquote(name)) for name, equals, _ in folders if equals}
+        named = {*map(fold_name, self.named_by_folders)}
         return frozenset(name for name in self.text_format.column_types if named and fold_name(name) in named)
+
+    @property
+    def named_by_folders(self) -> frozenset[str]:
+        """All columns that folders above the file name."""
+        folders = (folder.partition("=") for folder in self.name.split("/")[:-1])
+        return frozenset(unquote(name) for name, equals, _ in folders if name and equals)
 
     def require_utf8(self, batch: pa.RecordBatch, rows_before: int) -> None:
         """Refuse text that Arrow reads as it is. Its CSV reader checks text itself, and knows the row."""

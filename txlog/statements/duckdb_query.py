@@ -25,7 +25,7 @@ from txlog.core.predicates import QueryDialect
 from txlog.core.reading import may_hold_nan
 from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
-from txlog.statements.native import duckdb_type, identifier
+from txlog.statements.native import OWN_ERROR, duckdb_type, identifier
 from txlog.statements.query import FAULTS, Query
 from txlog.statements.query_binder import Function, bind_query
 
@@ -302,4 +302,8 @@ def _columns(found: duckdb.DuckDBPyRelation) -> str:
 
 
 def _failed(query: Query, error: BaseException) -> InvalidInputError:
+    """What txlog's functions say of a row is the reason itself, also where duckdb's text for one of them says it."""
+    _, is_own, why = str(error).partition(OWN_ERROR)
+    if is_own or isinstance(error, InvalidInputError):
+        return InvalidInputError(f"{why or error} (in the query at {query.at})")
     return InvalidInputError(f"duckdb cannot run the query at {query.at}: {error}")

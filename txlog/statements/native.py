@@ -37,8 +37,10 @@ from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, 
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.zones import UTC
 
-__all__ = ["duckdb_type", "identifier", "literal", "native", "text_literal"]
+__all__ = ["OWN_ERROR", "duckdb_type", "identifier", "literal", "native", "text_literal"]
 
+OWN_ERROR = "txlog: "
+"""What the messages begin with that txlog has duckdb raise."""
 _DAYS = (-719_162, 2_932_896)  # the years 1 to 9999
 _MICROSECONDS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -193,6 +195,11 @@ class _Writer:
         return found
 
 
+def _raised(message: str, kind: str) -> str:
+    """What raises an error in the place of a value."""
+    return f"CAST(error({text_literal(OWN_ERROR + message)}) AS {kind})"
+
+
 Write = Callable[[Call, list[DataType], list[str]], "str | None"]
 
 
@@ -234,7 +241,7 @@ def _divided(node: Call, types: list[DataType], texts: list[str]) -> str | None:
         return divided
     if operator == "%":  # of the least number and -1, duckdb's is an overflow
         divided = f"CASE WHEN {texts[1]} = -1 THEN {texts[0]} * 0 ELSE {divided} END"
-    error = f"CAST(error({text_literal(f'cannot compute {node}: divide by zero')}) AS {duckdb_type(node.type)})"
+    error = _raised(f"cannot compute {node}: divide by zero{node.or_null}", duckdb_type(node.type))
     return f"CASE WHEN {texts[1]} = 0 AND {texts[0]} IS NOT NULL THEN {error} ELSE {divided} END"
 
 
@@ -290,7 +297,7 @@ def _written(node: Call, types: list[DataType], texts: list[str]) -> str | None:
         return None
     written = text_literal("".join(_STRFTIME.get(part, part.strip("'")) for part in parts))
     clock = _clock(texts[0], types[0])
-    error = "CAST(error('date_format() takes years from 1 to 9999') AS VARCHAR)"
+    error = _raised("date_format() takes years from 1 to 9999", "VARCHAR")
     first, last = (f"make_timestamp(CAST({end} AS BIGINT))" for end in _MICROSECONDS)
     return f"CASE WHEN {clock} < {first} OR {clock} > {last} THEN {error} ELSE strftime({clock}, {written}) END"
 

@@ -30,6 +30,7 @@ _CLAUSES = {
 _ADVICE = {
     "find rows": "SELECT ... WHERE",
     "accept a short retention": "call table.vacuum(retention_hours=..., force=True) in Python",
+    "name the sides": "AS gives each side another name",
     "make a branch": "ALTER TABLE ... CREATE BRANCH name",
 }
 

@@ -63,6 +63,7 @@ from txlog.core.predicates.terms.types import (
     is_numeric,
     is_ordered,
     is_same_nested,
+    type_beside,
 )
 from txlog.core.predicates.terms.values import Microseconds, fit, next_comparison
 from txlog.core.predicates.terms.zones import UTC, current_zone
@@ -314,11 +315,8 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
 
 
 def _as_number(value: Expression, other: DataType) -> Expression:
-    """A literal of digits in quotes beside a number, as Spark reads it: a bigint beside a whole number, else a double.
-    A string of a column stays one."""
-    if not isinstance(value, Value) or value.type != STRING or not is_numeric(other):
-        return value
-    return cast_to(value, LONG if is_integer(other) else DOUBLE)
+    """A string beside a number, as Spark reads it."""
+    return cast_to(value, type_beside(other)) if value.type == STRING and is_numeric(other) else value
 
 
 def _decimal(expression: Expression) -> Expression:
@@ -355,6 +353,7 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
             return is_null(left)
     elif any(isinstance(side, Value) and side.value is None for side in (left, right)):
         return Constant(None)
+    left, right = _read_beside(left, right), _read_beside(right, left)
     if isinstance(left, Reference) and left.side == "target" and isinstance(right, Value):
         if operator == "<=>":  # as a comparison that skips files, and never unknown
             return And(as_condition(compare("=", left, right)), Not(IsNull(left.path, left.type)))
@@ -363,6 +362,16 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
         return bind_leaf(Comparison(left.path, operator, _written(right, left.type)), left.type)
     left, right = _comparable(left, right)
     return call(operator, (left, right), BOOLEAN)
+
+
+def _read_beside(text: Expression, other: Expression) -> Expression:
+    """A string that is compared with a value of another type, read as Spark reads it. A literal is read as the type of
+    a column, but for booleans: see `values.fit`."""
+    kind = type_beside(other.type)
+    is_read = isinstance(text, Value) and kind != BOOLEAN
+    if text.type != STRING or is_read or kind == STRING or not is_ordered(kind):
+        return text
+    return cast_to(text, kind)
 
 
 def _is_shown_twice(data_type: DataType, value: Value) -> bool:
@@ -437,6 +446,10 @@ def is_null(operand: Expression) -> Expression:
 def member(operand: Expression, items: Sequence[Expression]) -> Expression:
     """``operand IN (items)``."""
     values = [item for item in items if isinstance(item, Value)]
+    if operand.type == STRING and not isinstance(operand, Value):
+        kinds = {type_beside(item.type) for item in items if item.type != VOID}
+        if len(kinds) == 1 and kinds != {STRING}:
+            return member(cast_to(operand, kinds.pop()), items)
     of_clock = any(_is_shown_twice(operand.type, value) for value in values)
     if len(values) < len(items) or isinstance(operand, Value) or of_clock:
         return balanced([as_condition(compare("=", operand, item)) for item in items], Or)
@@ -497,8 +510,8 @@ def _check_like(pattern: str) -> None:
 def chosen(conditions: Sequence[Expression], values: Sequence[Expression], name: str = "case") -> Expression:
     """``CASE WHEN condition THEN value ... ELSE value END``, or COALESCE of the values, with their common type."""
     data_type: DataType | None = VOID
-    for value in values:
-        data_type = common_type(data_type, value.type) if data_type is not None else None
+    for kind in sorted((value.type for value in values), key=lambda kind: kind != STRING):  # as Spark finds it
+        data_type = None if data_type is None else common_type(data_type, kind) or _type_of_texts(data_type, kind)
     if data_type is None:
         types = sorted({type_name(value.type) for value in values})
         raise ValueError(f"its values have no common type ({', '.join(types)}): CAST them to one")
@@ -507,6 +520,11 @@ def chosen(conditions: Sequence[Expression], values: Sequence[Expression], name:
         return call(name, converted, data_type)
     arguments = [part for pair in zip(conditions, converted, strict=False) for part in pair]
     return call(name, [*arguments, converted[-1]], data_type)
+
+
+def _type_of_texts(first: DataType, other: DataType) -> DataType | None:
+    is_read = first == STRING and isinstance(other, Primitive | Decimal) and can_cast(STRING, other)
+    return type_beside(other) if is_read else None
 
 
 def balanced(terms: Sequence[Predicate], connect: Callable[[Predicate, Predicate], Predicate]) -> Predicate:

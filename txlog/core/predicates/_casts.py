@@ -25,6 +25,7 @@ from txlog.core.format.schema import (
     DATE,
     DOUBLE,
     STRING,
+    TIMES,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TIMESTAMPS,
@@ -40,6 +41,7 @@ from txlog.core.format.schema import (
     type_to_arrow,
 )
 from txlog.core.predicates._float_texts import float_text
+from txlog.core.predicates._time_texts import in_one_form
 from txlog.core.predicates.terms.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
 from txlog.core.predicates.terms.zones import UTC, as_clock, as_instant
 
@@ -67,15 +69,18 @@ _FORMS = {
     "instant": rf"^\d{{4}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{{1,6}})?({_OFFSET})?)?)?$",
 }
 _EXAMPLES = {DATE: "2026-11-20", TIMESTAMP: "2026-11-20T08:15:00Z", TIMESTAMP_NTZ: "2026-11-20 08:15:00"}
+_OTHER_YEAR = r"([+-]\d{4,7}|\d{5,7})(-|$)"
+_WITH_ZONE = r"\d{4}-\d{1,2}-\d{1,2}[ T]\d{1,2}:\d{1,2}:\d{1,2}(\.\d*)?[^\d.]"
+_OTHER_TIME = rf"^({_OTHER_YEAR}|T?\d{{1,2}}:|{_WITH_ZONE})"
 _SPARKS_FORMS = {
     "integer": r"[^\x20-\x7e]",
     "decimal": r"[^\x20-\x7e]",
     "floating": r"[^\x20-\x7e]|^[+-]?[\d.]+([eE][+-]?\d+)?[dDfF]$",
-    "date": r"^[+-]?\d{4,7}(-|$)",
-    "timestamp": r"^[+-]?\d{4,7}(-|$)|^T?\d{1,2}:",
-    "instant": r"^[+-]?\d{4,7}(-|$)|^T?\d{1,2}:",
+    "date": rf"^{_OTHER_YEAR}",
+    "timestamp": _OTHER_TIME,
+    "instant": _OTHER_TIME,
 }
-"""Texts of other forms that Spark may take for values."""
+"""Texts of other forms that Spark may take for values: with another year, with no date, or with an unknown zone."""
 
 
 def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
@@ -151,6 +156,8 @@ def _of_form(texts: Any, target: DataType) -> Any:
     if target == BOOLEAN:
         return pc.if_else(pc.is_in(pc.ascii_lower(trimmed), pa.array(_TRUE_WORDS + _FALSE_WORDS)), texts, _NO_TEXT)
     form = _form(target)
+    if target in TIMES:
+        texts = trimmed = in_one_form(trimmed, target, _FORMS[form])
     fits = pc.match_substring_regex(trimmed, _FORMS[form])
     others = pc.if_else(fits, _NO_TEXT, trimmed)
     _or_fail(pc.invert(pc.match_substring_regex(others, _SPARKS_FORMS[form])), others, target)
@@ -411,6 +418,8 @@ def _from_string(values: Any, target: DataType) -> Any:
         wide = _plain(values, pa.decimal256(_WIDE_PRECISION, 38))
         return to_decimal(wide, Decimal(_WIDE_PRECISION, 38), target.precision, target.scale)
     kind = _form(target)
+    if target in TIMES:
+        values = in_one_form(values, target, _FORMS[kind])
     values = _checked(values, kind, target)
     values = pc.replace_substring_regex(values, r"^\+", "") if is_numeric(target) else values
     arrow_type = type_to_arrow(target)
@@ -419,7 +428,8 @@ def _from_string(values: Any, target: DataType) -> Any:
 
 def _instants(values: Any, zone: str) -> Any:
     """Texts as timestamps: in the zone behind the time, or else in ``zone``."""
-    values = _checked(pc.ascii_trim_whitespace(values), "instant", TIMESTAMP)
+    values = in_one_form(pc.ascii_trim_whitespace(values), TIMESTAMP, _FORMS["instant"])
+    values = _checked(values, "instant", TIMESTAMP)
     offset = rf"({_OFFSET})$"
     has_offset = pc.match_substring_regex(values, rf":.*{offset}")  # not the day of 2026-11-18
     bare = pc.if_else(has_offset, pc.replace_substring_regex(values, offset, ""), values)

@@ -172,7 +172,7 @@ def _call(node: Call, arguments: list[Any]) -> Any:
         kernel = KERNELS.get(node.name) or _brought(node).kernel
         return kernel(node, *arguments)  # type: ignore[misc]
     except (pa.ArrowInvalid, OverflowError) as error:
-        raise InvalidInputError(f"cannot compute {node}: {error}") from None
+        raise InvalidInputError(f"cannot compute {node}: {error}{node.or_null}") from None
 
 
 # --- operands that only some rows need -----------------------------------------------------------------------

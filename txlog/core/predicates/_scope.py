@@ -17,13 +17,15 @@ from txlog.core.format.schema import Struct, fold_name
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Path, Reference
 from txlog.core.util import UTC
-from txlog.core.wording import argument
+from txlog.core.wording import advice, argument
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from typing_extensions import Required
 
 __all__ = ["Context", "Scope"]
+
+_OTHER_NAMES = f"{argument('target_alias')} and {argument('source_alias')} give the sides other names"
 
 
 class Context(TypedDict, total=False):
@@ -112,8 +114,7 @@ class Scope(msgspec.Struct, frozen=True):
             column = path_text(path[1:])
             raise InvalidInputError(
                 f"{path_text(path)} does not say which side it belongs to: write {table}.{column} for the table"
-                f" or {source}.{column} for the source, or name the sides yourself with"
-                f" {argument('target_alias')} and {argument('source_alias')}"
+                f" or {source}.{column} for the source; {advice('name the sides', _OTHER_NAMES)}"
             )
         if in_target is not None and in_source is not None:
             name = path_text(path)

@@ -19,8 +19,8 @@ from txlog.core.format.schema import (
     DATE,
     PARSED_TYPES,
     STRING,
+    TIMES,
     TIMESTAMP,
-    TIMESTAMPS,
     VOID,
     DataType,
     Decimal,
@@ -413,7 +413,7 @@ class SqlReader:
         try:
             return self.scope.find(path)
         except InvalidInputError as error:
-            raise InvalidInputError(f"{error}{self._place(node)}") from None
+            raise InvalidInputError(f"{error.template}{self._place(node)}") from None
 
     def _field(self, node: exp.Dot) -> Expression:
         """``values[0].name``: a field of what is no column."""
@@ -423,7 +423,7 @@ class SqlReader:
         try:
             return field(self.value(node.this), str(node.expression.this))
         except InvalidInputError as error:
-            raise InvalidInputError(f"{error}{self._place(node)}") from None
+            raise InvalidInputError(f"{error.template}{self._place(node)}") from None
 
     def _inside(self, node: exp.JSONExtract) -> Expression:
         """``v:a.b[0]``: a part of a variant."""
@@ -545,7 +545,7 @@ class SqlReader:
             return InvalidInputError(f"a date without quotes{self._place(node)}: write DATE '2026-11-20'")
         if isinstance(error, InvalidInputError):
             is_placed = f" (in {self._shown}" in str(error)
-            return error if is_placed else InvalidInputError(f"{error}{self._place(node)}")
+            return error if is_placed else InvalidInputError(f"{error.template}{self._place(node)}")
         return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}")
 
     def _place(self, node: exp.Expression) -> str:
@@ -609,12 +609,12 @@ def _number(text: str) -> int | float | decimal.Decimal:
 
 
 def _moment_of(text: str, data_type: DataType) -> datetime.date | datetime.datetime | None:
-    """The date or time that a literal means; None for other types. Raises ``ValueError``."""
-    if data_type == DATE:
-        return parse_date(text)
-    if data_type not in TIMESTAMPS:
+    """The date or time that a literal of the usual form means; None for others, and for other types."""
+    if data_type not in TIMES:
         return None
-    moment = parse_timestamp(text)
-    if moment.tzinfo is not None and data_type != TIMESTAMP:
-        raise ValueError(f"a {type_name(data_type)} has no time zone")
-    return moment
+    try:
+        moment = parse_date(text) if data_type == DATE else parse_timestamp(text)
+    except ValueError:
+        return None
+    has_zone = isinstance(moment, datetime.datetime) and moment.tzinfo is not None
+    return moment if data_type == TIMESTAMP or not has_zone else None

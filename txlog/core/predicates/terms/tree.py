@@ -115,6 +115,12 @@ class Written(str):
         return cls(f"{before}{values}{after}")
 
 
+_OR_NULL = {
+    **{"/": "try_divide(a, b)", "%": "try_mod(a, b)", "div": "a div nullif(b, 0)", "cast": "TRY_CAST"},
+    **{"+": "try_add(a, b)", "-": "try_subtract(a, b)", "*": "try_multiply(a, b)"},
+}
+
+
 class Call(Expression, frozen=True):
     """One function or operator of ``functions``, by its name there, with bound arguments of the types it needs."""
 
@@ -122,6 +128,11 @@ class Call(Expression, frozen=True):
     arguments: tuple[Expression, ...]
     type: DataType
     options: tuple[Any, ...] = ()
+
+    @property
+    def or_null(self) -> str:
+        """What an error of this operation adds: what is NULL in its place."""
+        return f"; {_OR_NULL[self.name]} is NULL there" if self.name in _OR_NULL else ""
 
     def __str__(self) -> str:
         texts = [argument.as_operand() for argument in self.arguments]

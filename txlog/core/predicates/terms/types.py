@@ -40,6 +40,7 @@ __all__ = [
     "is_numeric",
     "is_ordered",
     "is_same_nested",
+    "type_beside",
 ]
 
 _PRECISION_MAX = 38
@@ -77,7 +78,7 @@ def is_same_nested(left: DataType, right: DataType) -> bool:
 def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type that both sides of a comparison, or all branches of a CASE, are cast to; None if there is none.
 
-    Strings have no common type with other types: Spark would parse them row by row, which authors rarely intend.
+    Strings have none with other types: see `type_beside`.
     """
     if left == right or right == VOID or is_same_nested(left, right):
         return left
@@ -88,6 +89,13 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
     if DATE in (left, right) and left in TIMES and right in TIMES:
         return right if left == DATE else left
     return _common_nested(left, right)
+
+
+def type_beside(other: DataType) -> DataType:
+    """The type as which Spark reads a string beside a value of type ``other``."""
+    if is_integer(other):
+        return Primitive("long")
+    return DOUBLE if is_numeric(other) else other
 
 
 def _common_nested(left: DataType, right: DataType) -> DataType | None:

@@ -51,6 +51,7 @@ _FLOAT_ERROR = decimal.Decimal("2e-15")  # four times the error of one rounding,
 INTEGER_ENDS = (decimal.Decimal(-(2**63)), decimal.Decimal(2**63 - 1))
 """A bound of exactly this value is unusable: see `beside`."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?"
 )
@@ -190,9 +191,11 @@ def beside(value: decimal.Decimal, precision: int, scale: int, *, above: bool) -
 def parse_date(text: str) -> datetime.date:
     """``2026-11-20``. Raises ``ValueError``."""
     try:
-        return datetime.date.fromisoformat(text.strip())
+        if _DATE.fullmatch(text.strip()):  # Python reads more forms
+            return datetime.date.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("the string is not a date like 2026-11-20") from None
+        pass
+    raise ValueError("the string is not a date like 2026-11-20")
 
 
 def parse_timestamp(text: str) -> datetime.datetime:
