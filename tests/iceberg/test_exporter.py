@@ -464,14 +464,27 @@ def test_a_copied_table_is_exported_in_full_at_its_new_place() -> None:
     assert all(path.startswith("memory://copy/") for path in decoded.live_entries(copy, document["snapshots"][0]))
 
 
-def test_a_change_of_the_iceberg_format_version_causes_a_full_export() -> None:
-    table = created(**{"txlog.iceberg": "v2"})
+def test_a_change_to_the_older_iceberg_format_causes_a_full_export() -> None:
+    table = created(**{"txlog.iceberg": "v3"})
     table.append(rows(1))
     table.append(rows(2))
-    table.set_properties({"txlog.iceberg": "v3"})
+    table.set_properties({"txlog.iceberg": "v2"})
     table._open_table.post_commit.drain()
     document = decoded.document(store_of(table))
-    assert (document["format-version"], versions(store_of(table))) == (3, [3])
+    assert (document["format-version"], versions(store_of(table))) == (2, [3])
+
+
+def test_files_that_come_with_the_newer_format_cause_a_full_export(caplog: pytest.LogCaptureFixture) -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    with table.transaction() as transaction:
+        transaction.set_properties({"txlog.iceberg": "v3"})
+        transaction.append(rows(2))
+    table.export_iceberg()
+    table._open_table.post_commit.drain()
+    assert "the format changes together with the files" in caplog.text
+    assert versions(store_of(table)) == [2]
 
 
 def test_an_export_of_a_table_whose_new_commits_were_cleaned_up_is_a_full_export() -> None:

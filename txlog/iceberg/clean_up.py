@@ -79,9 +79,9 @@ def _unneeded(folder: MetadataFolder, exported: Exported, old: Sequence[ObjectMe
     candidates = [meta.name for meta in old if _may_go(meta, exported, before)]
     if not candidates:
         return []
-    needed = {*_needed(folder, exported.document["snapshots"], exported.format_version)}
+    needed = {*_needed(folder, exported.document["snapshots"])}
     with contextlib.suppress(IcebergExportError, NotFoundError):  # it is damaged, so no reader needs it
-        needed.update(_needed(folder, _dropped_since(before, exported), before.format_version))
+        needed.update(_needed(folder, _dropped_since(before, exported)))
     return [name for name in candidates if name not in needed]
 
 
@@ -115,13 +115,13 @@ def _may_go(meta: ObjectMeta, exported: Exported, before: Exported) -> bool:
     return version is not None and version <= before.version
 
 
-def _needed(folder: MetadataFolder, snapshots: Sequence[Mapping[str, Any]], format_version: int) -> Iterator[str]:
+def _needed(folder: MetadataFolder, snapshots: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The names of all lists, manifests and delete files that snapshots use."""
     manifests: dict[str, ManifestFile] = {}
     lists = [snapshot["manifest-list"] for snapshot in snapshots]
     for path, body in zip(lists, parallel_map(folder.read_content, lists, threads=_AT_ONCE), strict=True):
         yield _name(path)
-        manifests.update((each.path, each) for each in read_manifest_list(body, format_version, path))
+        manifests.update((each.path, each) for each in read_manifest_list(body, path))
     yield from map(_name, manifests)
     deletes = [path for path, manifest in manifests.items() if manifest.content == DELETES and manifest.live_files]
     for path, body in zip(deletes, parallel_map(folder.read_content, deletes, threads=_AT_ONCE), strict=True):

@@ -121,18 +121,37 @@ class IcebergExporter:
         with self._lock, TxlogError.located(self._log.uri):
             if not is_on_disk:  # Iceberg readers must not see a version that a power cut can remove from the log
                 self._make_durable(state)
-            for attempt in range(1, _ATTEMPTS + 1):
-                done = self._attempt(state, attempt, rebuild=rebuild)
-                if done is not None:
-                    break
-            else:
-                raise StorageError(
-                    f"{_ATTEMPTS} times, another exporter published Iceberg metadata first: export again"
-                )
+            for step in [state] if rebuild else self._steps(state):
+                done = self._published(step, rebuild=rebuild)
         entry = catalog_entry(state.metadata.configuration)
         if entry is not None:
             self.move_entry(entry, done)
         return done
+
+    def _published(self, state: TableState, *, rebuild: bool) -> IcebergExport:
+        for attempt in range(1, _ATTEMPTS + 1):
+            done = self._attempt(state, attempt, rebuild=rebuild)
+            if done is not None:
+                return done
+        raise StorageError(f"{_ATTEMPTS} times, another exporter published Iceberg metadata first: export again")
+
+    def _steps(self, state: TableState) -> list[TableState]:
+        """The versions to export one after the other, the last of them ``state``: more than one if the format changes
+        from 2 to 3 on the way, which the metadata then do at that version."""
+        newest = self._folder.newest()
+        try:
+            before = None if newest is None else self._folder.exported(newest)
+        except IcebergExportError:  # which is raised again where the version is exported
+            before = None
+        if before is None or not self._is_upgrade(before, state):
+            return [state]
+        try:
+            commits = list(self._log.commits_between(before.version + 1, state.version))
+            changed = next(each.version for each in commits if _asks_for_v3(each))
+            found = {changed - 1, changed, state.version} - {before.version}
+            return [state if each == state.version else self._log.state_at(each) for each in sorted(found)]
+        except (NotFoundError, StopIteration):
+            return [state]
 
     def move_entry(self, entry: str, done: IcebergExport) -> None:
         """Update a catalog entry to this export. Raises what `follow` raises."""
@@ -154,12 +173,15 @@ class IcebergExporter:
                 self._folder.hint(before.number)
                 return self._result(before, 0, attempt)
             export = self._following(before, state)
+        elif before is not None and self._is_upgrade(before, state) and before.version == state.version - 1:
+            export = self._whole(state, before.number + 1, before, columns_of_files(before.document), older=before)
         else:
             export = "" if before is None else self._why_not_continued(before, state)
         if isinstance(export, str):
             if export:
                 logger.warning(_ALONE, self._log.uri, state.version, export)
             export = self._whole(state, (newest.number if newest else 0) + 1, before, _known_columns(newest, state))
+            assert isinstance(export, Export), "it continues nothing"
         self._folder.put_content(export.files)
         if not self._folder.publish(export.exported, began):
             return None
@@ -198,6 +220,14 @@ class IcebergExporter:
             before.document["location"] == self._place.location
             and before.document["table-uuid"] == table_uuid(state.metadata.id)
             and before.format_version == _format_version(state, before)
+        )
+
+    def _is_upgrade(self, before: Exported, state: TableState) -> bool:
+        """Whether the metadata are of this table, at this location, and only lack the newer format."""
+        return (
+            before.document["location"] == self._place.location
+            and before.document["table-uuid"] == table_uuid(state.metadata.id)
+            and (before.format_version, _format_version(state, before)) == (2, 3)
         )
 
     def _why_not_continued(self, before: Exported, state: TableState) -> str:
@@ -244,11 +274,18 @@ class IcebergExporter:
             return commit.in_commit_timestamp_ms
         return self._log.versions.stat(commit.version).modified_ms
 
-    def _whole(self, state: TableState, number: int, before: Exported | None, columns: Set[ColumnPath]) -> Export:
+    def _whole(
+        self,
+        state: TableState,
+        number: int,
+        before: Exported | None,
+        columns: Set[ColumnPath],
+        older: Exported | None = None,
+    ) -> Export | str:
         format_version = _format_version(state, before)
         define(state.metadata, format_version, None)  # refused before the files are listed
 
-        def export(read: FileBatches) -> Export:
+        def export(read: FileBatches) -> Export | str:
             return export_version(
                 state.metadata,
                 state.version,
@@ -259,6 +296,7 @@ class IcebergExporter:
                 place=self._place,
                 sources=self._sources(state.version),
                 columns=columns,
+                older=older,
             )
 
         try:
@@ -296,6 +334,10 @@ def _format_version(state: TableState, before: Exported | None) -> int:
     if wanted is not None:
         return 3 if wanted == "v3" else 2
     return before.format_version if before else _DEFAULT_FORMAT
+
+
+def _asks_for_v3(commit: Commit) -> bool:
+    return any(type(action) is Metadata and format_name(action.configuration) == "v3" for action in commit.actions)
 
 
 def _check_alone(state: TableState) -> None:

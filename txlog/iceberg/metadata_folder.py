@@ -81,7 +81,7 @@ class MetadataFolder:
         manifests: tuple[ManifestFile, ...] = ()
         if snapshot is not None and document["location"] == self.place.location:
             listed = snapshot["manifest-list"]
-            manifests = read_manifest_list(self.read_content(listed), document["format-version"], listed)
+            manifests = read_manifest_list(self.read_content(listed), listed)
         self._exported = Exported(file.number, document, manifests)
         return self._exported
 

@@ -207,7 +207,7 @@ def test_manifests_of_an_earlier_form_are_continued_with_the_golden_bytes(format
     name = metadata_name(1)
     document = parsed(files[name], name)
     [snapshot] = document["snapshots"]
-    manifests = read_manifest_list(files[snapshot["manifest-list"].rpartition("/")[2]], format_version, name)
+    manifests = read_manifest_list(files[snapshot["manifest-list"].rpartition("/")[2]], name)
     [manifest] = [manifest.path.rpartition("/")[2] for manifest in manifests]
     paths = [entry["data_file"]["file_path"] for entry in fastavro.reader(io.BytesIO(files[manifest]))]
     assert file_paths(files[manifest], manifest) == paths

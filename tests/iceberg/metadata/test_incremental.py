@@ -205,6 +205,43 @@ def test_the_history_continues_after_a_table_is_partitioned_by_another_column() 
         assert decoded.live_entries(store, snapshot).keys() == expected(table, version).keys()
 
 
+def test_the_history_goes_on_in_a_newer_format(caplog: pytest.LogCaptureFixture) -> None:
+    table = created("v2", ["part"])
+    store, log = table._open_table.store, table._open_table.log
+    exporter = IcebergExporter(log)
+    table.append(rows(0, 9, 3))
+    exporter.export(log.newest_state())
+    table.append(rows(9, 9, 3))
+    table.delete("id IN (1, 2, 10)")
+    table.set_properties({"txlog.iceberg": "v3"})
+    table.delete("id IN (3, 4)")
+    table._open_table.post_commit.drain()
+    exporter.export(log.newest_state())
+    table.append(rows(18, 3, 1))
+    table.optimize()
+    table._open_table.post_commit.drain()
+    document = decoded.document(store)
+    assert (document["format-version"], caplog.text) == (3, "")
+    snapshots = document["snapshots"]
+    found = [int(each["summary"]["delta-version"]) for each in snapshots]
+    assert found == [1, 2, 3, 4, 5, 6, 7]
+    assert [each["summary"]["operation"] for each in snapshots[:5]] == [
+        "append",
+        "append",
+        "delete",
+        "replace",
+        "overwrite",
+    ]
+    assert ["first-row-id" in each for each in snapshots] == [False] * 3 + [True] * 4
+    for snapshot, version in zip(snapshots, found, strict=True):
+        assert seen(store, snapshot) == expected(table, version)
+        check_totals(snapshot, store)
+    upgraded = decoded.live_entries(store, snapshots[3])
+    assert {(each["status"], each["sequence_number"]) for each in upgraded.values()} == {(0, 1), (0, 2)}
+    assert {each["snapshot_id"] for each in upgraded.values()} == {each["snapshot-id"] for each in snapshots[:2]}
+    assert sorted(each["data_file"]["first_row_id"] for each in upgraded.values())[0] == 0
+
+
 def test_the_sizes_of_deletion_vectors_in_one_file_are_their_own_also_when_they_go() -> None:
     table = created("v3", [])
     store, exporter = table._open_table.store, IcebergExporter(table._open_table.log)

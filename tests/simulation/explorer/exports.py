@@ -124,7 +124,7 @@ class ExportHistory:
         state = states.get(version)
         if state is None:
             raise InvariantBroken("exports show what is in the log", f"{name} has v{version}, which is not there")
-        shown = Exported(exported.number, exported.document, self._manifests(exported.format_version, listed))
+        shown = Exported(exported.number, exported.document, self._manifests(listed))
         metadata = Metadata.from_json(state.metadata)
         seen = live_files(MetadataFolder(self._store, _PLACE), shown, metadata)
         vectors = {path: add.get("deletionVector") for path, add in state.live.items()}
@@ -173,17 +173,17 @@ class ExportHistory:
             yield listed
             if listed not in self._store.objects:
                 continue
-            for manifest in self._manifests(document["format-version"], snapshot["manifest-list"]):
+            for manifest in self._manifests(snapshot["manifest-list"]):
                 yield _name(manifest.path)
                 if manifest.content == DELETES and manifest.live_files and _name(manifest.path) in self._store.objects:
                     body = self._store.objects[_name(manifest.path)][0]
                     yield from map(_name, file_paths(body, manifest.path))
 
-    def _manifests(self, format_version: int, listed: str) -> tuple[ManifestFile, ...]:
+    def _manifests(self, listed: str) -> tuple[ManifestFile, ...]:
         found = self._store.objects.get(_name(listed))
         if found is None:
             raise InvariantBroken("metadata names what is on disk", f"{listed} is not there")
-        return _read_list(found[0], format_version, listed)
+        return _read_list(found[0], listed)
 
 
 @lru_cache(maxsize=1024)  # an explorer sees the same metadata again and again
@@ -192,8 +192,8 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _read_list(body: bytes, format_version: int, path: str) -> tuple[ManifestFile, ...]:
-    return read_manifest_list(body, format_version, path)
+def _read_list(body: bytes, path: str) -> tuple[ManifestFile, ...]:
+    return read_manifest_list(body, path)
 
 
 def _name(path: str) -> str:

@@ -29,7 +29,7 @@ from txlog.iceberg.metadata.dropped_columns import may_have_dropped_columns
 from txlog.iceberg.metadata.file_changes import FileChanges, file_changes
 from txlog.iceberg.metadata.file_encoder import FileEncoder, PartitionValues, encode_files
 from txlog.iceberg.metadata.live_manifests import FileCount, Layout, LiveManifests, Moment
-from txlog.iceberg.metadata.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter
+from txlog.iceberg.metadata.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter, origins
 from txlog.iceberg.metadata.manifest_list import write_manifest_list
 from txlog.iceberg.metadata.names import NewFile, content_name, snapshot_id
 from txlog.iceberg.metadata.new_manifests import NewManifests
@@ -144,8 +144,9 @@ def export_version(
     place: MetadataPlace,
     sources: Sources,
     columns: Set[ColumnPath] = frozenset(),
-) -> Export:
-    """Export one version in full, as the only snapshot.
+    older: Exported | None = None,
+) -> Export | str:
+    """Export one version in full, as the only snapshot, or behind the snapshots of an older format.
 
     Args:
         metadata: The table's metadata at that version.
@@ -157,15 +158,20 @@ def export_version(
         place: Where the table is.
         sources: Access to files.
         columns: Columns that only data files have, as far as an earlier export knew.
+        older: The metadata of the version before, in format 2, if this one, in format 3, has the same files.
+
+    Returns:
+        What to write; with ``older``, a text if the history cannot go on, saying why.
 
     Raises:
         IcebergExportError: The table cannot be exported; the message gives the reason.
         CorruptLogError: A partition value, a path or a deletion vector is not valid.
     """
-    work = _Work(None, place, sources, format_version)
-    work.define(metadata)
-    work.add_all(parts, version, timestamp_ms, columns)
-    return work.finished(number)
+    work = _Work(None, place, sources, format_version) if older is None else _Work.upgraded(older, place, sources)
+    why = work.define(metadata)
+    if not why:
+        why = work.add_all(parts, version, timestamp_ms, columns)
+    return why or work.finished(number)
 
 
 class _Work:
@@ -180,6 +186,20 @@ class _Work:
         self._snapshots = 0
         self._table_id = ""
         self._defined = before.layout if before else None
+        self._origins: dict[str, tuple[int, int]] | None = None
+        """The snapshots that added the files which an older format has."""
+
+    @classmethod
+    def upgraded(cls, older: Exported, place: MetadataPlace, sources: Sources) -> _Work:
+        """From format 2 to 3: its snapshots stay as they are, and have no row ids. Iceberg spec, "Row Lineage for
+        Upgraded Tables"."""
+        work = cls(None, place, sources, 3)
+        work._document = {**older.document, "format-version": 3, "next-row-id": 0}
+        work._origins = {}
+        for manifest in older.manifests:
+            if manifest.content == DATA:
+                work._origins.update(origins(sources.manifest(manifest.path), manifest.path))
+        return work
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -362,13 +382,13 @@ class _Work:
 
     def add_all(
         self, parts: Iterable[tuple[pa.Table, Any]], version: int, timestamp_ms: int, known: Set[ColumnPath]
-    ) -> None:
-        """Make the snapshot of a version whose live files are all new to Iceberg."""
+    ) -> str:
+        """Make the snapshot of a version whose live files are all listed anew. The text says why they cannot be."""
         moment = self._moment(version)
         first_row_id = next_row_id = self.document.get("next-row-id")
         layout = self._live.layout
         definition = layout.writer.definition
-        manifests = NewManifests(layout, moment)
+        manifests = NewManifests(layout, moment, self._origins)
         added = FileCount()
         vectors: list[AddFile] = []
         columns = {*known}
@@ -382,7 +402,10 @@ class _Work:
                 columns |= self._sources.columns_without_ids(every)
             found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
             next_row_id = found.next_row_id
-            manifests.add(found, numbers)
+            locations = [*map(layout.encoder.location, files.column("path").to_pylist())] if self._origins else []
+            if any(each not in (self._origins or {}) for each in locations):
+                return "the format changes together with the files"
+            manifests.add(found, numbers, locations)
             added.files, added.rows = added.files + files.num_rows, added.rows + int(found.rows.sum())
             added.size_bytes += int(sum(map(np.sum, map(numbers_of, files.column("size").chunks))))
             vectors += add_files_of(files.filter(files.column("deletionVector").is_valid()))
@@ -392,14 +415,21 @@ class _Work:
             self._document = {**self.document, "next-row-id": next_row_id}
         deletes = self._add_vectors(vectors, moment)
         if added.files:
-            operation = "overwrite" if vectors else "append"
-            nothing = FileCount()
-            totals = dict.fromkeys(_TOTALS, 0)
-            summary = _summary(
+            self._add_snapshot(self._summary_of_all(added, deletes), version, timestamp_ms, first_row_id)
+        self._document = with_version(self.document, version, timestamp_ms)
+        return ""
+
+    def _summary_of_all(self, added: FileCount, deletes: FileCount) -> dict[str, str]:
+        nothing, totals = FileCount(), dict.fromkeys(_TOTALS, 0)
+        if self._origins is None:
+            operation = "overwrite" if deletes.files else "append"
+            return _summary(
                 operation=operation, before=totals, added=added, removed=nothing, deletes=deletes, dropped=nothing
             )
-            self._add_snapshot(summary, version, timestamp_ms, first_row_id)
-        self._document = with_version(self.document, version, timestamp_ms)
+        totals |= {"data-files": added.files, "records": added.rows, "files-size": added.size_bytes}
+        return _summary(
+            operation="replace", before=totals, added=nothing, removed=nothing, deletes=deletes, dropped=nothing
+        )
 
     def _add_snapshot(self, summary: dict[str, str], version: int, timestamp_ms: int, first_row_id: int | None) -> None:
         document, live = self.document, self._live

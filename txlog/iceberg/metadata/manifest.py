@@ -48,6 +48,7 @@ __all__ = [
     "file_paths",
     "nullable_blobs",
     "nullable_longs",
+    "origins",
     "read_entries",
 ]
 
@@ -245,8 +246,11 @@ class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
         snapshot_id: int,
         version: int,
         first_row_id: int | None = None,
+        oldest: int | None = None,
     ) -> tuple[NewFile, ManifestFile]:
-        """Like `write`, for new data files whose entries are in ``block`` and whose lengths are Avro numbers."""
+        """Like `write`, for data files whose entries are in ``block`` and whose lengths are Avro numbers: new ones, or
+        existing ones, of which the oldest has the sequence number ``oldest``."""
+        is_new = oldest is None
         body = block.container(self._schema, self._header(DATA, lengths))
         name = content_name(version, body, f"-m{DATA}.avro")
         return NewFile(name, body), ManifestFile(
@@ -255,13 +259,13 @@ class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
             partition_spec_id=self.definition.spec["spec-id"],
             content=DATA,
             sequence_number=version,
-            min_sequence_number=version,
+            min_sequence_number=version if oldest is None else oldest,
             added_snapshot_id=snapshot_id,
-            added_files=block.records,
-            existing_files=0,
+            added_files=block.records if is_new else 0,
+            existing_files=0 if is_new else block.records,
             deleted_files=0,
-            added_rows=rows,
-            existing_rows=0,
+            added_rows=rows if is_new else 0,
+            existing_rows=0 if is_new else rows,
             deleted_rows=0,
             partitions=tuple(partitions),
             first_row_id=first_row_id,
@@ -293,6 +297,25 @@ def file_paths(body: bytes, path: str, *, deleted: bool = False) -> list[str]:
                     _, at = _READ_LONG(block, at + 1)
                 text, _ = _READ_STRING(block, at + 1)
                 found.append(text)
+    except _DAMAGED as error:
+        raise _unreadable(error, path) from None
+    return found
+
+
+def origins(body: bytes, path: str) -> dict[str, tuple[int, int]]:
+    """The live files of a manifest of data files, each with the snapshot that added it and its sequence number.
+
+    Raises what `read_entries` raises.
+    """
+    found = {}
+    try:
+        for block, start, _ in _records(read_container(body)):
+            if block[start] != _DELETED_BYTE:
+                snapshot_id, at = _READ_LONG(block, start + 2)
+                sequence_number, at = _READ_LONG(block, at + 1)
+                _, at = _READ_LONG(block, at + 1)
+                text, _ = _READ_STRING(block, at + 1)
+                found[text] = snapshot_id, sequence_number
     except _DAMAGED as error:
         raise _unreadable(error, path) from None
     return found

@@ -116,20 +116,21 @@ def write_manifest_list(
     return write_container(_schema_text(format_version), header, records)
 
 
-def read_manifest_list(body: bytes, format_version: int, path: str) -> tuple[ManifestFile, ...]:
-    """The manifests in a list that `write_manifest_list` wrote.
+def read_manifest_list(body: bytes, path: str) -> tuple[ManifestFile, ...]:
+    """The manifests in a list that `write_manifest_list` wrote, in whichever format: older snapshots keep theirs.
 
     Raises IcebergExportError with ``path`` if the bytes are not such a list.
     """
-    read = reader_of(_schema(format_version))
     found = []
     try:
-        for count, block in read_container(body).blocks:
+        container = read_container(body)
+        read = reader_of(_schema(int(container.header["format-version"])))
+        for count, block in container.blocks:
             at = 0
             for _ in range(count):
                 record, at = read(block, at)
                 found.append(_manifest_file(record))
-    except (AvroError, IndexError, UnicodeDecodeError) as error:
+    except (AvroError, LookupError, ValueError) as error:
         raise IcebergExportError(
             f"an Iceberg manifest list cannot be read: {error}. Export the table again with rebuild=True", path=path
         ) from None
