@@ -116,7 +116,8 @@ def _plot(
     except ImportError:
         bench.say("no plot: matplotlib is not installed (pip install matplotlib)")
         return
-    figure, axes = plt.subplots(1, len(mixes), figsize=(4 * len(mixes), 4), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(mixes), figsize=(4 * len(mixes), 4.2), layout="constrained", squeeze=False)
+    rates = sorted({rate for _, rate, _ in found})
     for axis, mix in zip(axes[0], mixes, strict=True):
         for name in names:
             points = [
@@ -124,8 +125,10 @@ def _plot(
             ]
             axis.plot(*zip(*points, strict=True), marker="o", label=PEERS[name])
         axis.set(title=mix, xscale="log", xlabel="transactions a second", ylabel="% that succeed", ylim=(0, 105))
+        axis.set_xticks(rates, [str(rate) for rate in rates], minor=False)
+        axis.set_xticks([], minor=True)
         axis.grid(alpha=0.3)
-    axes[0][0].legend(fontsize=8)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(names), fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
