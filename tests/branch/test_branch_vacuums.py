@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import msgspec
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ import txlog
 from txlog import Table
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable
-from txlog.errors import ConflictError, CorruptLogError, TxlogError
+from txlog.errors import ConflictError, CorruptLogError, TxlogError, UnsupportedFeatureError
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore, StoreCall
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -265,3 +266,42 @@ def test_a_vacuum_keeps_an_ended_branch_that_is_revived_before_it_deletes_anythi
     Table.open(table.uri, hooks=Reviver()).vacuum(retention_hours=0, force=True)
     assert ids(f"{table.uri}@b") == sorted(rows)
     assert [each.status for each in table.branches()] == ["open"]
+
+
+def test_nobody_writes_to_a_branch_while_a_vacuum_deletes_it(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    branch.publish()
+    writers = [Table.open(branch.uri) for _ in range(3)]
+    works: list[Callable[[Table], Any]]
+    works = [lambda b: b.append(rows_of(20)), lambda b: b.delete("id = 2"), lambda b: b.publish()]
+    told: list[TxlogError] = []
+
+    class Late(txlog.CommitHooks):
+        def on_commit(self, uri: str, result: txlog.WriteResult) -> None:
+            if uri != branch.uri:
+                return
+            for writer, work in zip(writers, works, strict=True):
+                with pytest.raises(TxlogError, match="make a new one") as refused:
+                    work(writer)
+                told.append(refused.value)
+
+    Table.open(table.uri, hooks=Late()).vacuum(retention_hours=0, force=True)
+    assert len(told) == len(writers)
+    assert not Table.exists(f"{table.uri}@b")
+    assert table.branches() == []
+    again = Table.open(table.uri).branch("b")
+    again.append(rows_of(30))
+    for each in (again, Table.open(branch.uri), branch):  # who knew the branch before sees the new one
+        assert ids(each.uri) == sorted(each.to_arrow()["id"].to_pylist()) == sorted([*BOTH, 30])
+    again.publish()
+    assert ids(table.uri) == sorted([*BOTH, 30])
+
+
+def test_another_engine_refuses_a_branch_that_a_vacuum_deleted(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    branch.discard()
+    vacuum(table.uri)
+    with pytest.raises(Exception, match="txlogBranchWasDeleted"):
+        deltalake.write_deltalake(branch.uri, rows_of(20), mode="append")
+    with pytest.raises(UnsupportedFeatureError, match="make a new one"):
+        Table.open(branch.uri).to_arrow()

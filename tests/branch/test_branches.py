@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -650,7 +651,12 @@ def test_a_vacuum_keeps_what_an_open_branch_reads_and_deletes_what_is_left_of_th
     assert ids(opened) == [*range(11)]
     assert ids(table) == [5, 6, 7, 8, 9, 12]
     assert [each.name for each in table.branches()] == ["opened"]
-    assert not [path for path in (tmp_path / "orders" / "_branches" / "gone").rglob("*") if path.is_file()]
+    left = [path for path in (tmp_path / "orders" / "_branches" / "gone").rglob("*") if path.is_file()]
+    assert {path.parent.name for path in left} == {"_delta_log"}  # the commit that keeps others from writing to it
+    for path in left:
+        os.utime(path, (time.time() - 100_000,) * 2)
+    table.vacuum(force=True)
+    assert not any(path.is_file() for path in (tmp_path / "orders" / "_branches" / "gone").rglob("*"))
     opened.publish()
     assert ids(table) == [5, 6, 7, 8, 9, 10, 12]
 

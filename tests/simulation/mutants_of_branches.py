@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from txlog.branch import creation, rebase, vacuum, work
+from txlog.branch import creation, ending, rebase, vacuum, work
 from txlog.branch.changes import Carried
 from txlog.branch.work import BranchWork
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -68,6 +68,21 @@ def overlooks_a_vacuum_during_a_rebase(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rebase, "removed_meanwhile", lambda table, base, known: [])
 
 
+def deletes_a_branch_without_closing_it(patch: pytest.MonkeyPatch) -> None:
+    """Who writes to a branch while a vacuum deletes it is told that it is done."""
+    patch.setattr(vacuum, "seal", lambda open_table: None)
+
+
+def closes_a_branch_over_what_was_written(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum closes a branch that somebody has just written to."""
+    real = ending._marked
+
+    def marked(branch: Any, state: Any, origin: Any, operation: str, protocol: Any = None) -> Any:
+        return real(branch, state if protocol is None else branch.log.newest_state(), origin, operation, protocol)
+
+    patch.setattr(ending, "_marked", marked)
+
+
 BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -77,6 +92,8 @@ BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (begins_with_other_files, "branch-that-is-discarded-and-made"),
         (lets_a_vacuum_forget_what_a_branch_reads, "branch-that-is-kept-beside-a-vacuum"),
         (overlooks_a_vacuum_during_a_rebase, "branch-that-is-rebased-beside-a-vacuum"),
+        (deletes_a_branch_without_closing_it, "branch-that-is-written-after-its-end-beside-a-vacuum"),
+        (closes_a_branch_over_what_was_written, "branch-that-is-written-after-its-end-beside-a-vacuum"),
     )
 }
 """Each bug, and the scenario of ``explorer.actors`` whose exploration must find it."""

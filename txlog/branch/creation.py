@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from txlog.branch.base_files import differing, removed_meanwhile
 from txlog.branch.ending import end
-from txlog.branch.known import PROPERTY, Origin, info_of, origin_of, remember_table
+from txlog.branch.known import PROPERTY, Origin, begun, info_of, is_closed, origin_of, remember_table
 from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
 from txlog.branch.places import check_name, place_of, require_no_branch
 from txlog.core.format.actions import Metadata, operation_parameters
-from txlog.core.format.features import check_can_read
+from txlog.core.format.features import DELETED_BRANCH, check_can_read, without_feature
+from txlog.core.format.file_columns import FILES_SCHEMA
 from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
 from txlog.errors import (
@@ -109,8 +110,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
             _remember(table, checked, branch)
             _require_kept(table, base, newest, branch)
             return branch
-        state = branch.writable_state()
-        there = state, branch.log.files(state)
+        there = _there(table, newest, branch)
 
 
 def _check_kind(table: OpenTable, newest: TableState) -> None:
@@ -147,7 +147,7 @@ def _branch_there(
     known = _LAST_MADE.get(table, {}).pop(name, None)
     if known is not None:
         same = branch.knowing(known)
-        with contextlib.suppress(CorruptLogError):  # a vacuum deleted it, and somebody made another one
+        with contextlib.suppress(CorruptLogError, NotFoundError):  # a vacuum deleted it, or somebody made another one
             there = _there(table, newest, same)
             if there is not None:
                 return same, there
@@ -163,7 +163,7 @@ def _remember(table: OpenTable, name: str, branch: OpenTable) -> None:
 
 def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> tuple[TableState, pa.Table] | None:
     """The newest version of a branch, and its files. One that another process has begun, and maybe left, is finished
-    first.
+    first. One that a vacuum deleted has none.
 
     Raises NotFoundError if the rows that it was to begin with are gone, and what `_files_of` raises.
     """
@@ -172,14 +172,17 @@ def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> tuple[Tab
     except TableNotFoundError:
         return None
     except CorruptLogError:
-        begun = branch.begun()
-        if begun is None:
+        found = begun(branch)
+        if found is None:
             raise
-    origin = origin_of(begun)
+    origin = origin_of(found)
     if origin is None:
         return None
+    if origin.is_closed:
+        branch.finish(found, FILES_SCHEMA.empty_table())
+        return branch.log.newest_with_files()
     base = newest if newest.version == origin.base_version else table.log.state_at(origin.base_version)
-    branch.finish(begun, origin.places.files_in_branch(_files_of(table, newest, base)))
+    branch.finish(found, origin.places.files_in_branch(_files_of(table, newest, base)))
     return branch.log.newest_with_files()
 
 
@@ -277,31 +280,28 @@ def _commit(
 def _continued(branch: OpenTable, proposal: Proposal, there: TableState, wanted: pa.Table) -> int | None:
     """The version that a proposal becomes on top of what is left of an earlier branch; None if it is another writer's.
 
-    A vacuum of the table may delete what is left at this moment. Then a checkpoint makes the version whole, as if all
-    before it had been cleaned up. Raises what a commit raises.
+    If a vacuum closed the branch, it may have deleted all before that, or does so at this moment. Then a checkpoint
+    makes the version whole, as if all before it had been cleaned up. Raises what a commit raises.
     """
-    doubt: CommitStateUnknownError | None = None
+    if not is_closed(there):
+        return branch.commit(proposal, there).version
     try:
         version = branch.commit(proposal, there).version
-    except CommitStateUnknownError as error:
-        doubt, version = error, error.version
+    except CommitStateUnknownError as error:  # where it costs nothing, a commit sees that the one before it went
+        version = error.version
     assert version is not None
-    try:
-        branch.store.versions.stat(there.version)
-    except NotFoundError:
-        commit = branch.log.read_commit(version)
-        if commit.commit_info is None or commit.commit_info.txn_id != proposal.txn_id:
-            return None
-        branch.log.begin(commit, wanted)
-    else:
-        if doubt is not None:
-            raise doubt
+    commit = branch.log.read_commit(version)
+    if commit.commit_info is None or commit.commit_info.txn_id != proposal.txn_id:
+        return None
+    branch.log.begin(commit, wanted)
     return version
 
 
 def definition_of_branch(base: TableState, there: TableState | None, origin: Origin) -> Definition:
     """The table's definition at its version, for the branch. Rewritten files keep row ids in the table's own columns,
     so that the table can take the files over."""
+    if there is not None and is_closed(there):
+        there = replace(there, protocol=without_feature(there.protocol, DELETED_BRANCH))
     if there is None and not base.domains:  # the same for all branches, until the table's definition changes
         found = base.derived("definition of a branch", lambda: cloned(base, None, OF_A_BRANCH))
         found = replace(found, metadata=replace(found.metadata, id=ambient.uuid4()))

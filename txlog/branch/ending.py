@@ -3,21 +3,25 @@
 In: the open branch. Out: its last version. A branch that is published ends without it, since the table's log says so.
 The branch's files that the table does not have go with the next vacuum of the table that finds its last commit older
 than the retention: until then whoever reads the branch finds what is there. If somebody writes to it later, it is open
-again.
+again. So the vacuum first closes the branch, by a commit at the version that such a writer would take: either that
+commit lands, and nobody can write to the branch any more, or the writer's, and the branch stays.
 """
 
 from __future__ import annotations
 
+import contextlib
+
 from msgspec.structs import replace
 
-from txlog.branch.known import PROPERTY, Origin, table_and_branch
-from txlog.core.format.actions import operation_parameters
-from txlog.errors import ConflictError
+from txlog.branch.known import PROPERTY, Origin, info_of, look_at, origin_of, table_and_branch
+from txlog.core.format.actions import Protocol, operation_parameters
+from txlog.core.format.features import DELETED_BRANCH, merged
+from txlog.errors import ConflictError, CorruptLogError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Isolation, ProposalBuilder, ambient
 from txlog.result import WriteResult
 
-__all__ = ["discard", "end", "keep"]
+__all__ = ["close", "discard", "end", "keep"]
 
 
 def discard(open_table: OpenTable) -> WriteResult:
@@ -36,6 +40,25 @@ def end(branch: OpenTable, state: TableState, origin: Origin, operation: str) ->
     return _marked(branch, state, replace(origin, ended_at=state.version + 1), operation)
 
 
+def close(table: OpenTable, branch: OpenTable, version: int) -> None:
+    """Close a branch whose newest version is still this one, if it ended. Raises what a commit raises."""
+    with contextlib.suppress(CorruptLogError):  # a release that closed none was interrupted while it deleted the branch
+        readable, begun = look_at(branch)
+        state = readable or begun
+        origin = None if state is None else origin_of(state)
+        if state is None or origin is None or state.version != version:
+            return
+        if not origin.is_closed:
+            if readable is not None and info_of(table.log.newest_state(), branch, state, origin).status == "open":
+                return
+            closed = replace(origin, ended_at=version + 1, is_closed=True)
+            refuses = merged(state.protocol, Protocol(3, 7, (DELETED_BRANCH,), (DELETED_BRANCH,)))
+            if _marked(branch, state, closed, "CLOSE BRANCH", refuses) is None:
+                return
+        if readable is not None:  # what comes before goes
+            branch.log.write_checkpoint(branch.log.newest_state())
+
+
 def keep(open_table: OpenTable) -> None:
     """Have no publication end the branch. Raises what a commit raises."""
     while True:
@@ -46,10 +69,12 @@ def keep(open_table: OpenTable) -> None:
             return
 
 
-def _marked(branch: OpenTable, state: TableState, origin: Origin, operation: str) -> WriteResult | None:
+def _marked(
+    branch: OpenTable, state: TableState, origin: Origin, operation: str, protocol: Protocol | None = None
+) -> WriteResult | None:
     configuration = {**state.metadata.configuration, PROPERTY: origin.to_text()}
     builder = ProposalBuilder(state)
-    builder.define(replace(state.metadata, configuration=configuration))
+    builder.define(replace(state.metadata, configuration=configuration), protocol)
     builder.read_table()  # what somebody writes meanwhile is not ended unseen
     proposal = builder.build(
         txn_id=ambient.uuid4(),

@@ -33,9 +33,11 @@ __all__ = [
     "RULE",
     "Origin",
     "app_id_of",
+    "begun",
     "branch_named",
     "branches",
     "info_of",
+    "is_closed",
     "is_commit",
     "last_origin",
     "look_at",
@@ -45,6 +47,7 @@ __all__ = [
     "published_version",
     "remember_table",
     "table_and_branch",
+    "version_of",
 ]
 
 PROPERTY: Final = "txlog.branch"
@@ -78,6 +81,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         published: The branch's version that the table had at ``base_version``, if it was rebased on that; None if it
             had none.
         is_kept: Whether a publication does not end it. One that was published and is not kept has ended.
+        is_closed: Whether a vacuum of the table deletes what is left of it, so that nobody writes to it any more.
     """
 
     id: str
@@ -93,6 +97,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
     published: int | None = None
     is_kept: bool = False
+    is_closed: bool = False
 
     @property
     def places(self) -> Places:
@@ -140,24 +145,50 @@ def origin_of(state: TableState) -> Origin | None:
 
 
 def look_at(branch: OpenTable) -> tuple[TableState | None, TableState | None]:
-    """The newest version of a branch; or the definition of one of many files that nobody can read yet, because it is
-    being made, or its maker died. None for what is not there. Raises StorageError, CorruptLogError."""
+    """The newest version of a branch; or the definition of one that nobody can read, as `begun` has it. None for what
+    is not there. Raises StorageError, CorruptLogError."""
     try:
         return branch.state_if_exists(), None
     except CorruptLogError:
-        begun = branch.begun()
-        if begun is None:
+        found = begun(branch)
+        if found is None:
             raise
-        return None, begun
+        return None, found
+
+
+def begun(branch: OpenTable) -> TableState | None:
+    """The definition of a branch that nobody can read: it is being made, its maker died, or a vacuum deleted it, and
+    its last commit is left. None if the log is another one. Raises StorageError, CorruptLogError."""
+    found = branch.begun()
+    if found is not None:
+        return found
+    commits = _commits(branch)
+    last = last_origin(branch, commits[-1:])
+    if last is None or not (last[1].is_closed or last[1].made_at == version_of(last[0])):
+        return None
+    return branch.log.defined_by(branch.log.read_commit(version_of(last[0])))
+
+
+def is_closed(state: TableState) -> bool:
+    """Whether a vacuum of the table deletes the branch, or has done so."""
+    origin = origin_of(state)
+    return origin is not None and origin.is_closed
 
 
 def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Origin]:
     """The table of an open branch, and the branch's newest version.
 
-    Raises InvalidInputError if it is no branch, was discarded, or was moved.
+    Raises InvalidInputError if it is no branch, was moved, or was deleted by a vacuum.
     """
     state = open_table.log.newest_state()
     origin, found = origin_of(state), table_of(open_table.uri)
+    if origin is not None and origin.is_closed:
+        raise InvalidInputError(
+            f"the branch was published or discarded, and a vacuum of its table deletes what is left of it: make a new"
+            f" one by {MAKE_ONE}",
+            table=open_table.uri,
+            version=state.version,
+        )
     if origin is None or found is None:
         raise InvalidInputError(
             "this table is not a branch: open one by the name after an @, as in "
@@ -211,7 +242,7 @@ def branch_named(table: OpenTable, name: str) -> OpenTable:
     require_no_branch(table.uri)
     branch = table.beside(place_of(table.uri, name))
     state, _ = look_at(branch)
-    if state is None or origin_of(state) is None:
+    if state is None or origin_of(state) is None or is_closed(state):
         known = ", ".join(each.name for each in branches(table) if each.status == "open") or "none"
         raise TableNotFoundError(
             f"{table.uri} has no branch {name!r}; open branches: {known}. Make one by {MAKE_ONE}",
@@ -252,16 +283,18 @@ def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None
             raise
         return left
     origin = None if state is None else origin_of(state)
-    return None if state is None or origin is None else info_of(newest, branch, state, origin)
+    if state is None or origin is None or origin.is_closed:
+        return None
+    return info_of(newest, branch, state, origin)
 
 
 def _left_of_ended(newest: TableState, branch: OpenTable) -> BranchInfo | None:
     """What a vacuum that was interrupted left of a branch that ended; None if it may be what is left of another one."""
-    commits = [meta.name for meta in branch.store.log.list_from("0") if is_commit(meta.name)]
+    commits = _commits(branch)
     found = last_origin(branch, commits)
     if found is None:
         return None
-    origin, version = found[1], _version_of(commits[-1])
+    origin, version = found[1], version_of(commits[-1])
     published = published_version(newest, origin)
     status = _status(origin, version, published)
     return None if status == "open" else _info(branch, version, origin, status, published)
@@ -270,8 +303,8 @@ def _left_of_ended(newest: TableState, branch: OpenTable) -> BranchInfo | None:
 def _is_all_gone(branch: OpenTable) -> bool:
     """Whether what is left of a log is a commit that came when a vacuum had deleted the branch, and the commit's files
     too. Its writer was told that it may not have landed."""
-    commits = [meta.name for meta in branch.store.log.list_from("0") if is_commit(meta.name)]
-    adds = (each for name in commits for each in branch.log.read_commit(_version_of(name)).actions)
+    commits = _commits(branch)
+    adds = (each for name in commits for each in branch.log.read_commit(version_of(name)).actions)
     own = [each.path for each in adds if type(each) is AddFile and Places.is_own(each.path)]
     return bool(own) and not any(_is_there(branch, path) for path in own)
 
@@ -284,16 +317,20 @@ def _is_there(branch: OpenTable, path: str) -> bool:
     return True
 
 
+def _commits(branch: OpenTable) -> list[str]:
+    return [meta.name for meta in branch.store.log.list_from("0") if is_commit(meta.name)]
+
+
 def last_origin(branch: OpenTable, commits: Sequence[str]) -> tuple[str, Origin] | None:
     """The last of these commits, in ascending order, that says where the branch comes from, and what it says."""
     for name in reversed(commits):
-        for action in branch.log.read_commit(_version_of(name), files=False).actions:
+        for action in branch.log.read_commit(version_of(name), files=False).actions:
             if type(action) is Metadata and PROPERTY in action.configuration:
                 return name, _read(action.configuration[PROPERTY])
     return None
 
 
-def _version_of(name: str) -> int:
+def version_of(name: str) -> int:
     return int(name.rpartition("/")[2].partition(".")[0])
 
 

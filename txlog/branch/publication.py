@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from txlog.branch.ending import end
 from txlog.branch.ending import keep as keep_open
-from txlog.branch.known import PROPERTY, app_id_of, published_by, table_and_branch
+from txlog.branch.known import PROPERTY, app_id_of, is_closed, published_by, table_and_branch
 from txlog.branch.touched_rows import NEXT_STEP, TouchedRows, conflict
 from txlog.branch.winners import Winners
 from txlog.branch.work import BranchWork
@@ -81,7 +81,8 @@ def _has_ended(work: BranchWork, done: WriteResult) -> bool:
     if done.outcome == "empty" or work.origin.is_kept or forgets:
         return end(work.branch, work.state, work.origin, "END BRANCH") is not None
     try:
-        return work.branch.log.newest_state().version == work.state.version
+        newest = work.branch.log.newest_state()
+        return newest.version == work.state.version or is_closed(newest)
     except (NotFoundError, CorruptLogError):  # a vacuum of the table has deleted what was left of it, or does
         return True
 

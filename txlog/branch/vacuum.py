@@ -15,18 +15,20 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.branch.known import branches, is_commit, last_origin, names_of, origin_of, table_and_branch
+from txlog.branch.ending import close
+from txlog.branch.known import branches, is_commit, last_origin, names_of, origin_of, table_and_branch, version_of
 from txlog.branch.places import FOLDER, Places, place_of
 from txlog.core.format.file_columns import DELETION_VECTOR
 from txlog.core.format.paths import encode_path
 from txlog.extend import OpenTable
 from txlog.extend.commits import ObjectMeta, ambient
 
-__all__ = ["disposable", "needed"]
+__all__ = ["disposable", "needed", "seal"]
 
 _LOG = "_delta_log/"
-_GOING: Final[MutableMapping[OpenTable, set[str]]] = WeakKeyDictionary()
-"""The branches whose files vacuums of a table plan to delete."""
+_CLOSED_MIN_MS = 24 * 3_600_000
+_GOING: Final[MutableMapping[OpenTable, dict[str, int]]] = WeakKeyDictionary()
+"""The branches whose files vacuums of a table plan to delete, and the newest version that each had then."""
 
 
 def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callable[[], Iterator[pa.Table]]]]:
@@ -66,21 +68,35 @@ def _published(table: OpenTable, places: Places) -> Iterator[pa.Table]:
 
 def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[ObjectMeta]]:
     """The files of branches that ended, and to which nothing was written since ``cutoff_ms``. The log of a branch comes
-    last, and after all others the commit that says which branch it is: so what a crash leaves says that it ended."""
+    last, and after all others the commit that says which branch it is: so what a crash leaves says that it ended.
+
+    The commit that closes a branch is none of them: `seal` writes it later. A vacuum that finds it old, and a day
+    old at the least, deletes it: by then a writer that has not heard of it looks at the log again before it is done.
+    """
     known = {each.name: each for each in branches(open_table)}
     for name in names_of(open_table):
         found = known.get(name)
         if found is not None and found.status == "open":
             continue
         metas = [meta for page in open_table.store.files.list(f"{FOLDER}/{name}") for meta in page]
-        if not metas or max(meta.modified_ms for meta in metas) >= cutoff_ms:
+        written_ms = max((meta.modified_ms for meta in metas), default=cutoff_ms)
+        if written_ms >= cutoff_ms:
             continue
-        _GOING.setdefault(open_table, set()).add(name)
         log = sorted(meta for meta in metas if meta.name.startswith(f"{FOLDER}/{name}/{_LOG}"))
         in_log = {meta.name for meta in log}
         branch = open_table.beside(place_of(open_table.uri, name))
-        origin = last_origin(branch, [meta.name for meta in log if is_commit(meta.name)])
+        commits = [meta.name for meta in log if is_commit(meta.name)]
+        origin = last_origin(branch, commits)
+        if origin is not None and origin[1].is_closed and written_ms >= ambient.now_ms() - _CLOSED_MIN_MS:
+            continue
+        _GOING.setdefault(open_table, {})[name] = version_of(commits[-1]) if commits else -1
         last = [meta for meta in log if origin is not None and meta.name == origin[0]]
         yield [meta for meta in metas if meta.name not in in_log]
         yield [meta for meta in log if meta not in last]
         yield last
+
+
+def seal(open_table: OpenTable) -> None:
+    """Close the branches that are about to go. Who writes to one in this moment is first, or is refused."""
+    for name, version in sorted(_GOING.get(open_table, {}).items()):
+        close(open_table, open_table.beside(place_of(open_table.uri, name)), version)

@@ -6,17 +6,19 @@ In: a `Session` of a scenario whose ``grouped`` is "branched" (the branch is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from explorer.versions import InvariantBroken
 from txlog.branch.known import PROPERTY
 from txlog.branch.places import place_of
 from txlog.core import ambient
+from txlog.core.store import ObjectMeta
 from txlog.core.store._table_store import TableStore
 from txlog.core.versions import OpenTable
 from txlog.errors import CommitStateUnknownError, TxlogError
@@ -34,6 +36,7 @@ __all__ = [
     "append_to_branch",
     "append_to_table",
     "branch_of",
+    "discard_and_vacuum",
     "discard_branch",
     "end_branch",
     "make_branch",
@@ -47,6 +50,7 @@ __all__ = [
 
 NAME = "b"
 _OWN = f"_branches/{NAME}/"
+_OWN_LOG = f"{_OWN}_delta_log/"
 _APPLICATION = "txlog.branch."
 _ONCE = "a branch is published whole, and once"
 _HOUR_MS = 3_600_000
@@ -83,12 +87,13 @@ class BranchBook:
             if published != wanted:
                 raise InvariantBroken(_ONCE, f"v{version} has {published} of the branch, which had {wanted}")
         self._check_beginning(table, branch)
+        self._check_end(branch)
 
     def _check_beginning(self, table: World, branch: World) -> None:
         """A branch begins with the files of a version of its table, and each rebase gives it those of another one."""
         states = branch.ledger.states
         for version, state in states.items():
-            origin = orjson.loads(state.metadata["configuration"][PROPERTY])
+            origin = _origin(state)
             if version not in (origin["made_at"], origin["own_version"]):
                 continue
             base = table.ledger.states[origin["base_version"]]
@@ -96,6 +101,18 @@ class BranchBook:
             wanted = {path for path in base.live if not path.startswith(_OWN)}
             if found != wanted:
                 raise InvariantBroken("a branch has the files of its table", f"v{version} has {found}, not {wanted}")
+
+    def _check_end(self, branch: World) -> None:
+        """A vacuum closes only what has ended; and nobody writes to a closed branch, but who begins a new one."""
+        origins = {version: _origin(state) for version, state in branch.ledger.states.items()}
+        for version, origin in origins.items():
+            before = origins.get(version - 1)
+            if before is None:
+                continue
+            if origin.get("is_closed") and before.get("ended_at") != version - 1:
+                raise InvariantBroken("acknowledged implies present", f"v{version} closes what was written")
+            if before.get("is_closed") and origin["made_at"] != version:
+                raise InvariantBroken("acknowledged implies present", f"v{version} is written to a closed branch")
 
     def check_files(self, table: World, branch: World) -> None:
         """Every file of an open branch is there. The folder of the table has the branch's own files too."""
@@ -186,6 +203,14 @@ def vacuum_table(session: Session) -> None:
 
     session.let_pass(36 * _HOUR_MS)
     _do(session, "vacuum", lambda table: table.vacuum(VACUUMED_MS / _HOUR_MS, force=True))
+
+
+def discard_and_vacuum(session: Session) -> None:
+    """Throw the branch away, and vacuum the table a day later, with no retention: what is left of the branch goes, its
+    log too."""
+    discard_branch(session)
+    session.let_pass(36 * _HOUR_MS)
+    _do(session, "vacuum", lambda table: _with_log_of_branch(table).vacuum(0, force=True))
 
 
 def remove_and_vacuum(session: Session) -> None:
@@ -293,9 +318,53 @@ def _table(session: Session) -> Table:
     return table
 
 
+def _origin(state: State) -> dict[str, Any]:
+    origin: dict[str, Any] = orjson.loads(state.metadata["configuration"][PROPERTY])
+    return origin
+
+
+class _FilesAndLog:
+    """The files of the table's folder, with those of the branch's log."""
+
+    def __init__(self, files: Any, log: Any) -> None:
+        self._files = files
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def list(self, folder: str = "", **options: Any) -> Iterator[Sequence[ObjectMeta]]:
+        for page in self._files.list(folder, **options):
+            yield [meta for meta in page if not meta.name.startswith(_OWN_LOG)]  # it stands for the log in listings
+        if folder and _OWN_LOG.startswith(f"{folder}/"):
+            found = [meta._replace(name=f"{_OWN_LOG}{meta.name}") for meta in self._log.list_from("0")]
+            yield [meta for meta in found if meta.name > (options.get("start_after") or "")]
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def delete(self, path: str) -> None:
+        name = path.removeprefix(_OWN_LOG)
+        if name == path:
+            self._files.delete(path)
+        else:
+            self._log.delete(name)
+
+
+def _with_log_of_branch(table: Table) -> Table:
+    """The table whose folder has the log of its branch, too, as folders have it. Only who deletes logs needs that."""
+    from explorer.world import opened
+
+    store = table._open_table.store
+    branch = store.log.beside[place_of(table.uri, NAME)]  # type: ignore[attr-defined]
+    files: Any = _FilesAndLog(store.files, branch.log)
+    return opened(replace(store, files=files), None, {})
+
+
 def _is_open(table: World, branch: World, state: State) -> bool:
-    origin, version = orjson.loads(state.metadata["configuration"][PROPERTY]), branch.ledger.latest
-    if origin.get("ended_at") == version:
+    origin, version = _origin(state), branch.ledger.latest
+    if origin.get("is_closed") or origin.get("ended_at") == version:
         return False
     published = table.ledger.states[table.ledger.latest].transactions.get(f"{_APPLICATION}{origin['id']}")
     return bool(origin.get("is_kept")) or published is None or published["version"] < version

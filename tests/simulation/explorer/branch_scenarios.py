@@ -10,6 +10,7 @@ from functools import partial
 from explorer.branch_programs import (
     append_to_branch,
     append_to_table,
+    discard_and_vacuum,
     discard_branch,
     make_branch,
     move_on_and_rebase,
@@ -41,6 +42,8 @@ _BESIDE_VACUUMS = tuple(
         ("that-is-rebased", (move_on_and_rebase, remove_and_vacuum), "branched"),
         ("that-is-made", (make_branch, remove_and_vacuum), "unbranched"),
         ("that-is-discarded-and-made", (discard_branch, make_branch, vacuum_table), "branched"),
+        ("that-is-written-after-its-end", (append_to_branch, discard_and_vacuum), "branched"),
+        ("that-is-made-after-its-end", (make_branch, append_to_branch, discard_and_vacuum), "branched"),
     )
 )
 """What a vacuum with a short retention may do to branches."""

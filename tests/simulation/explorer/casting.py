@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.branch_programs import remove_and_vacuum, vacuum_table
+from explorer.branch_programs import discard_and_vacuum, remove_and_vacuum, vacuum_table
 from explorer.change_programs import (
     change_sink,
     holding_sink,
@@ -66,7 +66,7 @@ __all__ = ["CLEANERS", "LOST_ANSWERS", "OTHERS", "actors_of", "of_rows"]
 
 LOST_ANSWERS = ("fail_before", "fail_after", "conflict", "late")
 OTHERS = (append_unsynced, clean_up_now, clean_up_in_time, move_on_and_clean_up)
-CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once, *OTHERS[1:])
+CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once, discard_and_vacuum, *OTHERS[1:])
 _CHECKPOINTERS = (checkpoint, *CLEANERS)
 _STAGERS: tuple[Any, ...] = (
     *(sink, staging_sink, staging_and_leaving, staging_backlog, staging_nothing, recover, discard, clean_staging_later),
@@ -75,7 +75,15 @@ _STAGERS: tuple[Any, ...] = (
     *(coordinate, recover_group, discard_group, abandon_group, seal_group),
     *(append_to_both, append_to_first, append_to_second, claim_in_first, claim_in_second, read_both),
 )
-_VACUUMS = (remove_and_vacuum, vacuum_table, vacuum_rows, vacuum_later, update_and_vacuum_later, vacuum_what_waits)
+_VACUUMS = (
+    discard_and_vacuum,
+    remove_and_vacuum,
+    vacuum_table,
+    vacuum_rows,
+    vacuum_later,
+    update_and_vacuum_later,
+    vacuum_what_waits,
+)
 _TAGGERS = (tag_version,)
 _EXPORT_CLEANERS = (clean_up_exports, export_anew)
 _EXPORTERS = (

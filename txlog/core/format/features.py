@@ -8,7 +8,7 @@ Requirements".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 
 import msgspec
@@ -33,6 +33,7 @@ from txlog.errors import CorruptLogError, UnsupportedFeatureError
 __all__ = [
     "CATALOG_MANAGED",
     "CHECKPOINT_PROTECTION",
+    "DELETED_BRANCH",
     "FEATURE_NAMES",
     "Usage",
     "check_can_read",
@@ -56,6 +57,8 @@ __all__ = [
 
 
 CATALOG_MANAGED = "catalogManaged"
+DELETED_BRANCH = "txlogBranchWasDeleted"
+"""No writer has it: it keeps every engine from writing to a branch (`txlog.branch`) that a vacuum deletes."""
 
 _GENERATED = "delta.generationExpression"
 
@@ -590,11 +593,16 @@ def _is_reader_feature(name: str) -> bool:
     return feature is not None and feature.is_reader_feature
 
 
-def _feature_error(action: str, names: Iterable[str], usage: Usage) -> UnsupportedFeatureError:
+def _feature_error(action: str, names: Sequence[str], usage: Usage) -> UnsupportedFeatureError:
     shown = []
     for name in names:
         feature = _BY_NAME.get(name)
         shown.append(f"{name} ({feature.needed_by})" if feature and feature.needed_by and feature.used(usage) else name)
+    if DELETED_BRANCH in names:
+        message = (
+            "the branch was published or discarded, and a vacuum of its table deletes what is left: make a new one"
+        )
+        return UnsupportedFeatureError(message, features=(DELETED_BRANCH,))
     many = "features" if len(shown) > 1 else "feature"
     return UnsupportedFeatureError(
         f"txlog cannot {action} a table with the table {many} {', '.join(shown)}; use an engine that supports it, "

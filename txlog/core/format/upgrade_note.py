@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 from txlog.core.format.actions import Metadata, Protocol
-from txlog.core.format.features import Usage, features_in_use, features_of
+from txlog.core.format.features import DELETED_BRANCH, Usage, features_in_use, features_of
 from txlog.core.format.schema import Struct, parse_schema
 
 __all__ = [
@@ -92,7 +92,7 @@ def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str |
     (had, wrote), (reads, writes) = features_of(before), features_of(after)
     for_readers = [name for name in reads if name not in had]
     for_writers = [name for name in writes if name not in wrote and name not in for_readers]
-    if not for_readers and not for_writers:
+    if (not for_readers and not for_writers) or DELETED_BRANCH in for_readers:
         return None
     used = features_in_use(metadata)
     versions = _versions(after)

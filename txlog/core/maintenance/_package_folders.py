@@ -50,6 +50,14 @@ class FolderKeeper(Protocol):
             TxlogError: It cannot tell. Nothing is deleted then.
         """
 
+    def seal(self, open_table: OpenTable) -> None:
+        """Before any of these files is deleted: see to it that nobody begins to need one. `needed` is asked once more
+        after it.
+
+        Raises:
+            TxlogError: It cannot. Nothing is deleted then.
+        """
+
 
 KEEPERS: Final[Point[FolderKeeper]] = Point("txlog.kept_files", "what keeps the files of the folder")
 

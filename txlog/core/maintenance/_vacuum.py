@@ -293,6 +293,8 @@ class _Vacuum:
     def _delete(self, doomed: pa.Table) -> Iterator[pa.Table]:
         workers, work = self._workers, DeleteFiles(self._open_table.task_store())
         round_rows, done = workers.slots * _DELETED_AT_ONCE, 0
+        if doomed.num_rows:
+            self._seal()
         for start in range(0, doomed.num_rows, round_rows):
             revived = self._needed.refresh()
             doubted = doomed.slice(start, round_rows)
@@ -302,6 +304,10 @@ class _Vacuum:
                 yield parts[number]
             done += doubted.num_rows
             self._on_step("deleting files", done, doomed.num_rows)
+
+    def _seal(self) -> None:
+        for keeper in self._needed.keepers if self._mode == "full" else ():
+            keeper.seal(self._open_table)
 
     def _begin(self, doomed: pa.Table) -> Callable[[], None]:
         """Commit the beginning. Returns the check of the clock, which is done if a file is to be deleted."""
