@@ -68,6 +68,11 @@ def overlooks_a_vacuum_during_a_rebase(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rebase, "removed_meanwhile", lambda table, base, known: [])
 
 
+def forgets_what_a_rebase_is_about_to_name(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum deletes files that a rebase has found live, and names a moment later."""
+    patch.setattr(vacuum, "_read_by_rebase", lambda table, branch: iter(()))
+
+
 def deletes_a_branch_without_closing_it(patch: pytest.MonkeyPatch) -> None:
     """Who writes to a branch while a vacuum deletes it is told that it is done."""
     patch.setattr(vacuum, "seal", lambda open_table: None)
@@ -92,6 +97,7 @@ BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (begins_with_other_files, "branch-that-is-discarded-and-made"),
         (lets_a_vacuum_forget_what_a_branch_reads, "branch-that-is-kept-beside-a-vacuum"),
         (overlooks_a_vacuum_during_a_rebase, "branch-that-is-rebased-beside-a-vacuum"),
+        (forgets_what_a_rebase_is_about_to_name, "branch-that-is-rebased-at-once-beside-a-vacuum"),
         (deletes_a_branch_without_closing_it, "branch-that-is-written-after-its-end-beside-a-vacuum"),
         (closes_a_branch_over_what_was_written, "branch-that-is-written-after-its-end-beside-a-vacuum"),
     )

@@ -21,7 +21,7 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Isolation, ProposalBuilder, ambient
 from txlog.result import WriteResult
 
-__all__ = ["close", "discard", "end", "keep"]
+__all__ = ["begin_rebase", "close", "discard", "end", "keep"]
 
 
 def discard(open_table: OpenTable) -> WriteResult:
@@ -67,6 +67,13 @@ def keep(open_table: OpenTable) -> None:
             return
         if _marked(open_table, state, replace(origin, is_kept=True), "KEEP BRANCH") is not None:
             return
+
+
+def begin_rebase(branch: OpenTable, state: TableState, origin: Origin, version: int) -> bool:
+    """Have vacuums of the table keep the files of its ``version`` until the branch has moved there; False if somebody
+    wrote to the branch since ``state``. Raises what a commit raises."""
+    reading = replace(origin, reads=version, reads_since_ms=ambient.now_ms())
+    return _marked(branch, state, reading, "BEGIN REBASE") is not None
 
 
 def _marked(

@@ -30,6 +30,7 @@ from txlog.result.branches import BranchInfo, BranchStatus
 __all__ = [
     "MAKE_ONE",
     "PROPERTY",
+    "READS_MS",
     "RULE",
     "Origin",
     "app_id_of",
@@ -56,6 +57,9 @@ PROPERTY: Final = "txlog.branch"
 MAKE_ONE: Final = advice("make a branch", "table.branch(name)")
 """What makes a branch, for errors."""
 
+READS_MS: Final = 24 * 3_600_000
+"""So long do vacuums keep the version that a rebase is about to move a branch to."""
+
 _LOOKS_AT_ONCE = 8
 _TABLES: Final[MutableMapping[OpenTable, OpenTable]] = WeakKeyDictionary()
 """The table of each branch that somebody works with."""
@@ -81,6 +85,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         published: The branch's version that the table had at ``base_version``, if it was rebased on that; None if it
             had none.
         is_kept: Whether a publication does not end it. One that was published and is not kept has ended.
+        reads: The table's version that a rebase is about to move the branch to, and which vacuums keep therefore for a
+            day; None if none is under way.
+        reads_since_ms: When that rebase began, ms since the epoch.
         is_closed: Whether a vacuum of the table deletes what is left of it, so that nobody writes to it any more.
     """
 
@@ -97,6 +104,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
     published: int | None = None
     is_kept: bool = False
+    reads: int | None = None
+    reads_since_ms: int = 0
     is_closed: bool = False
 
     @property

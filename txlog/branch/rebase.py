@@ -17,7 +17,8 @@ from txlog.branch.base_files import differing, removed_meanwhile
 from txlog.branch.changes import CARRIED, REBASE, Carried
 from txlog.branch.checking import CONSTRAINT, NewRows
 from txlog.branch.creation import definition_of_branch
-from txlog.branch.known import PROPERTY, table_and_branch
+from txlog.branch.ending import begin_rebase
+from txlog.branch.known import PROPERTY, READS_MS, table_and_branch
 from txlog.branch.publication import wide
 from txlog.branch.touched_rows import TouchedRows, conflict
 from txlog.branch.winners import Winners
@@ -58,12 +59,13 @@ def rebase(open_table: OpenTable) -> WriteResult:
         work.require_publishable()
         if work.newest.version == origin.base_version:
             return WriteResult(state.version, "committed", 0, "")
-        move = _Rebase(work)
-        done = move.run()
-        if done is not None:
-            if not removed_meanwhile(parent, work.newest, work.newest):
+        if not begin_rebase(open_table, state, origin, work.newest.version):
+            continue
+        _, state, origin = table_and_branch(open_table)
+        if origin.reads == work.newest.version:
+            done = _Rebase(BranchWork(parent, work.newest, open_table, state, origin)).run()
+            if done is not None:
                 return done
-            move.take_back()
 
 
 class _Rebase:
@@ -82,10 +84,12 @@ class _Rebase:
             table=work.table.uri,
             ended_at=None,
             published=work.published,
+            reads=None,
         )
 
     def run(self) -> WriteResult | None:
-        """The commit; None if others wrote to the branch meanwhile."""
+        """The commit; None if others wrote to the branch meanwhile, or a vacuum may have deleted files of the table's
+        version before it heard that the branch is about to name them."""
         changes = self._changes
         Winners(self._work).check(changes.predicates, self._newest, REBASE, _NEXT)
         metadata = self._metadata()
@@ -113,33 +117,17 @@ class _Rebase:
                     **{CARRIED: self._carried(base, builder.live(live)).to_text()},
                 ),
             )
+            if removed_meanwhile(self._table, self._newest, self._newest) or self._is_late():
+                return None
             try:
                 done = self._branch.commit(proposal, self._state, unsent=unsent)
             except ConflictError:
                 return None
         return done if done.version == self._moved.own_version else None
 
-    def take_back(self) -> None:
-        """Give the branch back the files that it had, which every vacuum has kept so far: one may have deleted files
-        of the table's version before the branch named them. Raises ConflictError if others wrote on top of it."""
-        moved = self._branch.log.newest_state()
-        builder = ProposalBuilder(moved)
-        builder.define(self._state.metadata)
-        builder.read_table()
-        gone, come = differing(self._branch.log.files(moved), self._branch.log.files(self._state))
-        builder.remove(*gone)
-        builder.add(*come, are_new=False)
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE,
-            operation=REBASE,
-            parameters=operation_parameters(baseVersion=self._origin.base_version),
-        )
-        if moved.version == self._moved.own_version and self._branch.commit(proposal, moved).version is not None:
-            return
-        detail = "or an earlier commit began a vacuum that deleted files before the branch named them"
-        conflict(self._table, "ConcurrentDeleteReadError", self._newest, detail, _NEXT)
+    def _is_late(self) -> bool:
+        """Whether vacuums may soon forget that the branch reads the table's version."""
+        return ambient.now_ms() - self._origin.reads_since_ms > READS_MS // 2
 
     # --- the definition -----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import partial
 from typing import Final
@@ -16,10 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.branch.ending import close
-from txlog.branch.known import branches, is_commit, last_origin, names_of, origin_of, table_and_branch, version_of
+from txlog.branch.known import (
+    READS_MS,
+    branches,
+    is_commit,
+    last_origin,
+    names_of,
+    origin_of,
+    table_and_branch,
+    version_of,
+)
 from txlog.branch.places import FOLDER, Places, place_of
 from txlog.core.format.file_columns import DELETION_VECTOR
 from txlog.core.format.paths import encode_path
+from txlog.errors import NotFoundError
 from txlog.extend import OpenTable
 from txlog.extend.commits import ObjectMeta, ambient
 
@@ -42,7 +53,9 @@ def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callabl
     for each in branches(open_table):
         if each.status == "open":
             key = f"{each.name} {each.version} {each.created}"
-            yield key, partial(_files, open_table.beside(each.uri), cutoff_ms)
+            branch = open_table.beside(each.uri)
+            yield key, partial(_files, branch, cutoff_ms)
+            yield f"rebase of {key}", partial(_read_by_rebase, open_table, branch)
             if each.name in _GOING.get(open_table, ()):
                 yield f"all of {key}", partial(_folder, open_table, each.name)
 
@@ -57,6 +70,15 @@ def _files(branch: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
     live, tombstones = branch.log.files_and_tombstones(branch.log.newest_state(), with_stats=False)
     recent = pc.greater_equal(tombstones["deletionTimestamp"], pa.scalar(cutoff_ms, pa.int64()))
     yield from (live, tombstones.filter(recent))
+
+
+def _read_by_rebase(table: OpenTable, branch: OpenTable) -> Iterator[pa.Table]:
+    """The files that a branch is about to name, since it is being rebased."""
+    origin = origin_of(branch.log.newest_state())
+    if origin is None or origin.reads is None or ambient.now_ms() - origin.reads_since_ms > READS_MS:
+        return
+    with contextlib.suppress(NotFoundError):  # cleaned up: the rebase has long ended
+        yield table.log.files(table.log.state_at(origin.reads))
 
 
 def _published(table: OpenTable, places: Places) -> Iterator[pa.Table]:

@@ -14,7 +14,7 @@ from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
 from txlog.branch.creation import OF_A_BRANCH
 from txlog.branch.known import MAKE_ONE, PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
 from txlog.branch.places import Places
-from txlog.core.format.actions import AddFile, Metadata, Protocol
+from txlog.core.format.actions import AddFile, Metadata, Protocol, RemoveFile
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
@@ -98,12 +98,16 @@ class BranchWork:
         carried = Carried.of(self.branch.log.read_commit(origin.own_version, files=False))
         if published is None or published == origin.published:
             return carried
-        if published == origin.own_version - 1:
+        if not self._has_changed_files(published + 1, origin.own_version - 1):
             return Carried()
         files = self.branch.log.files(self.branch.log.state_at(published))
         landed = {*map(self.places.in_table, files["path"].to_pylist())}
         added = tuple(path for path in carried.added if self.places.in_table(path) not in landed)
         return Carried(added, carried.touched)
+
+    def _has_changed_files(self, first: int, last: int) -> bool:
+        commits = self.branch.log.commits_between(first, last) if first <= last else ()
+        return any(isinstance(action, AddFile | RemoveFile) for commit in commits for action in commit.actions)
 
     def _live_of(self, version: int, carried: Carried) -> dict[str, AddFile]:
         """The files of a version that a rebase carried, by their paths in the table."""

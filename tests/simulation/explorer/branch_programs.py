@@ -44,6 +44,7 @@ __all__ = [
     "publish_branch",
     "rebase_branch",
     "remove_and_vacuum",
+    "remove_and_vacuum_at_once",
     "remove_from_table",
     "vacuum_table",
 ]
@@ -215,13 +216,16 @@ def discard_and_vacuum(session: Session) -> None:
 
 def remove_and_vacuum(session: Session) -> None:
     """Remove the newest file of the table, and vacuum the table when no retention keeps the file."""
-
-    def remove(table: Table) -> None:
-        with table.transaction() as txn:
-            txn.remove(txn.snapshot.files()["path"].to_pylist()[-1])
-
-    _do(session, "write", remove)
+    _do(session, "write", _remove_newest)
     vacuum_table(session)
+
+
+def remove_and_vacuum_at_once(session: Session) -> None:
+    """The same with a new file, by a vacuum that keeps nothing, a minute later."""
+    append_to_table(session)
+    _do(session, "write", _remove_newest)
+    session.let_pass(60_000)
+    _do(session, "vacuum", lambda table: table.vacuum(0, force=True))
 
 
 def end_branch(run: Run) -> None:
@@ -270,6 +274,11 @@ def _do(session: Session, what: str, work: Callable[[Table], Any], path: str = "
     session.run.record(f"{session.actor.name}: {what} {told.answer} {path}")
     session.history = hash((session.history, what, told.answer))
     return told.answer
+
+
+def _remove_newest(table: Table) -> None:
+    with table.transaction() as txn:
+        txn.remove(txn.snapshot.files()["path"].to_pylist()[-1])
 
 
 def _append_to_branch(session: Session, path: str, table: Table) -> None:

@@ -17,6 +17,7 @@ from explorer.branch_programs import (
     publish_branch,
     rebase_branch,
     remove_and_vacuum,
+    remove_and_vacuum_at_once,
     remove_from_table,
     vacuum_table,
 )
@@ -35,15 +36,18 @@ _BESIDE_VACUUMS = tuple(
         store="object",
         versions=3,
         trimmed=True,
+        crashes=crashes,
         grouped=grouped,
     )
-    for name, programs, grouped in (
-        ("that-is-kept", (append_to_branch, _keep, remove_from_table, vacuum_table), "branched"),
-        ("that-is-rebased", (move_on_and_rebase, remove_and_vacuum), "branched"),
-        ("that-is-made", (make_branch, remove_and_vacuum), "unbranched"),
-        ("that-is-discarded-and-made", (discard_branch, make_branch, vacuum_table), "branched"),
-        ("that-is-written-after-its-end", (append_to_branch, discard_and_vacuum), "branched"),
-        ("that-is-made-after-its-end", (make_branch, append_to_branch, discard_and_vacuum), "branched"),
+    for name, programs, crashes, grouped in (
+        ("that-is-kept", (append_to_branch, _keep, remove_from_table, vacuum_table), 0, "branched"),
+        ("that-is-rebased", (move_on_and_rebase, remove_and_vacuum), 0, "branched"),
+        ("that-is-rebased-at-once", (rebase_branch, remove_and_vacuum_at_once), 0, "branched"),
+        ("whose-rebase-dies", (rebase_branch, remove_and_vacuum_at_once), 1, "branched"),
+        ("that-is-made", (make_branch, remove_and_vacuum), 0, "unbranched"),
+        ("that-is-discarded-and-made", (discard_branch, make_branch, vacuum_table), 0, "branched"),
+        ("that-is-written-after-its-end", (append_to_branch, discard_and_vacuum), 0, "branched"),
+        ("that-is-made-after-its-end", (make_branch, append_to_branch, discard_and_vacuum), 0, "branched"),
     )
 )
 """What a vacuum with a short retention may do to branches."""

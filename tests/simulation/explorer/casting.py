@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.branch_programs import discard_and_vacuum, remove_and_vacuum, vacuum_table
+from explorer.branch_programs import discard_and_vacuum, remove_and_vacuum, remove_and_vacuum_at_once, vacuum_table
 from explorer.change_programs import (
     change_sink,
     holding_sink,
@@ -78,6 +78,7 @@ _STAGERS: tuple[Any, ...] = (
 _VACUUMS = (
     discard_and_vacuum,
     remove_and_vacuum,
+    remove_and_vacuum_at_once,
     vacuum_table,
     vacuum_rows,
     vacuum_later,
