@@ -16,7 +16,13 @@ if TYPE_CHECKING:
         nullable,
     )
     from txlog.core.writing._convert import BadRow, has_required, read_as_required
-    from txlog.core.writing._data_file import FileFormat, ParquetSettings, encoded
+    from txlog.core.writing._data_file import (
+        SAMPLE_ROWS_MIN,
+        FileFormat,
+        ParquetSettings,
+        dictionary_columns,
+        encoded,
+    )
     from txlog.core.writing._input import DataStream, open_data, require_utf8
     from txlog.core.writing._parquet_settings import check_columns, checked_settings
     from txlog.core.writing._partition_writer import ENCODERS, held_bytes
@@ -44,7 +50,7 @@ else:
         _absent_columns: absent_columns
         _conform: Conformer completed completer_for conformer_for fitting_stream idle_as_null nullable
         _convert: BadRow has_required read_as_required
-        _data_file: FileFormat ParquetSettings encoded
+        _data_file: FileFormat ParquetSettings SAMPLE_ROWS_MIN dictionary_columns encoded
         _input: DataStream open_data require_utf8
         _parquet_settings: check_columns checked_settings
         _partition_writer: ENCODERS held_bytes
@@ -62,6 +68,7 @@ else:
 __all__ = [
     "ENCODERS",
     "MIB",
+    "SAMPLE_ROWS_MIN",
     "TARGET_FILE_SIZE_BYTES",
     "BadRow",
     "ChangeWriter",
@@ -86,6 +93,7 @@ __all__ = [
     "completed",
     "completer_for",
     "conformer_for",
+    "dictionary_columns",
     "encoded",
     "fitting_stream",
     "has_random_name",

@@ -25,7 +25,7 @@ from txlog.core.changes.tasks._operation import RowOperation, Touched
 from txlog.core.format.arrow.arrays import from_flags, from_numbers
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.old_calendar import old_calendar
-from txlog.core.format.arrow.parquet_footer import check_footer, indexed_leaves, read_footer
+from txlog.core.format.arrow.parquet_footer import check_footer, dictionary_leaves, read_footer
 from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
 from txlog.core.format.arrow.parquet_splice import MAGIC, Piece, Splice, footer_of, state_of
 from txlog.core.format.bitmaps import numbers_of
@@ -40,11 +40,13 @@ from txlog.core.store import TableFiles
 from txlog.core.util import cached_property
 from txlog.core.writing import (
     ENCODERS,
+    SAMPLE_ROWS_MIN,
     FileFormat,
     ParquetSettings,
     TaskIdentity,
     WritePlan,
     conformer_for,
+    dictionary_columns,
     encoded,
     layout_of,
     settled_dictionary,
@@ -85,6 +87,7 @@ class SplicedCopies:
         """Who holds it has the decoded rows of a row group. Another copy waits for the disk meanwhile."""
         self.fields = table.schema.fields
         """All columns of the table."""
+        self._sampled: dict[int, bool] = {}
 
     def copy(self, each: Touched, new_task: Callable[[], TaskIdentity]) -> PendingFile | None:
         """The pending copy of one file, whose name is not durable yet; None if the file has to be decoded.
@@ -115,6 +118,12 @@ class SplicedCopies:
     def file_format(self) -> FileFormat:
         """How the table's files are written."""
         return layout_of(self.store.files, self.plan, TaskIdentity(self.plan.table_id, 0)).file_format
+
+    @cached_property
+    def leaf_columns(self) -> list[str]:
+        """The column that each leaf is of."""
+        columns = zip(self.file_format.columns, self.file_format.schema.types, strict=True)
+        return [name for name, kind in columns for _ in range(leaf_count(kind))]
 
     @cached_property
     def _takes_changes(self) -> bool:
@@ -169,6 +178,20 @@ class SplicedCopies:
         wanted = "UNCOMPRESSED" if codec == "none" else codec.upper()
         groups = map(metadata.row_group, range(metadata.num_row_groups))
         return all(group.column(leaf).compression == wanted for group in groups for leaf in range(group.num_columns))
+
+    def dictionary(self, group: Any, rows: pa.Table) -> tuple[str, ...]:
+        """The leaves to encode with a dictionary, of ``rows`` that replace columns of a row group: those of which the
+        row group's dictionary saves space. Where that is in doubt, a sample of the first rows decides for all files.
+        """
+        saving, doubtful = dictionary_leaves(group)
+        doubtful = [leaf for leaf in doubtful if self.leaf_columns[leaf] in rows.column_names]
+        unknown = [leaf for leaf in doubtful if leaf not in self._sampled]
+        if unknown and rows.num_rows >= SAMPLE_ROWS_MIN:
+            columns = dict.fromkeys(self.leaf_columns[leaf] for leaf in unknown)
+            sampled = dictionary_columns(rows.select([*columns]))
+            self._sampled.update({leaf: self._leaves[leaf].path in sampled for leaf in unknown})
+        chosen = [*saving, *(leaf for leaf in doubtful if self._sampled.get(leaf))]
+        return settled_dictionary(tuple(self._leaves[leaf].path for leaf in chosen), self.file_format.options)
 
     def _has_room(self, old: _Old, groups: _Groups) -> bool:
         """Whether a row is left, and each new row group fits into memory and into what the table's settings allow."""
@@ -333,8 +356,7 @@ class _Copy:
                 (self._new(positions, batch, written) for _, positions, batch in batches), schema
             )
             self._statistics.observe(rows)
-            sampled = indexed_leaves(self._old.metadata.row_group(group))
-            new = encoded(rows, self._format, settled_dictionary(sampled, self._format.options))
+            new = encoded(rows, self._format, self._copies.dictionary(self._old.metadata.row_group(group), rows))
             del rows
             yield new
 
@@ -427,12 +449,7 @@ class _Copy:
     def _leaves_of(self, fields: Sequence[Field]) -> list[int]:
         """The places of these columns' leaves among all of the file."""
         names = {field.name for field in fields}
-        are_of = [
-            name
-            for name, kind in zip(self._format.columns, self._format.schema.types, strict=True)
-            for _ in range(leaf_count(kind))
-        ]
-        return [leaf for leaf, name in enumerate(are_of) if name in names]
+        return [leaf for leaf, name in enumerate(self._copies.leaf_columns) if name in names]
 
     def _move(self, pieces: Iterable[Piece], new: pa.Buffer | None, sink: Any) -> None:
         for is_old, run in itertools.groupby(pieces, key=lambda piece: piece.is_old):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["check_footer", "check_opened", "indexed_columns", "indexed_leaves", "read_footer"]
+__all__ = ["check_footer", "check_opened", "dictionary_leaves", "indexed_columns", "read_footer"]
 
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
@@ -116,10 +116,18 @@ def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
     ]
 
 
-def indexed_leaves(group: Any) -> tuple[str, ...]:
-    """The Parquet paths of the leaves of a row group whose values are all dictionary entries, as far as sizes show."""
-    chunks = map(group.column, range(group.num_columns))
-    return tuple(chunk.path_in_schema for chunk in chunks if _is_indexed(chunk))
+def dictionary_leaves(group: Any) -> tuple[list[int], list[int]]:
+    """The leaves of a row group whose values are all dictionary entries, which saves space, as far as sizes show; and
+    those with a dictionary that is full or saves nothing, as writers make it that begin each column with one."""
+    saving: list[int] = []
+    doubtful: list[int] = []
+    for leaf, chunk in enumerate(map(group.column, range(group.num_columns))):
+        plain_bytes = _WIDTHS_BYTES.get(chunk.physical_type, 0) * chunk.num_values
+        if _is_indexed(chunk) and not 0 < plain_bytes < 2 * chunk.total_uncompressed_size:
+            saving.append(leaf)
+        elif chunk.has_dictionary_page:
+            doubtful.append(leaf)
+    return saving, doubtful
 
 
 def _leaves(schema: Any) -> list[_ChunksOfLeaf]:
