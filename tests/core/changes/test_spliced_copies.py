@@ -29,6 +29,7 @@ from tests.parquet_bytes import altered
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _spliced_copies as spliced_copies
 from txlog.core.changes.tasks._spliced_copies import _by_group
+from txlog.core.reading import _scan_task as scan_task
 from txlog.errors import CorruptLogError, InvalidInputError
 
 GROUP_ROWS = 100
@@ -38,7 +39,9 @@ ROWS = 400
 @pytest.fixture(autouse=True)
 def _small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spliced_copies, "SMALL_BYTES", 0)
+    monkeypatch.setattr(spliced_copies, "_PART_BYTES", 1 << 10)
     monkeypatch.setattr(rewrite, "_JOINED_BYTES", 0)
+    monkeypatch.setattr(scan_task, "_SMALL_BYTES", 0)
 
 
 def rows(count: int = ROWS, first: int = 0) -> pa.Table:
@@ -148,6 +151,33 @@ def test_a_delete_passes_on_row_groups_without_a_removed_row_and_leaves_out_empt
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [100, 99, 100]
     assert [chunk(before, "s", group) == chunk(after, "s", group - 1) for group in (1, 2, 3)] == [True, False, True]
     assert_rows(table, rows().filter(pc.and_(pc.greater_equal(rows()["id"], 100), pc.not_equal(rows()["id"], 250))))
+
+
+def test_text_of_deleted_rows_is_not_in_the_dictionary_of_a_copy(tmp_path: Path) -> None:
+    texts = [f"name-{number % 5}" for number in range(ROWS)]
+    texts[150] = "a secret"
+    data = replaced(rows(), "s", pa.chunked_array([texts]))
+    table = made(tmp_path, data, compression="none")
+    assert b"a secret" in data_file(table).read_bytes()
+    table.delete("id = 150")
+    assert b"a secret" not in data_file(table).read_bytes()
+    assert stats(table)["minValues"]["s"] == "name-0"
+    assert_rows(table, data.filter(pc.not_equal(data["id"], 150)))
+
+
+def test_a_dictionary_that_saves_nothing_is_left_out_and_one_that_became_full_is_made_whole(tmp_path: Path) -> None:
+    texts = [f"a text of forty characters, number {number % 100:05}" for number in range(2000)]
+    data = replaced(rows(2000), "s", pa.chunked_array([texts])).select(["id", "x", "s"])
+    table = made(tmp_path, data, row_group_size=2000, dictionary_pagesize_limit=1000)
+    before = _dictionaries(data_file(table))
+    table.delete("id = 7")
+    assert (before, _dictionaries(data_file(table))) == (["id", "x", "s"], ["s"])
+    assert table.snapshot().to_arrow().sort_by("id").equals(data.filter(pc.not_equal(data["id"], 7)))
+
+
+def _dictionaries(path: Path) -> list[str]:
+    group = pq.read_metadata(path).row_group(0)
+    return [each.path_in_schema for each in map(group.column, range(group.num_columns)) if each.has_dictionary_page]
 
 
 def test_a_merge_updates_and_deletes_rows_of_one_file(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def spliced(old: bytes, plan: Sequence[tuple[int, pa.Table | None]], **options: 
             assert footer is not None
             columns = [path.split(".")[0] for path in _paths(old)]
             leaves = [leaf for leaf, name in enumerate(columns) if name in rows.column_names]
-            pieces = splice.replace(group, footer, leaves)
+            pieces = splice.replace(group, [(footer, leaves)])
         for is_old, start, length, num_values in pieces:
             part = (old if is_old else new)[start : start + length]
             assert num_values is None or state_of(memoryview(part), num_values) == "whole"

@@ -35,22 +35,30 @@ RowsAt: TypeAlias = "tuple[NDArray[np.uint64], pa.RecordBatch]"
 _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
 _WHOLE_ROWS = 1 << 16  # batch size for many columns: fewer cost time for each batch, more leave the CPU caches
+_GROUP_ROWS = 1 << 20
 
 
 class FileReader:
     """Reads the same columns of many files. Thread-safe.
 
-    ``are_whole_rows``: most columns are read. Strings may then be dictionary-encoded; `plain_parts` decodes them.
+    ``are_whole_rows``: most columns are read. ``by_row_group``: few are, and batches are whole row groups unless these
+    are large. Strings may in both cases be dictionary-encoded; `plain_parts` decodes them.
     """
 
     def __init__(
-        self, store: TableFiles, selection: Selection, *, are_whole_rows: bool = False, filters_rows: bool = True
+        self,
+        store: TableFiles,
+        selection: Selection,
+        *,
+        are_whole_rows: bool = False,
+        by_row_group: bool = False,
+        filters_rows: bool = True,
     ) -> None:
         self._reader = TaskReader(
             store,
             selection,
-            batch_rows=_WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
-            keeps_dictionaries=are_whole_rows,
+            batch_rows=_GROUP_ROWS if by_row_group else _WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
+            keeps_dictionaries=are_whole_rows or by_row_group,
             filters_rows=filters_rows,
         )
         self._selection = selection
@@ -80,7 +88,7 @@ class FileRows:
     def __init__(self, store: TableFiles, table: DefinedTable) -> None:
         self._store = store
         self._table = table
-        self._readers: dict[tuple[tuple[str, ...], int, bool, bool], FileReader] = {}
+        self._readers: dict[tuple[tuple[str, ...], int, bool, bool, bool], FileReader] = {}
         self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
 
@@ -90,17 +98,24 @@ class FileRows:
         predicate: Predicate | None = None,
         *,
         are_whole_rows: bool = False,
+        by_row_group: bool = False,
         filters_rows: bool = True,
     ) -> FileReader:
         """Reads these columns of the rows for which ``predicate`` is true; without ``filters_rows``, of row groups that
         may have such a row. Equal arguments return the same reader.
         """
         names = tuple(field.name for field in fields)
-        key = names, id(predicate), are_whole_rows, filters_rows  # the reader keeps the predicate alive
+        key = names, id(predicate), are_whole_rows, by_row_group, filters_rows  # the reader keeps the predicate alive
         found = self._readers.get(key)
         if found is None:
             selection = self._selection(fields, predicate)
-            found = FileReader(self._store, selection, are_whole_rows=are_whole_rows, filters_rows=filters_rows)
+            found = FileReader(
+                self._store,
+                selection,
+                are_whole_rows=are_whole_rows,
+                by_row_group=by_row_group,
+                filters_rows=filters_rows,
+            )
             self._readers[key] = found
         return found
 

@@ -8,6 +8,7 @@ the old file's writer is trusted; floats, whose bounds are in no footer, are rea
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import zlib
@@ -27,7 +28,8 @@ from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_footer import check_footer, dictionary_leaves, read_footer
 from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
-from txlog.core.format.arrow.parquet_splice import MAGIC, Piece, Splice, footer_of, state_of
+from txlog.core.format.arrow.parquet_splice import MAGIC, Piece, Splice, footer_of, set_bounds, state_of
+from txlog.core.format.arrow.used_dictionary import dictionary_bounds, with_used_entries
 from txlog.core.format.bitmaps import numbers_of
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.partition_values import encode_array
@@ -35,6 +37,7 @@ from txlog.core.format.paths import partition_directory
 from txlog.core.format.schema import Field, Struct, type_to_arrow
 from txlog.core.format.statistics import FileStatistics, leaf_count, with_bounds
 from txlog.core.format.statistics_read import num_records
+from txlog.core.parallel import parallel_map
 from txlog.core.reading import partition_scalar, path_in_store
 from txlog.core.store import TableFiles
 from txlog.core.util import cached_property
@@ -63,6 +66,7 @@ SMALL_BYTES = 1 << 20
 """Up to this size, decoding a whole file takes no longer."""
 
 _READ_BYTES = 8 << 20
+_PART_BYTES = 2 << 20
 _WHOLE_NUMBERS = {
     (f"INT{bits}", f"Int(bitWidth={bits}, isSigned=true)"): "None" for bits in (32, 64)
 }  # LogicalTypes.md, "Signed Integers": the annotation is optional
@@ -288,6 +292,8 @@ class _Copy:
         others = replace(policy, leaves=tuple(leaf for leaf in policy.leaves if leaf[0] not in kept))
         self._statistics = FileStatistics(others, self._leaves)
         self._statistics.keep(kept, each.add.stats)
+        self._observing = threading.Lock()
+        self._body: pa.Buffer  # of the part that is moved
 
     @property
     def can_encode(self) -> bool:
@@ -340,8 +346,8 @@ class _Copy:
         reader = self._copies.rows.reader(tuple(fields))
         return reader.batches(self._each.add, with_dead_rows=True, row_groups=groups)
 
-    def _encoded(self, groups: tuple[int, ...], written: Sequence[Field]) -> Iterator[pa.Buffer]:
-        """These columns of each of the row groups, as a Parquet file of their own, with their new values."""
+    def _encoded(self, groups: tuple[int, ...], written: Sequence[Field]) -> Iterator[_Part]:
+        """These columns of each of the row groups, with their new values."""
         if not groups:
             return
         names = {field.name for field in written}
@@ -350,15 +356,80 @@ class _Copy:
         read = [field for field in self._copies.fields if field.name in names]
         schema = pa.schema([self._format.schema.field(field.name) for field in written])
         pieces = _by_group(self._rows(groups, read), [(each, int(self._old.ends[each])) for each in groups])
-        for group, batches in itertools.groupby(pieces, key=lambda piece: piece[0]):
-            # One after the other, so that an old batch is gone when the next one is read.
-            rows = pa.Table.from_batches(
-                (self._new(positions, batch, written) for _, positions, batch in batches), schema
-            )
+        by_group = itertools.groupby(pieces, key=lambda piece: piece[0])
+        for _ in groups:
+            with self._copies.working:
+                group, batches = next(by_group)
+                # One after the other, so that an old batch is gone when the next one is read.
+                rows = pa.Table.from_batches(
+                    (self._new(positions, batch, written) for _, positions, batch in batches), schema
+                )
+                part = self._part(group, rows, written)
+                del rows
+            yield part
+
+    def _part(self, group: int, rows: pa.Table, written: Sequence[Field]) -> _Part:
+        with self._observing:
             self._statistics.observe(rows)
-            new = encoded(rows, self._format, self._copies.dictionary(self._old.metadata.row_group(group), rows))
-            del rows
-            yield new
+        dictionary = self._copies.dictionary(self._old.metadata.row_group(group), rows)
+        body = encoded(rows, self._format, dictionary)
+        footer, leaves = footer_of(_tail_of(body)), self._leaves_of(written)
+        if footer is None:
+            raise _Unfit
+        for at, leaf in enumerate(leaves):
+            column = rows.column(self._copies.leaf_columns[leaf])
+            if pa.types.is_dictionary(column.type):
+                set_bounds(footer, at, *dictionary_bounds(column))
+        return _Part(body, footer, leaves)
+
+    def _columns_at_once(self, group: int) -> Iterator[tuple[Field, ...]]:
+        """The columns of a row group in parts that fill a processor's caches, so that each step finds the last one's
+        values there."""
+        chunks = self._old.metadata.row_group(group)
+        part: list[Field] = []
+        part_bytes = 0
+        for field in self._stored:
+            part.append(field)
+            part_bytes += sum(chunks.column(leaf).total_uncompressed_size for leaf in self._leaves_of([field]))
+            if part_bytes >= _PART_BYTES:
+                yield tuple(part)
+                part, part_bytes = [], 0
+        if part:
+            yield tuple(part)
+
+    def _left(self, item: tuple[int, tuple[Field, ...]]) -> _Part:
+        """Some columns of a row group that only loses rows."""
+        group, fields = item
+        with self._copies.working:
+            batches = self._copies.rows.reader(fields, by_row_group=True).batches(
+                self._each.add, with_dead_rows=True, row_groups=(group,)
+            )
+            left = [self._without_removed(positions, batch, fields) for positions, batch in batches]
+            rows = pa.Table.from_batches(left)
+            if len(left) > 1:
+                rows = rows.unify_dictionaries()
+            return self._part(group, rows, fields)
+
+    def _without_removed(
+        self, positions: NDArray[np.int64], rows: pa.RecordBatch, fields: Sequence[Field]
+    ) -> pa.RecordBatch:
+        """The rows that stay, of consecutive ones. Text that is a dictionary remains one."""
+        first, end = int(positions[0]), int(positions[-1]) + 1
+        stays = np.ones(rows.num_rows, dtype=bool)
+        stays[_within(self._change.removed, first, end) - first] = False
+        columns = []
+        for field, column in zip(fields, rows.columns, strict=True):
+            keeps = pa.types.is_dictionary(column.type) and (field.nullable or not column.null_count)
+            column = (column if keeps else self._conformed(column, field, first)).filter(from_flags(stays))
+            columns.append(with_used_entries(column) if keeps else column)
+        schema = [self._format.schema.field(field.name) for field in fields]
+        named = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(named))
+
+    def _conformed(self, column: pa.Array, field: Field, first_row: int) -> pa.Array:
+        rows = pa.RecordBatch.from_arrays([column], names=[field.name])
+        conformer = conformer_for(Struct((field,)), rows.schema, self._copies.plan.table)
+        return conformer.conform(rows, first_row).column(0)
 
     def _new(self, positions: NDArray[np.int64], rows: pa.RecordBatch, written: Sequence[Field]) -> pa.RecordBatch:
         """What becomes of some consecutive rows."""
@@ -401,8 +472,8 @@ class _Copy:
         path = layout_of(copies.store.files, copies.plan, task).names.path(partition_directory(values), 0, 0)
         output = copies.store.files.create(path)
         try:
+            tail = self._write_into(output.sink)
             with copies.working:
-                tail = self._write_into(output.sink)
                 self._look_at_floats()
             meta = output.publish()
         except BaseException as error:
@@ -426,39 +497,48 @@ class _Copy:
 
     def _write_into(self, sink: Any) -> bytes:
         """Write the whole file. Returns its end, from the footer on."""
-        splice, groups, stored = self._old.splice, self._groups, self._stored
-        encoded_of = {
-            **dict.fromkeys(groups.whole, self._encoded(groups.whole, stored)),
-            **dict.fromkeys(groups.columns, self._encoded(groups.columns, self._changed)),
-        }
+        splice, groups = self._old.splice, self._groups
         sink.write(MAGIC)
-        for group in sorted((*groups.whole, *groups.columns, *groups.passed_on)):
-            if group not in encoded_of:
-                self._move(splice.pass_on(group), None, sink)
-                continue
-            new = next(encoded_of[group])
-            footer = footer_of(_tail_of(new))
-            if footer is None:
-                raise _Unfit
-            leaves = self._leaves_of(stored if group in groups.whole else self._changed)
-            self._move(splice.replace(group, footer, leaves), new, sink)
+        with contextlib.ExitStack() as ended:
+            made = self._parts_by_group(ended)
+            for group in sorted((*groups.whole, *groups.columns, *groups.passed_on)):
+                if group not in made:
+                    self._move(splice.pass_on(group), sink)
+                    continue
+                parts = map(self._taken, itertools.islice(*made[group]))
+                self._move(splice.replace(group, parts), sink)
         tail = splice.finish()
         sink.write(tail)
         return tail
+
+    def _taken(self, part: _Part) -> tuple[Mapping[int, Any], Sequence[int]]:
+        self._body = part.body
+        return part.footer, part.leaves
+
+    def _parts_by_group(self, ended: contextlib.ExitStack) -> dict[int, tuple[Iterator[_Part], int]]:
+        """For each row group that is encoded anew, who makes its next parts, and how many there are."""
+        groups = self._groups
+        if self._changed or (self._format.options is not None and self._format.options.bloom_filters):
+            whole = self._encoded(groups.whole, self._stored)
+            columns = self._encoded(groups.columns, self._changed)
+            return {**dict.fromkeys(groups.whole, (whole, 1)), **dict.fromkeys(groups.columns, (columns, 1))}
+        items = [(group, [*self._columns_at_once(group)]) for group in groups.whole]
+        parts = parallel_map(self._left, [(group, fields) for group, each in items for fields in each])
+        ended.callback(parts.close)
+        return {group: (parts, len(each)) for group, each in items}
 
     def _leaves_of(self, fields: Sequence[Field]) -> list[int]:
         """The places of these columns' leaves among all of the file."""
         names = {field.name for field in fields}
         return [leaf for leaf, name in enumerate(self._copies.leaf_columns) if name in names]
 
-    def _move(self, pieces: Iterable[Piece], new: pa.Buffer | None, sink: Any) -> None:
+    def _move(self, pieces: Iterable[Piece], sink: Any) -> None:
         for is_old, run in itertools.groupby(pieces, key=lambda piece: piece.is_old):
             if is_old:
                 self._pass_on(run, sink)
                 continue
             for piece in run:
-                assert new is not None
-                sink.write(new.slice(piece.start, piece.length))
+                sink.write(self._body.slice(piece.start, piece.length))
 
     def _pass_on(self, pieces: Iterable[Piece], sink: Any) -> None:
         """Copy bytes of the old file. What lies together is read together."""
@@ -491,6 +571,14 @@ class _Copy:
             if state == "unclear" or len(pages) != piece.length:
                 raise _Unfit
         return body
+
+
+class _Part(NamedTuple):
+    """Columns of a row group, as a Parquet file of their own, with its footer and the leaves that they are."""
+
+    body: pa.Buffer
+    footer: Mapping[int, Any]
+    leaves: Sequence[int]
 
 
 class _LeafFormat(NamedTuple):

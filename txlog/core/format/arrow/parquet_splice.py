@@ -11,11 +11,12 @@ Thrift, "Thrift Compact protocol encoding".
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["MAGIC", "Piece", "Splice", "footer_of", "state_of", "tail_of"]
+__all__ = ["MAGIC", "Piece", "Splice", "footer_of", "set_bounds", "state_of", "tail_of"]
 
 MAGIC = b"PAR1"
 """Begins and ends a file, "File format". A file whose footer is encrypted ends in ``PARE``."""
@@ -70,22 +71,19 @@ class Splice:
     def num_rows(self) -> int:
         return sum(group[3][1] for group in self._new)
 
-    def pass_on(self, group: int) -> list[Piece]:
-        """The next row group is one of the old file, as it is."""
-        return self._append(self._old[group], {})
+    def pass_on(self, group: int) -> Iterator[Piece]:
+        """The next row group is one of the old file, as it is. All pieces have to be taken."""
+        return self._append(self._old[group], iter(()))
 
-    def replace(self, group: int, new: _Struct, leaves: Sequence[int]) -> list[Piece]:
-        """The next row group is one of the old file, with the chunks of the file ``new`` as its ``leaves``.
+    def replace(self, group: int, parts: Iterable[tuple[_Struct, Sequence[int]]]) -> Iterator[Piece]:
+        """The next row group is one of the old file, with chunks of other files as some of its leaves, or as all.
 
-        ``new`` has one row group; if it has all leaves, it may have another number of rows. What a leaf holds and how
-        deep it is nested must be the same; the names of lists' elements may differ.
+        Each part is the footer of a file with one row group, and the leaves that its chunks are. With all leaves, it
+        may have another number of rows. If there are several parts, they are all leaves in order, without bloom
+        filters. What a leaf holds and how deep it is nested must be the same; the names of lists' elements may differ.
+        All pieces have to be taken; the next part is not before those of the last one are.
         """
-        fresh = _structs(new[4])[0]
-        chunks = dict(zip(leaves, _structs(fresh[1]), strict=True))
-        assert len(chunks) == len(_structs(self._old[group][1])) or fresh[3] == self._old[group][3]
-        # RowGroup: the order of its rows (4) is known of the old values only.
-        base = {field: value for field, value in self._old[group].items() if field != 4} | {3: fresh[3]}
-        return self._append(base, chunks)
+        return self._append(self._old[group], iter(parts))
 
     def finish(self) -> bytes:
         """The end of the new file: its footer, the length of that, and the magic."""
@@ -95,20 +93,26 @@ class Splice:
             footer[5] = (_LIST, (_STRUCT, kept))
         return tail_of(footer)
 
-    def _append(self, base: _Struct, fresh: Mapping[int, _Struct]) -> list[Piece]:
-        """A row group with the chunks of ``base``, or the ``fresh`` ones of the same leaves."""
-        pieces: list[Piece] = []
+    def _append(self, base: _Struct, parts: Iterator[tuple[_Struct, Sequence[int]]]) -> Iterator[Piece]:
+        """A row group with the chunks of ``base``, or those of the ``parts``."""
+        fresh: dict[int, _Struct] = {}
         filters: list[Piece] = []
         chunks: list[dict[int, Any]] = []
-        at, total_bytes = self._at, 0
+        at, total_bytes, num_rows = self._at, 0, base[3]
         for leaf, old in enumerate(_structs(base[1])):
+            for footer, leaves in itertools.islice(parts, 0 if leaf in fresh else 1):
+                group = _structs(footer[4])[0]
+                assert not fresh or group[3] == num_rows
+                num_rows = group[3]
+                fresh |= zip(leaves, _structs(group[1]), strict=True)
             chunk = fresh.get(leaf, old)
             start, length = _span(chunk)
             metadata = _moved(chunk[3][1], at - start) | {3: old[3][1][3]}
-            pieces.append(Piece(chunk is old, start, length, metadata[5][1]))
+            yield Piece(chunk is old, start, length, metadata[5][1])
             at, total_bytes = at + length, total_bytes + metadata[6][1]
             # ColumnChunk: 2 must be 0 if the metadata are in the footer only; 4 to 7 are the page index.
             chunks.append({2: (_I64, 0), 3: (_STRUCT, metadata)})
+        assert num_rows == base[3] or len(fresh) == len(chunks)
         group_bytes = at - self._at
         for leaf, old in enumerate(_structs(base[1])):
             bits = _bloom_filter(fresh.get(leaf, old)[3][1])
@@ -116,18 +120,31 @@ class Splice:
                 chunks[leaf][3][1].update({14: (_I64, at), 15: (_I32, bits[1])})
                 filters.append(Piece(leaf not in fresh, *bits, None))
                 at += bits[1]
+        # RowGroup: the order of its rows (4) is known of the old values only.
+        kept = {field: value for field, value in base.items() if field != 4 or not fresh}
         self._new.append(
             {
-                **base,
+                **kept,
                 1: (_LIST, (_STRUCT, chunks)),
                 2: (_I64, total_bytes),
+                3: num_rows,
                 5: (_I64, self._at),
                 6: (_I64, group_bytes),
                 7: (_I16, len(self._new)),
             }
         )
         self._at = at
-        return pieces + filters
+        yield from filters
+
+
+def set_bounds(footer: _Struct, leaf: int, null_count: int, low: bytes | None, high: bytes | None) -> None:
+    """Put the statistics of a leaf into the footer of a file with one row group. Statistics: 3, 5 and 6; 7 and 8 say
+    that the bounds are values."""
+    found = {3: (_I64, null_count), 5: (_BINARY, high), 6: (_BINARY, low), 7: (_TRUE, None), 8: (_TRUE, None)}
+    for bound, fields in ((high, (5, 7)), (low, (6, 8))):
+        if bound is None:
+            found = {field: value for field, value in found.items() if field not in fields}
+    _structs(_structs(footer[4])[0][1])[leaf][3][1][12] = (_STRUCT, found)
 
 
 def state_of(chunk: memoryview, num_values: int) -> Literal["whole", "damaged", "unclear"]:
