@@ -60,13 +60,7 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
         yield from map(work, items)
         return
     with Threads(threads) as workers:
-        ahead: deque[Future[Out]] = deque()
-        for item in items:
-            ahead.append(workers.submit(work, item))
-            if len(ahead) > threads:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
+        yield from workers.map(work, items, ahead=threads)
 
 
 class Threads:
@@ -114,6 +108,21 @@ class Threads:
             self._calls.pop()
         _make(future, call)
         return future
+
+    def map(self, work: Callable[[In], Out], items: Iterable[In], *, ahead: int) -> Generator[Out, None, None]:
+        """``work`` of each item, in order. Up to ``ahead`` calls are made, or wait for a thread, before the caller asks
+        for their results; if the caller stops, those that wait are not made."""
+        made: deque[Future[Out]] = deque()
+        try:
+            for item in items:
+                made.append(self.submit(work, item))
+                if len(made) > ahead:
+                    yield made.popleft().result()
+            while made:
+                yield made.popleft().result()
+        finally:
+            for call in made:
+                call.cancel()
 
     def close(self) -> None:
         """Let no new call begin, and wait for running ones."""

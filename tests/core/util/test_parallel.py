@@ -52,6 +52,17 @@ def test_an_error_is_raised_in_place_of_the_result() -> None:
         next(results)
 
 
+def test_shared_workers_make_no_call_that_nobody_waits_for_any_more() -> None:
+    made: list[int] = []
+    with Threads(1) as workers:
+        others = workers.map(lambda number: number, range(2), ahead=1)
+        results = workers.map(made.append, range(10), ahead=3)
+        next(results)
+        results.close()
+        assert list(others) == [0, 1]
+    assert len(made) <= 4
+
+
 def test_a_process_that_is_shutting_down_finishes_the_work_without_threads() -> None:
     """Else no checkpoint that is due as a short-lived writer ends would ever be written."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60)

@@ -144,7 +144,7 @@ class TaskReader:
 
     A batch has at most ``batch_rows`` rows. With ``keeps_dictionaries``, string columns stay dictionary-encoded if a
     large file holds them so, which takes a fraction of the time and memory. Without ``filters_rows``, the predicate
-    only leaves out row groups.
+    only leaves out row groups. Without ``uses_threads``, the caller's thread decodes all columns.
     """
 
     def __init__(
@@ -155,6 +155,7 @@ class TaskReader:
         batch_rows: int = BATCH_ROWS,
         keeps_dictionaries: bool = False,
         filters_rows: bool = True,
+        uses_threads: bool = True,
     ) -> None:
         self._store = store
         self._selection = selection
@@ -165,6 +166,7 @@ class TaskReader:
         self._constants = [each for each in self._needed if each.name in partition_columns]
         self._pruner = _row_group_pruner(selection)
         self._batch_rows = batch_rows
+        self._uses_threads = uses_threads
         self._filter = selection.predicate if filters_rows else None
         is_encoded = keeps_dictionaries and selection.predicate is None
         texts = [each for each in self._needed if is_encoded and each.type in (STRING, BINARY)]
@@ -268,7 +270,7 @@ class TaskReader:
         if selection.file_column is not None:
             names.append(selection.file_column)
         groups = self._row_groups(task, parquet, None if columns.has_old_calendar else footer)
-        uses_threads = task.size_bytes > _SMALL_BYTES
+        uses_threads = self._uses_threads and task.size_bytes > _SMALL_BYTES
         raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
         for first_row, batch in raw:
             rows = _ChosenRows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))

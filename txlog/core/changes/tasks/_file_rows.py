@@ -60,6 +60,7 @@ class FileReader:
             batch_rows=_GROUP_ROWS if by_row_group else _WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
             keeps_dictionaries=are_whole_rows or by_row_group,
             filters_rows=filters_rows,
+            uses_threads=not by_row_group,
         )
         self._selection = selection
 

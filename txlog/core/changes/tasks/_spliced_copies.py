@@ -37,7 +37,7 @@ from txlog.core.format.paths import partition_directory
 from txlog.core.format.schema import Field, Struct, type_to_arrow
 from txlog.core.format.statistics import FileStatistics, leaf_count, with_bounds
 from txlog.core.format.statistics_read import num_records
-from txlog.core.parallel import parallel_map
+from txlog.core.parallel import Threads
 from txlog.core.reading import partition_scalar, path_in_store
 from txlog.core.store import TableFiles
 from txlog.core.util import cached_property
@@ -89,6 +89,8 @@ class SplicedCopies:
         self.plan = plan
         self.working = threading.Semaphore(ENCODERS)
         """Who holds it has the decoded rows of a row group. Another copy waits for the disk meanwhile."""
+        self.encoders = Threads(ENCODERS, "txlog-encoder")
+        """Encode parts of row groups for all copies: memory that a thread used for one part is at hand for the next."""
         self.fields = table.schema.fields
         """All columns of the table."""
         self._sampled: dict[int, bool] = {}
@@ -523,7 +525,8 @@ class _Copy:
             columns = self._encoded(groups.columns, self._changed)
             return {**dict.fromkeys(groups.whole, (whole, 1)), **dict.fromkeys(groups.columns, (columns, 1))}
         items = [(group, [*self._columns_at_once(group)]) for group in groups.whole]
-        parts = parallel_map(self._left, [(group, fields) for group, each in items for fields in each])
+        wanted = [(group, fields) for group, each in items for fields in each]
+        parts = self._copies.encoders.map(self._left, wanted, ahead=ENCODERS)
         ended.callback(parts.close)
         return {group: (parts, len(each)) for group, each in items}
 
