@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 import txlog
 from tests.other_writers import commit_files
 from tests.parquet_bytes import altered
+from txlog.core.changes.tasks import _file_rows as file_rows
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _spliced_copies as spliced_copies
 from txlog.core.changes.tasks._spliced_copies import _by_group
@@ -222,6 +223,34 @@ def test_an_upsert_of_whole_rows_passes_on_row_groups_without_a_known_key(tmp_pa
     assert [chunk(before, "s", group) == chunk(after, "s", group) for group in range(4)] == [True, True, False, True]
     kept = rows().filter(pc.invert(pc.is_in(rows()["id"], pa.array([203, 204]))))
     assert_rows(table, pa.concat_tables([kept, new, rows(1, 999)]))
+
+
+@pytest.mark.parametrize("room", [0, 1 << 20])
+def test_the_change_feed_has_the_replaced_rows_that_a_copy_met_if_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(file_rows, "KEPT_BYTES", room)
+    read_for_feed: list[int] = []
+    batches = file_rows.FileReader.batches
+
+    def noted(*given: Any, **options: Any) -> Any:
+        if options.get("at") is not None:
+            read_for_feed.append(len(options["at"]))
+        return batches(*given, **options)
+
+    monkeypatch.setattr(file_rows.FileReader, "batches", noted)
+    data = rows().append_column("day", pa.array([["a", "b"][number >= 200] for number in range(ROWS)]))
+    feed = {"delta.enableChangeDataFeed": "true"}
+    table = txlog.Table.create(str(tmp_path / "t"), data.schema, partition_by=["day"], properties=feed)
+    table.append(data)
+    table.upsert(replaced(data.take([3, 203, 204]), "s", pa.chunked_array([["p", "q", "r"]])), ["id"])
+    table.delete("id = 199")
+    assert sum(read_for_feed) == (0 if room else 4)
+    changes = table.changes(2).read_all()
+    old = changes.filter(pc.is_in(changes["_change_type"], pa.array(["update_preimage", "delete"])))
+    assert old.select(data.schema.names).sort_by("id").to_pylist() == data.take([3, 199, 203, 204]).to_pylist()
+    new = changes.filter(pc.equal(changes["_change_type"], "update_postimage")).sort_by("id")
+    assert new["s"].to_pylist() == ["p", "q", "r"]
 
 
 def test_rows_that_a_vector_marks_are_left_out_of_a_copy(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ of each row in its file. A position counts dead rows too, so it is the same what
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks._row_ids import RowIds
-from txlog.core.format.actions import AddFile
+from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.arrow.arrays import PART_BYTES, cut_by_text, from_flags
 from txlog.core.format.arrow.parquet_rows import row_count
 from txlog.core.format.bitmaps import are_among
@@ -27,7 +28,7 @@ from txlog.core.store import TableFiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileReader", "FileRows", "RowsAt", "plain_parts"]
+__all__ = ["KEPT_BYTES", "FileReader", "FileRows", "RowsAt", "plain_parts"]
 
 RowsAt: TypeAlias = "tuple[NDArray[np.uint64], pa.RecordBatch]"
 """Rows of a file, and the position of each."""
@@ -36,6 +37,9 @@ _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
 _WHOLE_ROWS = 1 << 16  # batch size for many columns: fewer cost time for each batch, more leave the CPU caches
 _GROUP_ROWS = 1 << 20
+
+KEPT_BYTES = 64 << 20
+"""The most bytes of rows that are kept for later."""
 
 
 class FileReader:
@@ -90,6 +94,9 @@ class FileRows:
         self._store = store
         self._table = table
         self._readers: dict[tuple[tuple[str, ...], int, bool, bool, bool], FileReader] = {}
+        self._kept: dict[FileId, tuple[NDArray[np.uint64], pa.RecordBatch]] = {}
+        self._kept_bytes = 0
+        self._keeping = threading.Lock()
         self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
 
@@ -172,6 +179,11 @@ class FileRows:
 
     def at(self, add: AddFile, positions: NDArray[np.uint64], fields: tuple[Field, ...]) -> Iterator[RowsAt]:
         """These columns of the rows at ``positions``, which ascend; row groups without one of them are not read."""
+        kept = self._kept.get(add.file_id)
+        names = [field.name for field in fields]
+        if kept is not None and {*names} <= {*kept[1].schema.names} and np.array_equal(kept[0], positions):
+            yield positions, kept[1].select(names)
+            return
         sizes = self.row_group_sizes(add)
         ends = np.cumsum(sizes)
         row_groups = tuple(np.unique(np.searchsorted(ends, positions, side="right")).tolist())
@@ -179,6 +191,15 @@ class FileRows:
         wanted = positions.astype(np.int64)
         for numbers, batch in reader.batches(add, with_dead_rows=True, row_groups=row_groups, at=wanted):
             yield from plain_parts(numbers.view(np.uint64), batch)
+
+    def keep(self, add: AddFile, positions: NDArray[np.uint64], rows: pa.RecordBatch) -> None:
+        """Let `at` return these rows of a file without reading it again, if there is room in memory."""
+        with self._keeping:
+            before = self._kept.pop(add.file_id, None)
+            self._kept_bytes -= 0 if before is None else before[1].nbytes
+            if self._kept_bytes + rows.nbytes <= KEPT_BYTES:
+                self._kept[add.file_id] = positions, rows
+                self._kept_bytes += rows.nbytes
 
     def row_group_sizes(self, add: AddFile) -> list[int]:
         """How many rows each row group has, by the file's footer. Raises what `FileReader.batches` raises."""

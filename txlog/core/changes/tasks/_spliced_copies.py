@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks._file_rows import FileRows
+from txlog.core.changes.tasks._file_rows import KEPT_BYTES, FileRows
 from txlog.core.changes.tasks._operation import RowOperation, Touched
 from txlog.core.format.arrow.arrays import from_flags, from_numbers
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
@@ -89,6 +89,7 @@ class SplicedCopies:
         self.plan = plan
         self.working = threading.Semaphore(ENCODERS)
         """Who holds it has the decoded rows of a row group. Another copy waits for the disk meanwhile."""
+        self.keeps_replaced = table.properties.enable_change_data_feed
         self.encoders = Threads(ENCODERS, "txlog-encoder")
         """Encode parts of row groups for all copies: memory that a thread used for one part is at hand for the next."""
         self.fields = table.schema.fields
@@ -296,6 +297,10 @@ class _Copy:
         self._statistics.keep(kept, each.add.stats)
         self._observing = threading.Lock()
         self._body: pa.Buffer  # of the part that is moved
+        self._replaced: dict[str, list[pa.Array]] = {}
+        self._keeps_replaced = (
+            copies.keeps_replaced and each.add.size * len(each.replaced) <= KEPT_BYTES // 4 * each.num_rows
+        )
 
     @property
     def can_encode(self) -> bool:
@@ -406,11 +411,36 @@ class _Copy:
             batches = self._copies.rows.reader(fields, by_row_group=True).batches(
                 self._each.add, with_dead_rows=True, row_groups=(group,)
             )
-            left = [self._without_removed(positions, batch, fields) for positions, batch in batches]
+            left: list[pa.RecordBatch] = []
+            replaced: list[tuple[str, pa.Array]] = []
+            for positions, batch in batches:
+                left.append(self._without_removed(positions, batch, fields))
+                if self._keeps_replaced:
+                    replaced += self._replaced_of(positions, batch)
             rows = pa.Table.from_batches(left)
             if len(left) > 1:
                 rows = rows.unify_dictionaries()
-            return self._part(group, rows, fields)
+            return self._part(group, rows, fields)._replace(replaced=replaced)
+
+    def _replaced_of(self, positions: NDArray[np.int64], rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+        """The columns of the rows that are replaced, as they were, of consecutive ones."""
+        first, end = int(positions[0]), int(positions[-1]) + 1
+        at = from_numbers(_within(self._each.replaced.astype(np.int64), first, end) - first)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            values = column.take(at)
+            yield name, values.dictionary_decode() if pa.types.is_dictionary(column.type) else values
+
+    def _keep_replaced(self) -> None:
+        """Let the change data feed have the replaced rows without reading the file again."""
+        add, num_rows = self._each.add, len(self._each.replaced)
+        columns = {name: pa.concat_arrays(parts) for name, parts in self._replaced.items()}
+        for field in self._copies.fields:
+            if field.name in self._copies.plan.partition_columns:
+                columns[field.name] = pa.repeat(partition_scalar(field, add.partition_values), num_rows)
+        names = [field.name for field in self._copies.fields]
+        if columns.keys() == {*names} and all(len(column) == num_rows for column in columns.values()):
+            rows = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+            self._copies.rows.keep(add, self._each.replaced, rows)
 
     def _without_removed(
         self, positions: NDArray[np.int64], rows: pa.RecordBatch, fields: Sequence[Field]
@@ -477,6 +507,8 @@ class _Copy:
             tail = self._write_into(output.sink)
             with copies.working:
                 self._look_at_floats()
+            if self._replaced:
+                self._keep_replaced()
             meta = output.publish()
         except BaseException as error:
             output.abort()
@@ -515,6 +547,8 @@ class _Copy:
 
     def _taken(self, part: _Part) -> tuple[Mapping[int, Any], Sequence[int]]:
         self._body = part.body
+        for name, values in part.replaced:
+            self._replaced.setdefault(name, []).append(values)
         return part.footer, part.leaves
 
     def _parts_by_group(self, ended: contextlib.ExitStack) -> dict[int, tuple[Iterator[_Part], int]]:
@@ -577,11 +611,13 @@ class _Copy:
 
 
 class _Part(NamedTuple):
-    """Columns of a row group, as a Parquet file of their own, with its footer and the leaves that they are."""
+    """Columns of a row group, as a Parquet file of their own, with its footer and the leaves that they are; and the
+    values of the rows that are replaced, if they are kept."""
 
     body: pa.Buffer
     footer: Mapping[int, Any]
     leaves: Sequence[int]
+    replaced: Sequence[tuple[str, pa.Array]] = ()
 
 
 class _LeafFormat(NamedTuple):
