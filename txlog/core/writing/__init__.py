@@ -16,20 +16,14 @@ if TYPE_CHECKING:
         nullable,
     )
     from txlog.core.writing._convert import BadRow, has_required, read_as_required
-    from txlog.core.writing._data_file import (
-        SAMPLE_ROWS_MIN,
-        FileFormat,
-        ParquetSettings,
-        dictionary_columns,
-        encoded,
-    )
+    from txlog.core.writing._data_file import FileFormat, ParquetSettings, encoded
     from txlog.core.writing._input import DataStream, open_data, require_utf8
     from txlog.core.writing._parquet_settings import check_columns, checked_settings
     from txlog.core.writing._partition_writer import ENCODERS, held_bytes
     from txlog.core.writing._row_changes import Changelog, ChangeWriter, KeepKeys, SinkModeOf, changelog_of
     from txlog.core.writing._row_guard import RowGuard
     from txlog.core.writing._task_committer import TaskCommitter, seal_written, write_task
-    from txlog.core.writing._task_writer import TaskWriter, layout_of, settled_dictionary
+    from txlog.core.writing._task_writer import DictionaryChoice, TaskWriter, layout_of
     from txlog.core.writing._unavailable_values import refuse_unavailable, without_unavailable
     from txlog.core.writing._unsent_files import UnsentFiles
     from txlog.core.writing._vector_file import write_vectors
@@ -50,14 +44,14 @@ else:
         _absent_columns: absent_columns
         _conform: Conformer completed completer_for conformer_for fitting_stream idle_as_null nullable
         _convert: BadRow has_required read_as_required
-        _data_file: FileFormat ParquetSettings SAMPLE_ROWS_MIN dictionary_columns encoded
+        _data_file: FileFormat ParquetSettings encoded
         _input: DataStream open_data require_utf8
         _parquet_settings: check_columns checked_settings
         _partition_writer: ENCODERS held_bytes
         _row_changes: ChangeWriter Changelog KeepKeys SinkModeOf changelog_of
         _row_guard: RowGuard
         _task_committer: TaskCommitter seal_written write_task
-        _task_writer: TaskWriter layout_of settled_dictionary
+        _task_writer: DictionaryChoice TaskWriter layout_of
         _unavailable_values: refuse_unavailable without_unavailable
         _unsent_files: UnsentFiles
         _vector_file: write_vectors
@@ -68,13 +62,13 @@ else:
 __all__ = [
     "ENCODERS",
     "MIB",
-    "SAMPLE_ROWS_MIN",
     "TARGET_FILE_SIZE_BYTES",
     "BadRow",
     "ChangeWriter",
     "Changelog",
     "Conformer",
     "DataStream",
+    "DictionaryChoice",
     "FileFormat",
     "KeepKeys",
     "ParquetSettings",
@@ -93,7 +87,6 @@ __all__ = [
     "completed",
     "completer_for",
     "conformer_for",
-    "dictionary_columns",
     "encoded",
     "fitting_stream",
     "has_random_name",
@@ -107,7 +100,6 @@ __all__ = [
     "refuse_unavailable",
     "require_utf8",
     "seal_written",
-    "settled_dictionary",
     "without_unavailable",
     "write_task",
     "write_vectors",

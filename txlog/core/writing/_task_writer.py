@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,7 +51,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 if TYPE_CHECKING:
     from txlog.core.writing._row_guard import RowGuard
 
-__all__ = ["PartitionKey", "Router", "TaskWriter", "layout_of", "settled_dictionary"]
+__all__ = ["DictionaryChoice", "PartitionKey", "Router", "TaskWriter", "layout_of"]
 
 
 MIB = 1 << 20
@@ -373,18 +373,36 @@ class TaskWriter:
         """The columns to encode with a dictionary, decided once per task on the first table that is large enough."""
         options = self._layout.file_format.options
         if table.num_rows < SAMPLE_ROWS_MIN:
-            return settled_dictionary((), options)
+            return _settled_dictionary((), options)
         if self._dictionary is None:
-            self._dictionary = settled_dictionary(dictionary_columns(table), options)
+            self._dictionary = _settled_dictionary(dictionary_columns(table), options)
         return self._dictionary
 
 
-def settled_dictionary(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[str, ...]:
+def _settled_dictionary(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[str, ...]:
     """The columns with a dictionary: those that the settings name, and for all others what the sample says."""
     if options is None:
         return sampled
     chosen = dict.fromkeys(sampled, True) | options.dictionary
     return tuple(path for path, has_dictionary in chosen.items() if has_dictionary)
+
+
+class DictionaryChoice:
+    """Which leaves of several files get a dictionary: those that the settings name, those that save space so far, and
+    of the ones in doubt, what a sample of the first rows says. Thread-safe."""
+
+    def __init__(self, options: WriterOptions | None) -> None:
+        self._options = options
+        self._sampled: dict[str, bool] = {}
+
+    def of(self, rows: pa.Table, saving: Iterable[str], doubtful: Mapping[str, str]) -> tuple[str, ...]:
+        """The Parquet paths of the leaves to encode with a dictionary. ``doubtful`` has the column of each leaf."""
+        columns = {column for leaf, column in doubtful.items() if leaf not in self._sampled}
+        if columns and rows.num_rows >= SAMPLE_ROWS_MIN:
+            sampled = dictionary_columns(rows.select(sorted(columns)))
+            self._sampled.update({leaf: leaf in sampled for leaf, column in doubtful.items() if column in columns})
+        chosen = (*saving, *(leaf for leaf in doubtful if self._sampled.get(leaf)))
+        return _settled_dictionary(chosen, self._options)
 
 
 def _guard(plan: WritePlan) -> RowGuard | None:

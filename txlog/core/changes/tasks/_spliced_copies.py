@@ -43,16 +43,14 @@ from txlog.core.store import TableFiles
 from txlog.core.util import cached_property
 from txlog.core.writing import (
     ENCODERS,
-    SAMPLE_ROWS_MIN,
+    DictionaryChoice,
     FileFormat,
     ParquetSettings,
     TaskIdentity,
     WritePlan,
     conformer_for,
-    dictionary_columns,
     encoded,
     layout_of,
-    settled_dictionary,
 )
 from txlog.core.writing.committable import FileTail, PendingFile
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
@@ -94,7 +92,6 @@ class SplicedCopies:
         """Encode parts of row groups for all copies: memory that a thread used for one part is at hand for the next."""
         self.fields = table.schema.fields
         """All columns of the table."""
-        self._sampled: dict[int, bool] = {}
 
     def copy(self, each: Touched, new_task: Callable[[], TaskIdentity]) -> PendingFile | None:
         """The pending copy of one file, whose name is not durable yet; None if the file has to be decoded.
@@ -187,18 +184,19 @@ class SplicedCopies:
         return all(group.column(leaf).compression == wanted for group in groups for leaf in range(group.num_columns))
 
     def dictionary(self, group: Any, rows: pa.Table) -> tuple[str, ...]:
-        """The leaves to encode with a dictionary, of ``rows`` that replace columns of a row group: those of which the
-        row group's dictionary saves space. Where that is in doubt, a sample of the first rows decides for all files.
-        """
+        """The leaves to encode with a dictionary, of ``rows`` that replace columns of a row group."""
         saving, doubtful = dictionary_leaves(group)
-        doubtful = [leaf for leaf in doubtful if self.leaf_columns[leaf] in rows.column_names]
-        unknown = [leaf for leaf in doubtful if leaf not in self._sampled]
-        if unknown and rows.num_rows >= SAMPLE_ROWS_MIN:
-            columns = dict.fromkeys(self.leaf_columns[leaf] for leaf in unknown)
-            sampled = dictionary_columns(rows.select([*columns]))
-            self._sampled.update({leaf: self._leaves[leaf].path in sampled for leaf in unknown})
-        chosen = [*saving, *(leaf for leaf in doubtful if self._sampled.get(leaf))]
-        return settled_dictionary(tuple(self._leaves[leaf].path for leaf in chosen), self.file_format.options)
+        here = {*rows.column_names}
+        paths = {self._leaves[leaf].path: self.leaf_columns[leaf] for leaf in doubtful}
+        return self._dictionaries.of(
+            rows,
+            [self._leaves[leaf].path for leaf in saving],
+            {path: column for path, column in paths.items() if column in here},
+        )
+
+    @cached_property
+    def _dictionaries(self) -> DictionaryChoice:
+        return DictionaryChoice(self.file_format.options)
 
     def _has_room(self, old: _Old, groups: _Groups) -> bool:
         """Whether a row is left, and each new row group fits into memory and into what the table's settings allow."""
@@ -353,7 +351,7 @@ class _Copy:
         reader = self._copies.rows.reader(tuple(fields))
         return reader.batches(self._each.add, with_dead_rows=True, row_groups=groups)
 
-    def _encoded(self, groups: tuple[int, ...], written: Sequence[Field]) -> Iterator[_Part]:
+    def _encoded(self, groups: tuple[int, ...], written: Sequence[Field]) -> Iterator[_EncodedColumns]:
         """These columns of each of the row groups, with their new values."""
         if not groups:
             return
@@ -375,7 +373,7 @@ class _Copy:
                 del rows
             yield part
 
-    def _part(self, group: int, rows: pa.Table, written: Sequence[Field]) -> _Part:
+    def _part(self, group: int, rows: pa.Table, written: Sequence[Field]) -> _EncodedColumns:
         with self._observing:
             self._statistics.observe(rows)
         dictionary = self._copies.dictionary(self._old.metadata.row_group(group), rows)
@@ -387,7 +385,7 @@ class _Copy:
             column = rows.column(self._copies.leaf_columns[leaf])
             if pa.types.is_dictionary(column.type):
                 set_bounds(footer, at, *dictionary_bounds(column))
-        return _Part(body, footer, leaves)
+        return _EncodedColumns(body, footer, leaves)
 
     def _columns_at_once(self, group: int) -> Iterator[tuple[Field, ...]]:
         """The columns of a row group in parts that fill a processor's caches, so that each step finds the last one's
@@ -404,7 +402,7 @@ class _Copy:
         if part:
             yield tuple(part)
 
-    def _left(self, item: tuple[int, tuple[Field, ...]]) -> _Part:
+    def _left(self, item: tuple[int, tuple[Field, ...]]) -> _EncodedColumns:
         """Some columns of a row group that only loses rows."""
         group, fields = item
         with self._copies.working:
@@ -545,13 +543,13 @@ class _Copy:
         sink.write(tail)
         return tail
 
-    def _taken(self, part: _Part) -> tuple[Mapping[int, Any], Sequence[int]]:
+    def _taken(self, part: _EncodedColumns) -> tuple[Mapping[int, Any], Sequence[int]]:
         self._body = part.body
         for name, values in part.replaced:
             self._replaced.setdefault(name, []).append(values)
         return part.footer, part.leaves
 
-    def _parts_by_group(self, ended: contextlib.ExitStack) -> dict[int, tuple[Iterator[_Part], int]]:
+    def _parts_by_group(self, ended: contextlib.ExitStack) -> dict[int, tuple[Iterator[_EncodedColumns], int]]:
         """For each row group that is encoded anew, who makes its next parts, and how many there are."""
         groups = self._groups
         if self._changed or (self._format.options is not None and self._format.options.bloom_filters):
@@ -610,7 +608,7 @@ class _Copy:
         return body
 
 
-class _Part(NamedTuple):
+class _EncodedColumns(NamedTuple):
     """Columns of a row group, as a Parquet file of their own, with its footer and the leaves that they are; and the
     values of the rows that are replaced, if they are kept."""
 
