@@ -118,14 +118,18 @@ def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
 
 def dictionary_leaves(group: Any) -> tuple[list[int], list[int]]:
     """The leaves of a row group whose values are all dictionary entries, which saves space, as far as sizes show; and
-    those with a dictionary that is full or saves nothing, as writers make it that begin each column with one."""
+    the texts of which only some are, since the dictionary got full.
+
+    Numbers that fill a dictionary, or take more than half of their plain size with it, are better without.
+    """
     saving: list[int] = []
     doubtful: list[int] = []
     for leaf, chunk in enumerate(map(group.column, range(group.num_columns))):
         plain_bytes = _WIDTHS_BYTES.get(chunk.physical_type, 0) * chunk.num_values
-        if _is_indexed(chunk) and not 0 < plain_bytes < 2 * chunk.total_uncompressed_size:
-            saving.append(leaf)
-        elif chunk.has_dictionary_page:
+        if _is_indexed(chunk):
+            if not plain_bytes or 2 * chunk.total_uncompressed_size <= plain_bytes:
+                saving.append(leaf)
+        elif chunk.has_dictionary_page and not plain_bytes:
             doubtful.append(leaf)
     return saving, doubtful
 
