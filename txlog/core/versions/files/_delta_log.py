@@ -628,7 +628,9 @@ class DeltaLog:
 
     def _checkpoint_size_bytes(self, state: TableState) -> int:
         checkpoint = state.segment.checkpoint
-        return self._files.checkpoint_bytes(checkpoint) if checkpoint else 0
+        if checkpoint is None or checkpoint.size_bytes is not None:
+            return checkpoint.size_bytes or 0 if checkpoint else 0
+        return self._files.checkpoint_bytes(checkpoint)
 
     def write_checkpoint(self, state: TableState) -> int:
         """Publish a checkpoint of ``state``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
