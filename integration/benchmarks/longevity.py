@@ -72,7 +72,14 @@ def run(bench: Bench) -> str:
             "of the last rounds",
             "queries of the first rounds, s / CPU s",
         ),
-        *("of the last rounds", "changes slower by", "queries slower by", "peak memory, MB", "written, MB", "upkeep, s"),
+        *(
+            "of the last rounds",
+            "changes slower by",
+            "queries slower by",
+            "peak memory, MB",
+            "written, MB",
+            "upkeep, s",
+        ),
         "Q6 beside a writer : alone",
     ]
     picture = bars.publish(bench, ages, field.names, "Ten rounds: how many times txlog's time")
