@@ -419,6 +419,23 @@ def test_a_table_joins_a_mirror_later_and_the_rest_goes_on(database: Database) -
         database.catch_up(["three"])
 
 
+@pytest.mark.hunt(part="mirror")
+def test_tables_with_names_that_no_catalog_takes_get_names_that_it_takes(database: Database) -> None:
+    made = [('"Order Items"', "order_items"), ('"größe.2"', "gr__e_2"), ("_hidden", "t_hidden"), ('"Über"', "t_ber")]
+    for name, _ in made:
+        database.run(f"create table {name} (id int primary key)", f"insert into {name} values (1), (2)")
+    database.catch_up()
+    database.run(f"delete from {made[0][0]} where id = 1")
+    database.catch_up()
+    names = [name for _, name in made]
+    assert txlog.Catalog(str(database.target)).tables("public") == sorted(f"public.{name}" for name in names)
+    counts = [txlog.Catalog(str(database.target)).table(f"public.{name}").count() for name in names]
+    assert counts == [1, 2, 2, 2]
+    database.run('create table "order items" (id int primary key)')
+    with pytest.raises(InvalidInputError, match=r"order items and public\.Order Items would both be mirrored to"):
+        database.catch_up(["order items", "Order Items"])
+
+
 def test_a_mirror_says_what_is_missing_at_the_source(database: Database, tmp_path: Path) -> None:
     database.run("create table t (id int primary key)", "insert into t values (1)")
     database.catch_up()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from txlog.core.catalogs import name_parts
 from txlog.errors import SchemaMismatchError
 from txlog.mirror.columns import StreamColumn, followed, moved_rows
 from txlog.mirror.properties import MirrorColumn
-from txlog.mirror.sources import SourceColumn
+from txlog.mirror.sources import SourceColumn, target_name
 from txlog.mirror.types import ColumnType
 
 INT, TEXT = ColumnType("integer", pa.int32()), ColumnType("text", pa.string())
@@ -70,3 +71,19 @@ def test_rows_move_to_the_new_columns() -> None:
     moved = moved_rows(batch, KNOWN, new, {"more": TEXT})
     expected = {"title": ["a", "b"], "more": ["seven", "seven"], "id": [1, 2], "_change": ["+I", "+I"]}
     assert moved.to_pydict() == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "expected"),
+    [
+        ("public", "orders-2", "public.orders-2"),
+        ("Shop", "Order Items", "shop.order_items"),
+        ("public", "a.b`c", "public.a_b_c"),
+        ("public", "_x", "public.t_x"),
+        ("public", "größe", "public.gr__e"),
+        ("public", "x" * 200, f"public.{'x' * 128}"),
+    ],
+)
+def test_a_mirror_has_a_name_that_catalogs_take(schema: str, name: str, expected: str) -> None:
+    assert target_name(schema, name) == expected
+    assert name_parts(expected, 2) == tuple(expected.split("."))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import txlog
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.extend.catalogs import ambient, invalid, logger, name_text
+from txlog.extend.catalogs import ambient, invalid, logger
 from txlog.extend.envelopes import require_one_meaning
 from txlog.mirror import commits
 from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChanges
@@ -29,7 +29,7 @@ from txlog.mirror.history import END, START
 from txlog.mirror.pgoutput import Values
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
-from txlog.mirror.sources import SourceColumn, SourceTable
+from txlog.mirror.sources import SourceColumn, SourceTable, target_name
 from txlog.mirror.target import MirrorTable
 from txlog.mirror.transactions import NewColumns, Waiting
 from txlog.mirror.types import column_type_of, values_of
@@ -274,19 +274,19 @@ class _EventTables:
 
     def _known_keys(self, schema: str, name: str) -> tuple[str, ...]:
         """The keys that a table has from an earlier run."""
-        named = name_text((schema, name))
+        named = target_name(schema, name)
         found = self._catalog.table(named).snapshot().properties.get(MIRROR) if self._catalog.exists(named) else None
         return () if found is None else Mirrored.of(found).keys
 
     def _adopt(self, schema: str, name: str, state: Mirrored) -> None:
         """Let a table that somebody else created follow the events."""
-        table = self._catalog.table(name_text((schema, name)))
+        table = self._catalog.table(target_name(schema, name))
         if MIRROR not in table.snapshot().properties:
             table.set_properties({MIRROR: state.text()})
 
     def _fields_of_table(self, schema: str, name: str) -> tuple[Field, ...]:
         """The columns of a table that exists, for events without a schema."""
-        named = name_text((schema, name))
+        named = target_name(schema, name)
         if not self._catalog.exists(named):
             raise InvalidInputError(
                 f"there is no table {named}, and the event does not have its types: let the converter write schemas"

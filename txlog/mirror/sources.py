@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from txlog.mirror.types import ColumnType
 
-__all__ = ["SourceColumn", "SourceTable"]
+__all__ = ["SourceColumn", "SourceTable", "target_name"]
+
+_CHARACTERS_MAX = 128
+
+
+def target_name(schema: str, name: str) -> str:
+    """The name of a table's mirror: as catalogs take names, in lower case, with ``_`` for what none has. A part that
+    begins with neither a letter nor a digit gets a ``t`` before it."""
+    parts = (re.sub(r"[^a-z0-9_-]", "_", part.lower()) for part in (schema, name))
+    return ".".join((part if part[:1].isalnum() else f"t{part}")[:_CHARACTERS_MAX] for part in parts)
 
 
 class SourceColumn(NamedTuple):

@@ -17,12 +17,12 @@ import pyarrow as pa
 import txlog
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TableNotFoundError
 from txlog.extend import open_table_of
-from txlog.extend.catalogs import ambient, logger, name_text
+from txlog.extend.catalogs import ambient, logger
 from txlog.mirror.changes import INSERT, TableChanges, beside_names
 from txlog.mirror.columns import StreamColumn, moved_rows
 from txlog.mirror.history import END, START, Known, current_rows, known_of, versions
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
-from txlog.mirror.sources import SourceTable
+from txlog.mirror.sources import SourceTable, target_name
 from txlog.mirror.types import ColumnType, column_type_of
 from txlog.mirror.unchanged import Key, Row, completed
 
@@ -58,7 +58,7 @@ class MirrorTable:
 
         Raises InvalidInputError if the table there is no mirror, or that of another source.
         """
-        name = name_text((source.schema, source.name))
+        name = target_name(source.schema, source.name)
         retracts = not source.key_is_immediate
         if state.is_history:
             _require_history(source)
@@ -74,6 +74,13 @@ class MirrorTable:
                 "this table is no mirror: move or drop it, or give the mirror another target", table=table.uri
             )
         known = Mirrored.of(found)
+        if known.table != state.table and (known.system, known.database) == (state.system, state.database):
+            raise InvalidInputError(
+                f"{state.table} and {known.table} would both be mirrored to {name}: names there are in lower case, with"
+                " letters, digits, _ and -. Name the tables to mirror without one of the two, which can have a"
+                " mirror and a target of its own; or rename one",
+                table=table.uri,
+            )
         if (known.system, known.database, known.table) != (state.system, state.database, state.table):
             raise InvalidInputError(
                 f"this table mirrors {known.table} of the database {known.database} of another server, not this"
