@@ -101,6 +101,31 @@ def test_json_lines_csv_and_arrow_are_the_same_rows(tmp_path: Path) -> None:
     assert both[0]["price"] == Decimal("1.50")
 
 
+def test_a_json_array_or_one_object_are_rows_with_their_digits(tmp_path: Path) -> None:
+    table = create(tmp_path, columns="id bigint, s string, price decimal(38,2)")
+    digits = "123456789012345678901234567890123456.78"
+    array = f'[\n  {{"id": 1, "s": "a,]}}\\n[", "price": {digits}}},\r\n  {{"id": 2}}\n]\n'.encode()
+    with door(tmp_path) as (http_door, _):
+        for body, count in ((array, 2), (b' {\n"id": 3\n} ', 1), (b"[]", 0), (b'[{"id": 4}]', 1)):
+            answer = ask(http_door, "/tables/events/rows", body, "application/json")
+            assert (answer.status, answer.said.get("rows", 0)) == (200, count), answer
+        for body, told in (
+            (b'[{"id": 5},{"id": nope}]', "begins as a JSON array, and is none"),
+            (b'[{"id": 5}, 6]', "row 1"),
+            (b'[{"id": 5}, {"id": "x"}]', "row 1"),
+        ):
+            refused = ask(http_door, "/tables/events/rows", body, "application/json")
+            assert (refused.status, told in refused.said["message"]) == (422, True), refused
+        many = ask(http_door, "/tables/events/rows", b"[" + b"{}," * 2_000_000 + b"{}]", "application/json")
+        assert many.status == 413
+        assert "application/x-ndjson" in many.said["message"]
+        answer = ask(http_door, "/tables/events/rows?quarantine=bad", b'[{"id": 5}, {"id": "x"}]', "application/json")
+        assert (answer.status, answer.said["rows"], answer.said["quarantined"]) == (200, 1, 1)
+    assert ids(table) == [1, 2, 3, 4, 5]
+    first = table.to_arrow(where="id = 1").to_pylist()[0]
+    assert (first["s"], first["price"]) == ("a,]}\n[", Decimal(digits))
+
+
 def test_a_stream_is_numbered_and_asked_for(tmp_path: Path) -> None:
     table = create(tmp_path)
     with door(tmp_path, journal=tmp_path / "journal") as (http_door, _):

@@ -1,4 +1,4 @@
-"""The body of a request as rows: JSON lines, CSV, or an Arrow stream.
+"""The body of a request as rows: JSON lines or an array, CSV, or an Arrow stream.
 
 In: bytes from anybody. Out: one record batch, or an error that says which line is wrong. Nothing here may crash, or use
 more memory than a few times the body.
@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -38,6 +39,8 @@ _APPENDS = How()
 _NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 _BLOCK_BYTES = 4 << 20
 """The reader finds out about columns by so many bytes."""
+_ARRAY_BYTES = 4 << 20
+"""A small element costs a hundred times its bytes while an array is taken apart."""
 _VALUES_MAX = 16 << 20
 _LINES_MAX = 20_000
 """Lines that may be looked at one by one: each costs a thousand times the memory and the time of its bytes."""
@@ -65,6 +68,8 @@ def rows_in(
     """
     if kind == "arrow":
         return _arrow(body), None
+    if kind == "json":
+        body = _as_lines(body, is_strict=not sets_aside)
     _require_few_columns(body, kind, table)
     if not body.strip():
         return pa.RecordBatch.from_pylist([], pa.schema([])), None
@@ -74,6 +79,32 @@ def rows_in(
         if kind != "json" or not sets_aside:
             raise
     return _lines(body, table)
+
+
+def _as_lines(body: bytes, *, is_strict: bool) -> bytes:
+    """JSON lines of a JSON array of objects, or of one object over several lines; lines as they are. ``is_strict``:
+    what begins as an array, and is none, is refused, and not taken for lines."""
+    first = body.lstrip()[:1]
+    if first not in (b"[", b"{") or (first == b"{" and b"\n" not in body.strip()):
+        return body
+    if first == b"[" and len(body) > _ARRAY_BYTES:
+        raise TooLargeError(
+            f"a JSON array may have {_ARRAY_BYTES:,} bytes: send more rows as JSON lines, an object a line, with"
+            " Content-Type: application/x-ndjson"
+        )
+    try:
+        values: list[Any] = (
+            msgspec.json.decode(body, type=list[msgspec.Raw])
+            if first == b"["
+            else [msgspec.json.decode(body, type=msgspec.Raw)]
+        )
+    except msgspec.DecodeError as error:
+        if first == b"[" and is_strict:
+            raise InvalidInputError(f"the body begins as a JSON array, and is none: {error}") from None
+        return body
+    if b"\n" in body or b"\r" in body:
+        return b"\n".join(bytes(value).replace(b"\n", b" ").replace(b"\r", b" ") for value in values)
+    return b"\n".join(values)
 
 
 def _require_few_columns(body: bytes, kind: str, table: txlog.Table) -> None:
