@@ -86,6 +86,14 @@ def test_few_files_name_one_primitive_type() -> None:
     assert len([path for path in LIBRARY if named.search(path.read_text())]) <= TYPE_FILES_MAX
 
 
+def test_a_change_that_no_plan_makes_is_committed_in_one_way() -> None:
+    """Plans build proposals with ids that they keep; all others call `OpenTable.commit_change`."""
+    new_id = re.compile(r"\.build\([^=]*\btxn_id=ambient\.uuid4\(\)")
+    assert [name for name, path in modules().items() if new_id.search(path.read_text())] == [
+        "core/versions/_open_table.py"
+    ]
+
+
 def test_a_name_of_a_class_has_one_meaning_in_the_core() -> None:
     named = defaultdict(list)
     for name, path in modules().items():

@@ -29,7 +29,7 @@ from txlog.core.operations import (
 )
 from txlog.core.util import check_text, explains_calls, explains_names, invalid, one_of, whole_number
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing import open_data, write_task
 from txlog.core.writing.commit_options import CommitOptions, check_app_id
@@ -802,24 +802,19 @@ class Transaction:
             change_files=change_files,
         )
         operation = self._operation or history_operation(self._definitions, adds, removes)
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=self._open_table.isolation(self._state, self._isolation),
-            operation=operation,
-            parameters=history_parameters(
-                operation,
-                self._regions,
-                is_overwrite=bool(removes),
-                overwrites_partitions=self._overwrites_partitions,
-                definitions=self._definitions,
-            ),
-            metrics=history_metrics(operation, metrics, removes),
-            user_metadata=self._user_metadata,
-            # Files that were added or rewritten give new ids to rows that other files had.
-            keeps_row_ids=not (self._removes_by_name and adds),
+        parameters = history_parameters(
+            operation,
+            self._regions,
+            is_overwrite=bool(removes),
+            overwrites_partitions=self._overwrites_partitions,
+            definitions=self._definitions,
         )
-        return proposal, metrics
+        recorded = history_metrics(operation, metrics, removes)
+        info = OperationInfo(operation, parameters, recorded, self._user_metadata)
+        if self._removes_by_name and adds:  # the added files have rows that the removed ones had
+            builder.give_new_row_ids()
+        isolation = self._open_table.isolation(self._state, self._isolation)
+        return self._open_table.proposed(builder, info, isolation), metrics
 
 
 def _sum(*metrics: WriteMetrics) -> WriteMetrics:

@@ -12,8 +12,9 @@ import txlog
 from benchmarks.measure import Bench, Sample, cpu_p50, markdown_table, timed, wall_p50
 from benchmarks.tables import ONE_ROW
 from txlog.core.format.actions import AddFile
+from txlog.core.versions.decisions.proposal import OperationInfo
 from txlog.extend import open_table_of
-from txlog.extend.commits import Isolation, ProposalBuilder, ambient
+from txlog.extend.commits import Isolation, ProposalBuilder
 
 TITLE = "Branches"
 
@@ -109,7 +110,4 @@ def _commit(table: txlog.Table, count: int, prefix: str) -> None:
     state = open_table.log.newest_state()
     builder = ProposalBuilder(state)
     builder.add(*adds)
-    proposal = builder.build(
-        txn_id=ambient.uuid4(), now_ms=ambient.now_ms(), isolation=Isolation.WRITE_SERIALIZABLE, operation="WRITE"
-    )
-    open_table.commit(proposal, state)
+    open_table.commit_change(builder, OperationInfo("WRITE"), Isolation.WRITE_SERIALIZABLE)

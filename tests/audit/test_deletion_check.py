@@ -24,7 +24,7 @@ from txlog.core import ambient
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import NotFoundError, TxlogError
 from txlog.result import in_milliseconds
@@ -315,10 +315,8 @@ def test_a_dropped_column_counts_until_its_values_are_purged(time: Clock) -> Non
     fields["fields"] = [each for each in fields["fields"] if each["name"] != "name"]
     builder = ProposalBuilder(state)
     builder.define(replace(state.metadata, schema_string=json.dumps(fields)), None)
-    proposal = builder.build(
-        txn_id=ambient.uuid4(), now_ms=ambient.now_ms(), isolation=Isolation.SERIALIZABLE, operation="DROP COLUMNS"
-    )
-    dropped = world.table._open_table.commit(proposal, state).version
+    open_table = world.table._open_table
+    dropped = open_table.commit_change(builder, OperationInfo("DROP COLUMNS"), Isolation.SERIALIZABLE).version
     (live,) = world.holding()
     assert kept(world.check(dropped))["the newest version"] == [live]
     world.table.purge()

@@ -42,6 +42,7 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     Definition,
     Isolation,
+    OperationInfo,
     Proposal,
     ProposalBuilder,
     ambient,
@@ -250,16 +251,14 @@ def _commit(
         builder.add(*come, are_new=False)
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
-    proposal = builder.build(
-        txn_id=ambient.uuid4(),
-        now_ms=ambient.now_ms(),
-        isolation=Isolation.SERIALIZABLE,
-        operation="CLONE",
-        parameters=operation_parameters(
+    info = OperationInfo(
+        "CLONE",
+        operation_parameters(
             source=f"delta.`{table.uri}`", sourceVersion=base.version, isShallow=True, branch=origin.name
         ),
         metrics={"sourceNumOfFiles": str(wanted.num_rows), "sourceTableSize": str(sum(wanted["size"].to_pylist()))},
     )
+    proposal = branch.proposed(builder, info, Isolation.SERIALIZABLE)
     done: int | None = None
     with contextlib.suppress(ConflictError):
         if there is not None:

@@ -18,7 +18,7 @@ from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.features import DELETED_BRANCH, merged
 from txlog.errors import ConflictError, CorruptLogError
 from txlog.extend import OpenTable, TableState
-from txlog.extend.commits import Isolation, ProposalBuilder, ambient
+from txlog.extend.commits import Isolation, OperationInfo, ProposalBuilder
 from txlog.result import WriteResult
 
 __all__ = ["begin_rebase", "close", "discard", "end", "keep"]
@@ -83,15 +83,9 @@ def _marked(
     builder = ProposalBuilder(state)
     builder.define(replace(state.metadata, configuration=configuration), protocol)
     builder.read_table()  # what somebody writes meanwhile is not ended unseen
-    proposal = builder.build(
-        txn_id=ambient.uuid4(),
-        now_ms=ambient.now_ms(),
-        isolation=Isolation.SERIALIZABLE,
-        operation=operation,
-        parameters=operation_parameters(branch=origin.name),
-    )
+    info = OperationInfo(operation, operation_parameters(branch=origin.name))
     try:
-        done = branch.commit(proposal, state)
+        done = branch.commit_change(builder, info, Isolation.SERIALIZABLE)
     except ConflictError:
         return None
     return done if done.version == state.version + 1 else None

@@ -19,8 +19,8 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     ROW_TRACKING_DOMAIN,
     Isolation,
+    OperationInfo,
     ProposalBuilder,
-    ambient,
     row_id_domain,
     row_id_mark,
     tracks_rows,
@@ -91,15 +91,9 @@ def _set_aside(
             builder.define(with_marks(newest.metadata, named))
         if row_ids is not None:
             builder.set_domain(row_id_domain(row_ids))
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE,
-            operation="RESERVE FOR BRANCH",
-            parameters=operation_parameters(**parameters),
-        )
+        info = OperationInfo("RESERVE FOR BRANCH", operation_parameters(**parameters))
         try:
-            table.commit(proposal, newest)
+            table.commit_change(builder, info, Isolation.SERIALIZABLE)
             return marks, row_ids
         except (MetadataChangedError, ProtocolChangedError, ConflictError):
             newest = table.writable_state()

@@ -34,6 +34,7 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     ChangeFiles,
     Isolation,
+    OperationInfo,
     Proposal,
     ProposalBuilder,
     UnsentFiles,
@@ -249,18 +250,20 @@ class Publication:
             change_files=count,
         )
         return builder.build(
+            OperationInfo(
+                OPERATION,
+                operation_parameters(
+                    branch=self._work.origin.name,
+                    branchVersion=changes.version,
+                    baseVersion=self._work.origin.base_version,
+                    operations=list(changes.operations),
+                ),
+                metrics=self.metrics.operation_metrics(),
+                user_metadata=self._user_metadata,
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE if not changes.is_blind else self._table.isolation(state),
-            operation=OPERATION,
-            parameters=operation_parameters(
-                branch=self._work.origin.name,
-                branchVersion=changes.version,
-                baseVersion=self._work.origin.base_version,
-                operations=list(changes.operations),
-            ),
-            metrics=self.metrics.operation_metrics(),
-            user_metadata=self._user_metadata,
             is_reexecutable=not changes.is_blind or self._work.definition is not None,
         )
 

@@ -34,10 +34,10 @@ from txlog.extend import OpenTable
 from txlog.extend.commits import (
     DeleteSpec,
     Isolation,
+    OperationInfo,
     ProposalBuilder,
     RowOptions,
     UnsentFiles,
-    ambient,
     change_in_transaction,
     is_same_definition,
     keeps_write_rules,
@@ -106,21 +106,16 @@ class _Rebase:
             for each in changes.deletes:
                 self._delete_again(builder, each.text, unsent)
             builder.add(*changes.added.values(), are_new=False)
-            proposal = builder.build(
-                txn_id=ambient.uuid4(),
-                now_ms=ambient.now_ms(),
-                isolation=Isolation.SERIALIZABLE,
-                operation=REBASE,
-                parameters=operation_parameters(
-                    baseVersion=self._newest.version,
-                    formerVersion=self._origin.base_version,
-                    **{CARRIED: self._carried(base, builder.live(live)).to_text()},
-                ),
+            parameters = operation_parameters(
+                baseVersion=self._newest.version,
+                formerVersion=self._origin.base_version,
+                **{CARRIED: self._carried(base, builder.live(live)).to_text()},
             )
             if removed_meanwhile(self._table, self._newest, self._newest) or self._is_late():
                 return None
+            info = OperationInfo(REBASE, parameters)
             try:
-                done = self._branch.commit(proposal, self._state, unsent=unsent)
+                done = self._branch.commit_change(builder, info, Isolation.SERIALIZABLE, unsent=unsent)
             except ConflictError:
                 return None
         return done if done.version == self._moved.own_version else None

@@ -22,6 +22,7 @@ from txlog.core.format.schema import to_arrow
 from txlog.core.maintenance import FindFiles, tombstones_of
 from txlog.core.util import logger
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal import OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import DataStream, TaskIdentity, UnsentFiles, WritePlan, write_task
@@ -62,15 +63,9 @@ def _commit(
         for adds in groups:
             builder.remove(*adds)
             builder.add(*written_again(open_table, state, adds, unsent))
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=open_table.isolation(state),
-            operation="OPTIMIZE",
-            parameters=operation_parameters(predicate=[], zOrderBy=[], clusterBy=[], auto="false", tombstones="true"),
-        )
+        parameters = operation_parameters(predicate=[], zOrderBy=[], clusterBy=[], auto="false", tombstones="true")
         try:
-            open_table.commit(proposal, state, unsent=unsent)
+            open_table.commit_change(builder, OperationInfo("OPTIMIZE", parameters), unsent=unsent)
         except ConflictError as error:
             logger.info("%s: tombstones stay as they are: %s", open_table.uri, error)
 

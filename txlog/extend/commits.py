@@ -1,7 +1,7 @@
 """What a package needs that commits to tables itself: proposals, plans, conflicts, deletion vectors, change files.
 
 In: nothing. Out: names of the core. A `ProposalBuilder` collects what a commit does to one version, and
-``OpenTable.commit`` commits it; if others commit first, `decide` says whether it is still valid, and a `Plan` is
+``OpenTable.commit_change`` commits it; if others commit first, `decide` says whether it is still valid, and a `Plan` is
 executed again on their version. Names load on first use.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from txlog.core.versions import Plan, raise_conflict
     from txlog.core.versions.decisions.conflicts import Conflict, decide
     from txlog.core.versions.decisions.definition_changes import is_same_definition, keeps_write_rules, lacked_columns
-    from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal, ReadSet
+    from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, OperationInfo, Proposal, ReadSet
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
     from txlog.core.versions.decisions.row_tracking import row_id_domain, row_id_mark, tracks_rows
     from txlog.core.writing import UnsentFiles, write_vectors
@@ -46,7 +46,7 @@ else:
         core.versions: Plan raise_conflict
         core.versions.decisions.conflicts: Conflict decide
         core.versions.decisions.definition_changes: is_same_definition keeps_write_rules lacked_columns
-        core.versions.decisions.proposal: Isolation Proposal ROW_TRACKING_DOMAIN ReadSet
+        core.versions.decisions.proposal: Isolation OperationInfo Proposal ROW_TRACKING_DOMAIN ReadSet
         core.versions.decisions.proposal_builder: ProposalBuilder
         core.versions.decisions.row_tracking: row_id_domain row_id_mark tracks_rows
         core.writing: UnsentFiles write_vectors
@@ -65,6 +65,7 @@ __all__ = [
     "Isolation",
     "LogStore",
     "ObjectMeta",
+    "OperationInfo",
     "Plan",
     "Predicate",
     "Proposal",

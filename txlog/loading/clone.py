@@ -27,7 +27,7 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.progress import OnDone
 from txlog.core.util import invalid, one_of
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import setting
@@ -224,13 +224,15 @@ class _Clone:
             builder = ProposalBuilder(there)
             define(builder, definition if there is None else _changes(there, definition))
             builder.read_table()
+            builder.give_new_row_ids()
             builder.remove(*removed)
             builder.add(*added, are_new=False)
             change_files = there and ChangeFiles.of(target, there, unsent, definition.metadata)
             if change_files:
                 change_files.finish(builder)
             try:
-                done = target.commit(self._proposal(builder, found, removed), there, unsent=unsent)
+                info = self._info(found, removed)
+                done = target.commit_change(builder, info, Isolation.SERIALIZABLE, unsent=unsent)
             except (MetadataChangedError, ProtocolChangedError):
                 if there is not None:
                     raise
@@ -238,7 +240,7 @@ class _Clone:
         assert done.version is not None
         return done.version
 
-    def _proposal(self, builder: ProposalBuilder, found: Sequence[AddFile], removed: Sequence[AddFile]) -> Proposal:
+    def _info(self, found: Sequence[AddFile], removed: Sequence[AddFile]) -> OperationInfo:
         metrics = {
             "sourceTableSize": sum(add.size for add in found),
             "sourceNumOfFiles": len(found),
@@ -247,19 +249,15 @@ class _Clone:
             "numCopiedFiles": self._files_copied,
             "copiedFilesSize": self._bytes_copied,
         }
-        return builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE,
-            operation="CLONE",
-            parameters=operation_parameters(
+        return OperationInfo(
+            "CLONE",
+            operation_parameters(
                 source=f"delta.`{self._source.uri}`",
                 sourceVersion=self._version.version,
                 isShallow=self._options.is_shallow,
             ),
             metrics={name: str(value) for name, value in metrics.items()},
             user_metadata=self._options.user_metadata,
-            keeps_row_ids=False,
         )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from txlog.core import ambient
 from txlog.core.definition import Definition, definition_builder, new_table, probe_new_location
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, physical_name, schema_of
@@ -25,7 +24,7 @@ from txlog.core.progress import OnDone
 from txlog.core.row_rules import check_same_conditions
 from txlog.core.store import ObjectMeta
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.wording import argument, in_python, setting, spelled
 from txlog.core.workers import GivenWorkers, Workers
 from txlog.core.writing import UnsentFiles
@@ -192,19 +191,16 @@ def _committed(
     builder = definition_builder(None, definition)
     builder.add(*adds, are_new=False)
     columns = definition.metadata.partition_columns
-    proposal = builder.build(
-        txn_id=ambient.uuid4(),
-        now_ms=ambient.now_ms(),
-        isolation=Isolation.SERIALIZABLE,
-        operation="CONVERT",
-        parameters=operation_parameters(
+    info = OperationInfo(
+        "CONVERT",
+        operation_parameters(
             numFiles=len(adds), partitionedBy=list(columns), collectStats=True, sourceFormat=source_format
         ),
         metrics={"numConvertedFiles": str(len(adds))},
         user_metadata=options.user_metadata,
     )
     try:
-        version = open_table.commit(proposal, None, unsent=unsent).version
+        version = open_table.commit_change(builder, info, Isolation.SERIALIZABLE, unsent=unsent).version
     except (MetadataChangedError, ProtocolChangedError):  # another writer created the table first
         return ConvertResult(open_table.uri, open_table.log.newest_state().version, "already_a_table")
     assert version is not None

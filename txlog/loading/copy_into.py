@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.core import ambient
 from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.arrow.spill import temporary_folder
 from txlog.core.format.features import merged, upgraded_for
@@ -35,6 +34,7 @@ from txlog.core.row_rules import computed_names
 from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util import cached_property, invalid, logger, one_of
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal import OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
@@ -206,18 +206,15 @@ class _Load:
             rows = sum(file.num_rows for file in committable.files)
             size_bytes = sum(file.size_bytes for file in committable.files)
             metrics = WriteMetrics(rows=rows, files=len(committable.files), bytes=size_bytes)
-            proposal = builder.build(
-                txn_id=ambient.uuid4(),
-                now_ms=ambient.now_ms(),
-                isolation=open_table.isolation(state),
-                operation="COPY INTO",
-                parameters=operation_parameters(
+            info = OperationInfo(
+                "COPY INTO",
+                operation_parameters(
                     source=self._source.uri, format=options.format, pattern=options.pattern, force=options.force
                 ),
                 metrics=metrics.operation_metrics() | {"numLoadedFiles": str(len(new))},
                 user_metadata=options.user_metadata,
             )
-            done = open_table.commit(proposal, state, metrics, unsent=unsent)
+            done = open_table.commit_change(builder, info, metrics=metrics, unsent=unsent)
         assert done.version is not None
         return msgspec.structs.replace(result, version=done.version, rows=rows, notes=done.notes)
 

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 import txlog
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing import write_vectors
 from txlog.table import Table
@@ -189,7 +189,15 @@ def test_deletion_vectors_mark_what_goes_where_the_table_has_them_and_are_left_o
     vector = write_vectors(opened.store.files, [BitMap64([1, 4])])[0][0]
     builder.replace_vector(add_files_of(opened.log.files(state))[0], vector)
     isolation = Isolation.SERIALIZABLE
-    opened.commit(builder.build(txn_id="t", now_ms=1, isolation=isolation, operation="DELETE"), state)
+    opened.commit(
+        builder.build(
+            OperationInfo("DELETE"),
+            txn_id="t",
+            now_ms=1,
+            isolation=isolation,
+        ),
+        state,
+    )
     assert found(table) == [(n, "x") for n in (0, 2, 3, 5)]
     assert table.overwrite(rows_of(), "id = 4").metrics.vectors == 0
     result = table.overwrite(rows_of((3, "new")), "id >= 1 AND id < 4")

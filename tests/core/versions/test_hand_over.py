@@ -23,7 +23,7 @@ from txlog.core.store._commit_queue import MachineCommitQueue
 from txlog.core.versions._committer import Committer, _Append, _Joined
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions import handover_messages as handed_over
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
@@ -379,9 +379,9 @@ def test_an_append_that_leaves_a_commit_which_another_process_took_knows_as_whic
     place = machine.store.commit_queue.hand_over
     assert place is not None
     state = machine.tables[0]._open_table.log.newest_state()
-    facts: Any = {"now_ms": 0, "isolation": Isolation.SERIALIZABLE, "operation": "WRITE"}
+    facts: Any = {"now_ms": 0, "isolation": Isolation.SERIALIZABLE}
     leader, leaver = (
-        _Append(ProposalBuilder(state).build(txn_id=txn_id, parameters={}, metrics={}, **facts), state, None)
+        _Append(ProposalBuilder(state).build(OperationInfo("WRITE"), txn_id=txn_id, **facts), state, None)
         for txn_id in ("leader", "leaver")
     )
     commit = _Joined(committer, leader)

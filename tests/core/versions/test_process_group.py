@@ -25,7 +25,7 @@ from txlog.core.store._base import LOCAL_DISK, OBJECT_STORE
 from txlog.core.versions._committer import Committer
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions._peers import WriterPeers
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import (
     CommitStateUnknownError,
@@ -320,10 +320,8 @@ def test_an_append_that_no_reader_could_take_fails_alone() -> None:
         state = meeting.open_table.log.newest_state()
         builder = ProposalBuilder(state)
         builder.add(AddFile("uncounted", {}, 1, 0, True))
-        named = {"txn_id": ambient.uuid4(), "now_ms": 0, "isolation": Isolation.WRITE_SERIALIZABLE}
-        parameters, metrics = {"mode": '"Append"', "partitionBy": '"[]"'}, {"numOutputRows": "1"}
-        proposal = builder.build(**named, operation="WRITE", parameters=parameters, metrics=metrics)  # type: ignore[arg-type]
-        return meeting.open_table.commit(proposal, state)
+        info = OperationInfo("WRITE", {"mode": '"Append"', "partitionBy": '"[]"'}, {"numOutputRows": "1"})
+        return meeting.open_table.commit_change(builder, info, Isolation.WRITE_SERIALIZABLE)
 
     meeting.meet(lambda: meeting.append(1), commit_without_statistics, lambda: meeting.append(3))
     meeting.require_answers(0, 1, 3)

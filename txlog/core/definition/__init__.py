@@ -19,7 +19,12 @@ if TYPE_CHECKING:
         set_properties,
         unset_properties,
     )
-    from txlog.core.definition._checked_definition import DefinitionChange, MakeChange, commit_change, require_met
+    from txlog.core.definition._checked_definition import (
+        DefinitionChange,
+        MakeChange,
+        commit_definition_change,
+        require_met,
+    )
     from txlog.core.definition._cluster_by import cluster_by
     from txlog.core.definition._constraints import add_constraint, drop_constraint
     from txlog.core.definition._create_table import create_table, probe_new_location
@@ -49,7 +54,7 @@ else:
         """
         _change_columns: AlterColumn altered_column described_table dropped_columns renamed_column
         _change_definition: added_columns change_definition properties_set set_properties unset_properties
-        _checked_definition: DefinitionChange MakeChange commit_change require_met
+        _checked_definition: DefinitionChange MakeChange commit_definition_change require_met
         _cluster_by: cluster_by
         _constraints: add_constraint drop_constraint
         _create_table: create_table probe_new_location
@@ -75,8 +80,8 @@ __all__ = [
     "change_definition",
     "cloned",
     "cluster_by",
-    "commit_change",
     "commit_definition",
+    "commit_definition_change",
     "create_table",
     "define",
     "definition_builder",

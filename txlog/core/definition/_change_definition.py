@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.definition._checked_definition import CheckFiles, DefinitionChange, MakeChange, commit_change
+from txlog.core.definition._checked_definition import CheckFiles, DefinitionChange, MakeChange, commit_definition_change
 from txlog.core.definition._table_definition import (
     check_added_columns,
     with_columns,
@@ -47,9 +47,9 @@ def change_definition(
 ) -> WriteResult:
     """Commit what ``make`` makes for the newest version.
 
-    Raises the errors of `commit_change`, and ``UnsupportedFeatureError``.
+    Raises the errors of `commit_definition_change`, and ``UnsupportedFeatureError``.
     """
-    return commit_change(open_table, open_table.writable_state(), make, user_metadata, workers)
+    return commit_definition_change(open_table, open_table.writable_state(), make, user_metadata, workers)
 
 
 def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_metadata: str | None) -> WriteResult:
@@ -69,7 +69,7 @@ def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_me
     if turns_on:
         give_row_ids(open_table, user_metadata)
         state = open_table.writable_state()
-    return commit_change(
+    return commit_definition_change(
         open_table, state, lambda state: properties_set(state, properties, has_row_ids=turns_on), user_metadata
     )
 
@@ -77,7 +77,7 @@ def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_me
 def unset_properties(open_table: OpenTable, keys: Iterable[str], user_metadata: str | None) -> WriteResult:
     """See `Table.unset_properties`."""
     state = _before_new_properties(open_table)
-    return commit_change(open_table, state, lambda state: properties_unset(state, keys), user_metadata)
+    return commit_definition_change(open_table, state, lambda state: properties_unset(state, keys), user_metadata)
 
 
 def _before_new_properties(open_table: OpenTable) -> TableState:

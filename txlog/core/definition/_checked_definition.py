@@ -20,7 +20,7 @@ from txlog.core.definition._table_definition import Definition, commit_definitio
 from txlog.core.reading import ScanPlan, select
 from txlog.core.row_rules import Constraint
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import advice
@@ -28,7 +28,7 @@ from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["CheckFiles", "DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_met"]
+__all__ = ["CheckFiles", "DefinitionChange", "MakeChange", "commit_definition_change", "keys_of", "require_met"]
 
 _FILE_S = 0.002
 _BYTES_PER_S = 200e6
@@ -63,7 +63,7 @@ class DefinitionChange(msgspec.Struct, frozen=True):
 MakeChange: TypeAlias = "Callable[[TableState], DefinitionChange]"
 
 
-def commit_change(
+def commit_definition_change(
     open_table: OpenTable,
     state: TableState,
     make: MakeChange,
@@ -142,12 +142,10 @@ class _CheckedChange:
             define(builder, change.definition)
         builder.read_table()
         return builder.build(
+            OperationInfo(change.operation, change.parameters, user_metadata=self._user_metadata),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
-            operation=change.operation,
-            parameters=change.parameters,
-            user_metadata=self._user_metadata,
             is_reexecutable=True,
         )
 

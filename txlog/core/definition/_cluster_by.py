@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.clustering import CLUSTERING_DOMAIN, CLUSTERING_FEATURE, clustering_columns, clustering_domain
 from txlog.core.format.features import upgraded_for
 from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import path_text
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal import OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import argument
@@ -45,17 +45,8 @@ def cluster_by(
         needed = {**state.metadata.configuration, CLUSTERING_FEATURE: "supported"}
         builder.define(None, upgraded_for(state.protocol, state.schema, needed))
         builder.set_domain(domain)
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=open_table.isolation(state),
-            operation="CLUSTER BY",
-            parameters=operation_parameters(
-                oldClusteringColumns=_text(before or ()), newClusteringColumns=_text(after)
-            ),
-            user_metadata=user_metadata,
-        )
-    return open_table.commit(proposal, state)
+    parameters = operation_parameters(oldClusteringColumns=_text(before or ()), newClusteringColumns=_text(after))
+    return open_table.commit_change(builder, OperationInfo("CLUSTER BY", parameters, user_metadata=user_metadata))
 
 
 def _columns_of(state: TableState) -> tuple[tuple[str, ...], ...] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from txlog.core.definition._checked_definition import DefinitionChange, commit_change
+from txlog.core.definition._checked_definition import DefinitionChange, commit_definition_change
 from txlog.core.definition._table_definition import Definition, commit_definition
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.features import upgraded_for
@@ -58,7 +58,7 @@ def add_constraint(
         parameters = operation_parameters(name=_name(key), expr=condition)
         return DefinitionChange(definition, "ADD CONSTRAINT", parameters, rule)
 
-    return commit_change(open_table, state, change, user_metadata, workers)
+    return commit_definition_change(open_table, state, change, user_metadata, workers)
 
 
 def drop_constraint(

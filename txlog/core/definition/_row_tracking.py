@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 from txlog.core import ambient
 from txlog.core.changes.tasks import FileRows
-from txlog.core.definition._checked_definition import DefinitionChange, commit_change
+from txlog.core.definition._checked_definition import DefinitionChange, commit_definition_change
 from txlog.core.definition._table_definition import with_properties
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.statistics_read import num_records
 from txlog.core.util import logger
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended, tracks_rows
 from txlog.core.versions.decisions.state import TableState
@@ -48,7 +48,8 @@ def turns_row_tracking_on(state: TableState, properties: dict[str, str]) -> bool
 def give_row_ids(open_table: OpenTable, user_metadata: str | None = None) -> None:
     """Let every file of the table have row ids, in commits of their own. It can be run again after an interruption.
 
-    Raises ``InvalidInputError`` if the table suspends row tracking, and what `commit_change` and ``commit_plan`` raise.
+    Raises ``InvalidInputError`` if the table suspends row tracking, and what `commit_definition_change` and
+    ``commit_plan`` raise.
     """
     state = open_table.writable_state()
     if is_suspended(state.metadata.configuration):
@@ -58,7 +59,7 @@ def give_row_ids(open_table: OpenTable, user_metadata: str | None = None) -> Non
             version=state.version,
         )
     if not tracks_rows(state.protocol, state.metadata.configuration):
-        commit_change(open_table, state, _with_feature, user_metadata)
+        commit_definition_change(open_table, state, _with_feature, user_metadata)
     number = 0
     while True:
         state = open_table.writable_state()
@@ -73,9 +74,9 @@ def give_row_ids(open_table: OpenTable, user_metadata: str | None = None) -> Non
 def take_row_ids(open_table: OpenTable) -> None:
     """Let no file of the table have row ids, and new ones get none, so that it can do without the feature.
 
-    Raises what `commit_change` and ``commit_plan`` raise.
+    Raises what `commit_definition_change` and ``commit_plan`` raise.
     """
-    commit_change(open_table, open_table.writable_state(), _suspended)
+    commit_definition_change(open_table, open_table.writable_state(), _suspended)
     number = 0
     while True:
         state = open_table.writable_state()
@@ -137,12 +138,14 @@ class _Backfill:
         builder.add(*adds, are_new=False)
         builder.read_table()
         return builder.build(
+            OperationInfo(
+                "ROW TRACKING UNBACKFILL" if self._takes else "ROW TRACKING BACKFILL",
+                operation_parameters(batchId=self._number),
+                user_metadata=self._user_metadata,
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
-            operation="ROW TRACKING UNBACKFILL" if self._takes else "ROW TRACKING BACKFILL",
-            parameters=operation_parameters(batchId=self._number),
-            user_metadata=self._user_metadata,
             is_reexecutable=True,
         )
 

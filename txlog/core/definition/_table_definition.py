@@ -100,6 +100,7 @@ from txlog.core.util import names_in
 from txlog.core.versions import OpenTable, raise_conflict
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
+from txlog.core.versions.decisions.proposal import OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.row_tracking import SUSPENDED, is_suspended
 from txlog.core.versions.decisions.state import TableState
@@ -494,15 +495,8 @@ def commit_definition(
     if definition is None:
         assert state is not None
         return WriteResult(state.version, "committed", 0, "")
-    proposal = definition_builder(state, definition).build(
-        txn_id=ambient.uuid4(),
-        now_ms=ambient.now_ms(),
-        isolation=open_table.isolation(state),
-        operation=operation,
-        parameters=parameters,
-        user_metadata=user_metadata,
-    )
-    return open_table.commit(proposal, state)
+    info = OperationInfo(operation, parameters, user_metadata=user_metadata)
+    return open_table.commit_change(definition_builder(state, definition), info)
 
 
 def definition_builder(state: TableState | None, definition: Definition) -> ProposalBuilder:

@@ -34,7 +34,7 @@ from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenBin, RewrittenFile
 from txlog.core.reading import DeletionVectorReader
 from txlog.core.versions import OpenTable, raise_conflict
-from txlog.core.versions.decisions.proposal import Proposal
+from txlog.core.versions.decisions.proposal import OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles, write_vectors
@@ -161,13 +161,15 @@ class Compaction:
             bins_given_up=len(self._bins) - len(kept),
         )
         return builder.build(
+            OperationInfo(
+                self._description.operation,
+                self._description.parameters,
+                metrics=operation_metrics(self.done),
+                user_metadata=self._description.user_metadata,
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(state),
-            operation=self._description.operation,
-            parameters=self._description.parameters,
-            metrics=operation_metrics(self.done),
-            user_metadata=self._description.user_metadata,
             is_reexecutable=True,
         )
 

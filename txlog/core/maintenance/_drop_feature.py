@@ -19,7 +19,7 @@ from txlog.core import ambient
 from txlog.core.definition import (
     Definition,
     DefinitionChange,
-    commit_change,
+    commit_definition_change,
     definition_builder,
     take_row_ids,
     with_properties,
@@ -46,7 +46,7 @@ from txlog.core.maintenance._unmapped_columns import unmap_columns
 from txlog.core.util import check_text, logger
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.in_commit_timestamps import ENABLEMENT_KEYS
-from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
+from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.row_tracking import ROW_TRACKING_PROPERTIES
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
@@ -203,12 +203,14 @@ class _Drop:
             builder.set_domain(replace(domain, removed=True))
         builder.read_table()
         return builder.build(
+            OperationInfo(
+                "DROP FEATURE",
+                operation_parameters(featureName=feature, truncateHistory=self._truncates_history),
+                user_metadata=self._user_metadata,
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
-            operation="DROP FEATURE",
-            parameters=operation_parameters(featureName=feature, truncateHistory=self._truncates_history),
-            user_metadata=self._user_metadata,
             is_reexecutable=True,
         )
 
@@ -249,7 +251,7 @@ def _set(open_table: OpenTable, properties: Mapping[str, str]) -> None:
         parameters = operation_parameters(properties=found)
         return DefinitionChange(with_properties(state, found), "SET TBLPROPERTIES", parameters)
 
-    commit_change(open_table, open_table.writable_state(), change)
+    commit_definition_change(open_table, open_table.writable_state(), change)
 
 
 def _unset(open_table: OpenTable, key: str) -> None:
@@ -258,7 +260,7 @@ def _unset(open_table: OpenTable, key: str) -> None:
         parameters = operation_parameters(properties=found, ifExists=True)
         return DefinitionChange(without_properties(state, found), "UNSET TBLPROPERTIES", parameters)
 
-    commit_change(open_table, open_table.writable_state(), change)
+    commit_definition_change(open_table, open_table.writable_state(), change)
 
 
 def _remove_vectors(open_table: OpenTable, workers: GivenWorkers | None) -> None:

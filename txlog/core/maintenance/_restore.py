@@ -41,12 +41,13 @@ from txlog.core.maintenance._version_files import (
 from txlog.core.parallel import begin
 from txlog.core.progress import OnDone
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import setting
 from txlog.core.writing import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.result import WriteResult
 from txlog.result.maintenance import RestoreResult
 
 __all__ = ["RestoreOptions", "restore"]
@@ -106,8 +107,7 @@ class _Restore:
             return result.at(self._state.version)
         with self._open_table.unsent_files() as unsent:
             given = self._given(has_other_ids=has_other_ids)
-            proposal = self._proposal(kept, found.removed, given, result, unsent)
-            committed = self._open_table.commit(proposal, self._state, unsent=unsent)
+            committed = self._commit(kept, found.removed, given, result, unsent)
         assert committed.version is not None
         self._check_again([path for named in paths for path in named], gone, committed.version)
         return result.at(committed.version)
@@ -147,14 +147,14 @@ class _Restore:
                     given.see(commit.actions)
         return given
 
-    def _proposal(
+    def _commit(
         self,
         added: Sequence[AddFile],
         removed: Sequence[AddFile],
         given: GivenNumbers,
         result: RestoreResult,
         unsent: UnsentFiles,
-    ) -> Proposal:
+    ) -> WriteResult:
         builder = ProposalBuilder(self._state)
         metadata, protocol = merged_definition(self._state, self._target, given, ambient.now_ms())
         builder.define(
@@ -172,12 +172,9 @@ class _Restore:
         asked: dict[str, Any] = {"timestamp": self._options.timestamp}
         if self._options.timestamp is None:
             asked = {"version": self._target.version}
-        return builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE,
-            operation="RESTORE",
-            parameters=operation_parameters(**asked),
+        info = OperationInfo(
+            "RESTORE",
+            operation_parameters(**asked),
             metrics={
                 "numRestoredFiles": str(result.files_restored),
                 "restoredFilesSize": str(result.bytes_restored),
@@ -188,6 +185,7 @@ class _Restore:
             },
             user_metadata=self._options.user_metadata,
         )
+        return self._open_table.commit_change(builder, info, Isolation.SERIALIZABLE, unsent=unsent)
 
     # --- are the files there, and will they stay --------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from txlog.core.maintenance._tombstone_files import tombstone_upkeep, tombstones
 from txlog.core.maintenance.rewriting._bin import Bin
 from txlog.core.maintenance.rewriting._rewrite_bin import RewriteBins, RewrittenBin, rewritten_bins
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import Workers
@@ -103,16 +103,18 @@ class _Unmapping:
             files=len(new), bytes=sum(file.size_bytes for file in new), files_removed=len(bins), rows_copied=rows
         )
         return builder.build(
+            OperationInfo(
+                "REMOVE COLUMN MAPPING",
+                operation_parameters(),
+                metrics={
+                    "numRewrittenFiles": str(len(bins)),
+                    "numOutputBytes": str(self.metrics.bytes),
+                    "numCopiedRows": str(rows),
+                },
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
-            operation="REMOVE COLUMN MAPPING",
-            parameters=operation_parameters(),
-            metrics={
-                "numRewrittenFiles": str(len(bins)),
-                "numOutputBytes": str(self.metrics.bytes),
-                "numCopiedRows": str(rows),
-            },
             is_reexecutable=True,
         )
 

@@ -50,7 +50,7 @@ from txlog.core.progress import OnProgress, progress_of
 from txlog.core.reading import KeyFolder
 from txlog.core.util import invalid
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.wording import advice, argument, setting
 from txlog.core.workers import GivenWorkers
@@ -346,15 +346,9 @@ class _Vacuum:
 
     def _commit(self, operation: str, parameters: dict[str, str], metrics: dict[str, int]) -> int:
         state = self._log.newest_state(refresh=False)
-        proposal = ProposalBuilder(state, data_change=False).build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SNAPSHOT,
-            operation=operation,
-            parameters=parameters,
-            metrics={name: str(value) for name, value in metrics.items()},
-        )
-        version = self._open_table.commit(proposal, state).version
+        builder = ProposalBuilder(state, data_change=False)
+        info = OperationInfo(operation, parameters, metrics={name: str(value) for name, value in metrics.items()})
+        version = self._open_table.commit_change(builder, info, Isolation.SNAPSHOT).version
         assert version is not None
         return version
 

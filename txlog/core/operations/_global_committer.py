@@ -29,7 +29,7 @@ from txlog.core.util import logger
 from txlog.core.versions import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.definition_changes import keeps_write_rules
 from txlog.core.versions.decisions.joined_appends import holds
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles, WriteJob
@@ -436,14 +436,16 @@ class WriteExecution:
         if job.commit.reads_table:
             builder.read_source(isolation)
         return builder.build(
+            OperationInfo(
+                "WRITE",
+                write_parameters(job),
+                metrics=self._replaced.operation_metrics(job.intent, self.metrics),
+                user_metadata=job.commit.user_metadata,
+                fingerprint=job.commit.fingerprint,
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=isolation,
-            operation="WRITE",
-            parameters=write_parameters(job),
-            metrics=self._replaced.operation_metrics(job.intent, self.metrics),
-            user_metadata=job.commit.user_metadata,
-            fingerprint=job.commit.fingerprint,
             is_reexecutable=is_reexecutable,
         )
 

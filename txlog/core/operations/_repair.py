@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from txlog.core import ambient
 from txlog.core.changes.tasks import ChangeFileWriter, IsGone
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.column_mapping import physical_names
@@ -23,7 +22,7 @@ from txlog.core.format.paths import DataPath, is_location, resolve_data_path, st
 from txlog.core.format.statistics_read import num_records
 from txlog.core.util import logger
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import setting
@@ -143,19 +142,12 @@ def _removed(
         if state.properties.enable_change_data_feed:
             # Readers of the feed would look for the removed files. What was in them, nobody knows.
             builder.change_data(ChangeFileWriter(open_table.store, state, unsent).empty_file().to_cdc())
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE,
-            operation="FSCK",
-            parameters=operation_parameters(dryRun=False),
-            metrics={
-                "numRemovedFiles": str(len(lost)),
-                "removedFilesSize": str(result.size_bytes),
-                "numMissingDeletionVectors": str(len(result.without_vector)),
-            },
-            user_metadata=user_metadata,
-        )
-        done = open_table.commit(proposal, state, unsent=unsent)
+        metrics = {
+            "numRemovedFiles": str(len(lost)),
+            "removedFilesSize": str(result.size_bytes),
+            "numMissingDeletionVectors": str(len(result.without_vector)),
+        }
+        info = OperationInfo("FSCK", operation_parameters(dryRun=False), metrics, user_metadata)
+        done = open_table.commit_change(builder, info, Isolation.SERIALIZABLE, unsent=unsent)
     assert done.version is not None
     return result.at(done.version)

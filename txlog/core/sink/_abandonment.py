@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.sink._checkpoint_commits import CheckpointCommits, void_of
 from txlog.core.sink._recovery import stale
 from txlog.core.util import logger, repr_without
 from txlog.core.versions import OpenTable, Steps, ToCommit
+from txlog.core.versions.decisions.proposal import OperationInfo
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import ConcurrentTransactionError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.result import WriteResult, counted
 
 if TYPE_CHECKING:
     from txlog.core.sink._staging import Manifest, SealedTask, StagedCheckpoint
-    from txlog.core.versions.decisions.proposal import Proposal
-    from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.committable import Committable
 
 __all__ = ["Abandoned", "abandonment", "give_up_in_log"]
@@ -142,9 +140,9 @@ def _steps(
     parameters = operation_parameters(
         appId=app_id, checkpointId=checkpoint_id, rows=work.get("rows", 0), keys=work.get("keys", 0)
     )
-    notes = user_metadata, fingerprint
+    info = OperationInfo("ABANDON CHECKPOINT", parameters, user_metadata=user_metadata, fingerprint=fingerprint)
     try:
-        return (yield ToCommit(_proposal(open_table, builder, state, "ABANDON CHECKPOINT", parameters, *notes), state))
+        return (yield ToCommit(open_table.proposed(builder, info), state))
     except ConcurrentTransactionError:
         found = open_table.replay_of(open_table.log.newest_state(), app_id, checkpoint_id, fingerprint)
         if found is None:
@@ -169,27 +167,7 @@ def give_up_in_log(open_table: OpenTable, app_id: str, checkpoint_id: int, in_ro
         builder = ProposalBuilder(state)
         builder.set_transaction(*void)
         builder.read_application(app_id)
-        parameters = operation_parameters(appId=app_id, checkpointId=checkpoint_id)
+        info = OperationInfo("DISCARD CHECKPOINT", operation_parameters(appId=app_id, checkpointId=checkpoint_id))
         with contextlib.suppress(ConcurrentTransactionError):
-            open_table.commit(_proposal(open_table, builder, state, "DISCARD CHECKPOINT", parameters), state)
+            open_table.commit_change(builder, info)
             return True
-
-
-def _proposal(
-    open_table: OpenTable,
-    builder: ProposalBuilder,
-    state: TableState,
-    operation: str,
-    parameters: Mapping[str, str],
-    user_metadata: str | None = None,
-    fingerprint: str | None = None,
-) -> Proposal:
-    return builder.build(
-        txn_id=ambient.uuid4(),
-        now_ms=ambient.now_ms(),
-        isolation=open_table.isolation(state),
-        operation=operation,
-        parameters=parameters,
-        user_metadata=user_metadata,
-        fingerprint=fingerprint,
-    )

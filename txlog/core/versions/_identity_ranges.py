@@ -25,7 +25,7 @@ from txlog.core.util import cached_property, repr_without
 from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._number_ranges import NumberRange
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import ConflictReason, InvalidInputError, MetadataChangedError, ProtocolChangedError
@@ -148,11 +148,10 @@ class _Reservation:
         builder = ProposalBuilder(state)
         builder.define(with_mark(metadata, column, mark))
         return builder.build(
+            OperationInfo("RESERVE IDENTITY", operation_parameters(column=column.name, first=self.first, last=mark)),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
-            operation="RESERVE IDENTITY",
-            parameters=operation_parameters(column=column.name, first=self.first, last=mark),
             is_reexecutable=True,
         )
 

@@ -39,7 +39,7 @@ from txlog.core.versions.decisions.prepared import (
     rolled_back,
     transaction_of,
 )
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.state import PREPARED, TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import (
@@ -416,7 +416,12 @@ def nothing_of(state: TableState) -> Proposal:
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 
     level = Isolation(state.properties.isolation_level)
-    return ProposalBuilder(state).build(txn_id="", now_ms=0, isolation=level, operation="COMMIT PREPARED")
+    return ProposalBuilder(state).build(
+        OperationInfo("COMMIT PREPARED"),
+        txn_id="",
+        now_ms=0,
+        isolation=level,
+    )
 
 
 def _warn(open_table: TableAccess, why: str) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog import __version__
+from txlog.core import ambient
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_tend, check_can_write, check_owner
@@ -26,7 +27,7 @@ from txlog.core.util import UTC, cached_property, invalid, logger, whole_number
 from txlog.core.versions._commit_context import CommitContext
 from txlog.core.versions._committer import Committer
 from txlog.core.versions.decisions.definition_changes import keeps_write_rules
-from txlog.core.versions.decisions.proposal import Isolation, Proposal, validate_proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal, validate_proposal
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.core.versions.upkeep._post_commit import PostCommit
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from txlog.core.versions._number_ranges import NumberRanges
     from txlog.core.versions._plan import Plan
     from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
+    from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
     from txlog.core.workers import GivenWorkers, Workers
 
 __all__ = ["LastRead", "OpenTable", "Steps", "ToCommit"]
@@ -497,6 +499,27 @@ class OpenTable:
         reason = endangered(proposal, vacuum)
         if reason is not None:
             raise_conflict((reason,), self.uri)
+
+    def commit_change(
+        self,
+        builder: ProposalBuilder,
+        info: OperationInfo,
+        isolation: Isolation | None = None,
+        metrics: WriteMetrics | None = None,
+        unsent: UnsentFiles | None = None,
+    ) -> WriteResult:
+        """Commit what ``builder`` has collected: a change that no newer version makes again. Without ``isolation``, at
+        the table's level. Raises what `commit` raises."""
+        return self.commit(self.proposed(builder, info, isolation), builder.state, metrics, unsent=unsent)
+
+    def proposed(self, builder: ProposalBuilder, info: OperationInfo, isolation: Isolation | None = None) -> Proposal:
+        """What `commit_change` commits."""
+        return builder.build(
+            info,
+            txn_id=ambient.uuid4(),
+            now_ms=ambient.now_ms(),
+            isolation=isolation or self.isolation(builder.state),
+        )
 
     def commit_plan(
         self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False

@@ -20,7 +20,7 @@ from txlog.core.format.actions import (
 from txlog.core.format.schema import LONG, STRING, Field, Struct, schema_to_json
 from txlog.core.predicates import col
 from txlog.core.predicates.terms.predicate import bind
-from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet, validate_proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal, ReadSet, validate_proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.segment import LogSegment
 from txlog.core.versions.decisions.state import StateBuilder, TableState
@@ -54,14 +54,9 @@ def _state() -> TableState:
     return found.build(LogSegment(5, None))
 
 
-def built(builder: ProposalBuilder, **fields: Any) -> Proposal:
-    wanted: dict[str, Any] = {
-        "txn_id": "txn-1",
-        "now_ms": 99,
-        "isolation": Isolation.WRITE_SERIALIZABLE,
-        "operation": "MERGE",
-    }
-    proposal = builder.build(**(wanted | fields))
+def built(builder: ProposalBuilder, operation: str = "MERGE", **info: Any) -> Proposal:
+    isolation = Isolation.WRITE_SERIALIZABLE
+    proposal = builder.build(OperationInfo(operation, **info), txn_id="txn-1", now_ms=99, isolation=isolation)
     validate_proposal(proposal, append_only=False)
     return proposal
 

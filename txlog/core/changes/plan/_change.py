@@ -24,7 +24,7 @@ from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescrip
 from txlog.core.format.commit_file import Commit
 from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.result import WriteMetrics
@@ -185,18 +185,21 @@ class RowChange:
             self._declare_reads(builder, live)
         if commit.reads_table:
             builder.read_source(self._open_table.isolation(state, commit.isolation))
+        if not self._what.keeps_row_ids:
+            builder.give_new_row_ids()
         return builder.build(
+            OperationInfo(
+                self._what.name,
+                self._what.parameters(),
+                metrics=self._what.metrics(metrics),
+                user_metadata=commit.user_metadata,
+                fingerprint=commit.fingerprint,
+            ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state, commit.isolation),
-            operation=self._what.name,
-            parameters=self._what.parameters(),
-            metrics=self._what.metrics(metrics),
-            user_metadata=commit.user_metadata,
-            fingerprint=commit.fingerprint,
             is_reexecutable=options.is_reexecuted,
             is_tied_to_version=commit.read_version is not None,
-            keeps_row_ids=self._what.keeps_row_ids,
         )
 
     def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:

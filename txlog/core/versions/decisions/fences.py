@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from txlog.core.versions.decisions.proposal import Isolation, Proposal
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
 
 if TYPE_CHECKING:
     from txlog.core.format.commit_file import Commit
@@ -31,7 +31,10 @@ def fence(state: TableState, txn_ids: Sequence[str], *, txn_id: str, now_ms: int
     named = {_ONE: txn_ids[0]} if len(txn_ids) == 1 else {_MANY: orjson.dumps([*txn_ids]).decode()}
     isolation = Isolation.WRITE_SERIALIZABLE
     return ProposalBuilder(state).build(
-        txn_id=txn_id, now_ms=now_ms, isolation=isolation, operation=_OPERATION, parameters=named
+        OperationInfo(_OPERATION, named),
+        txn_id=txn_id,
+        now_ms=now_ms,
+        isolation=isolation,
     )
 
 

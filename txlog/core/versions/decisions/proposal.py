@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ROW_TRACKING_DOMAIN",
     "Isolation",
+    "OperationInfo",
     "Proposal",
     "ReadSet",
     "commit_bytes",
@@ -66,6 +67,21 @@ class Isolation(enum.Enum):
     """Such an order exists, but a concurrent blind append may count as later than its version."""
     SNAPSHOT = "SnapshotIsolation"
     """Rows that others add do not matter. Only for commits that move rows; a table cannot have this level."""
+
+
+class OperationInfo(msgspec.Struct, frozen=True):
+    """What the table's history says of a commit: the values of its ``commitInfo``.
+
+    ``operation`` is named as in Spark: WRITE, DELETE, UPDATE, MERGE, ... ``parameters`` are strings in Spark's form
+    (`operation_parameters` makes them), ``metrics`` numbers as strings. ``fingerprint`` identifies what the transaction
+    comes from, such as source offsets.
+    """
+
+    operation: str
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
+    metrics: Mapping[str, str] = msgspec.field(default_factory=dict)
+    user_metadata: str | None = None
+    fingerprint: str | None = None
 
 
 class ReadSet(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ and Remove File", "Add CDC File", "Action Reconciliation".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,7 +29,7 @@ from txlog.core.format.column_mapping import schema_of
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.properties import TableProperties
 from txlog.core.versions.decisions.definition_changes import is_same_definition, with_latest_marks
-from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal, ReadSet
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ProposalBuilder:
     """
 
     def __init__(self, state: TableState | None, *, data_change: bool = True) -> None:
-        self._state = state
+        self.state = state
         self._data_change = data_change
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
@@ -76,6 +76,7 @@ class ProposalBuilder:
         self._partitions: set[tuple[str | None, ...]] | None = None
         self._domains_read: set[str] = set()
         self._source: Isolation | None = None
+        self._keeps_row_ids = True
         self._reads_whole_tables = False
 
     # --- what the change does -----------------------------------------------------------------------------------
@@ -83,8 +84,8 @@ class ProposalBuilder:
     def define(self, metadata: Metadata | None, protocol: Protocol | None = None) -> None:
         """Set the table's metadata, its protocol, or both; None leaves one as it is. High-water marks of identity
         columns do not go back."""
-        if metadata is not None and self._state is not None:
-            metadata = with_latest_marks(metadata, self._state.metadata)
+        if metadata is not None and self.state is not None:
+            metadata = with_latest_marks(metadata, self.state.metadata)
         self._metadata = metadata or self._metadata
         self._protocol = protocol or self._protocol
 
@@ -158,6 +159,10 @@ class ProposalBuilder:
         """Whether this change added the file, so that the planned version does not have it."""
         found = self._files.get(canonical_path(file.path))
         return found is not None and found.before is None
+
+    def give_new_row_ids(self) -> None:
+        """Some updated or copied rows get other row ids, which a table that promises stable ids records."""
+        self._keeps_row_ids = False
 
     def change_data(self, *files: AddCDCFile) -> None:
         """Files with the row-level changes of this version; if there is one, all changes must be in such files."""
@@ -242,63 +247,52 @@ class ProposalBuilder:
 
     def build(
         self,
+        info: OperationInfo,
         *,
         txn_id: str,
         now_ms: int,
         isolation: Isolation,
-        operation: str,
-        parameters: Mapping[str, str] | None = None,
-        metrics: Mapping[str, str] | None = None,
-        user_metadata: str | None = None,
-        fingerprint: str | None = None,
         is_reexecutable: bool = False,
         is_tied_to_version: bool = False,
-        keeps_row_ids: bool = True,
     ) -> Proposal:
         """The transaction as one proposal.
 
         Args:
+            info: What history says of it.
             txn_id: The id of the logical transaction; the same for every attempt and every re-execution.
             now_ms: The time of removed files and recorded applications, ms since the epoch.
             isolation: The level for the check against concurrent commits.
-            operation: commitInfo's ``operation`` as Spark names it: WRITE, DELETE, UPDATE, MERGE, ...
-            parameters: commitInfo's ``operationParameters``; see `proposal.operation_parameters`.
-            metrics: commitInfo's ``operationMetrics``, numbers as strings.
-            user_metadata: commitInfo's ``userMetadata``.
-            fingerprint: Identifies what the transaction comes from, such as source offsets; kept in the commit.
             is_reexecutable: Whether a plan made this change, and can make another one for a newer version.
             is_tied_to_version: Whether the caller named the version that this change comes from.
-            keeps_row_ids: Whether every updated or copied row kept its row id (true without such rows too). Recorded in
-                a table that promises stable ids.
 
         Raises:
             InvalidInputError: The transaction creates a table and sets no metadata.
         """
-        if self._state is not None:
-            schema, partition_columns = self._state.schema, self._state.partition_columns
+        if self.state is not None:
+            schema, partition_columns = self.state.schema, self.state.partition_columns
         elif self._metadata is not None:
             schema, partition_columns = schema_of(self._metadata), self._metadata.partition_columns
         else:
             raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
         return Proposal(
             txn_id=txn_id,
-            read_version=self._state.version if self._state else -1,
+            read_version=self.state.version if self.state else -1,
             actions=self._actions(now_ms),
             read_set=self._read_set(),
             isolation=isolation,
-            operation=operation,
+            operation=info.operation,
             schema=schema,
             partition_columns=partition_columns,
-            operation_parameters=dict(parameters or {}),
-            operation_metrics=dict(metrics or {}),
-            user_metadata=user_metadata,
-            fingerprint=fingerprint,
+            operation_parameters=dict(info.parameters),
+            operation_metrics=dict(info.metrics),
+            user_metadata=info.user_metadata,
+            fingerprint=info.fingerprint,
             adds_are_new=self._adds_are_new,
             is_reexecutable=is_reexecutable,
             is_tied_to_version=is_tied_to_version,
-            tags=self._tags(keeps_row_ids=keeps_row_ids),
-            planned_on=self._state.metadata if self._state else None,
-            planned_protocol=self._state.protocol if self._state else None,
+            tags=self._tags(),
+            planned_on=self.state.metadata if self.state else None,
+            planned_protocol=self.state.protocol if self.state else None,
         )
 
     def _read_set(self) -> ReadSet:
@@ -312,30 +306,30 @@ class ProposalBuilder:
             source=self._source,
         )
 
-    def _tags(self, *, keeps_row_ids: bool) -> dict[str, str]:
+    def _tags(self) -> dict[str, str]:
         """commitInfo's ``tags``: PROTOCOL.md, "Row Tracking". By another one, Spark's writers go on after a commit that
         changes nothing of the definition but high-water marks."""
         if self._metadata is not None:
             properties = TableProperties.of(self._metadata.configuration)
-        elif self._state is not None:
-            properties = self._state.properties
+        elif self.state is not None:
+            properties = self.state.properties
         else:
             return {}
         tags = {}
         if properties.enable_row_tracking:
-            tags["delta.rowTracking.preserved"] = "true" if keeps_row_ids else "false"
-        if self._metadata is not None and self._state is not None and self._protocol is None:
-            before = self._state.metadata
+            tags["delta.rowTracking.preserved"] = "true" if self._keeps_row_ids else "false"
+        if self._metadata is not None and self.state is not None and self._protocol is None:
+            before = self.state.metadata
             if before != self._metadata and is_same_definition(before, self._metadata):
                 tags[_IDENTITY_TAG] = "true"
         return tags
 
     def _actions(self, now_ms: int) -> tuple[Action, ...]:
         """Definition first, then applications, then removes before adds, then change data."""
-        if self._state is not None and self._state.in_commit_timestamp_ms is not None:
+        if self.state is not None and self.state.in_commit_timestamp_ms is not None:
             # If a clock is behind, a file must not be removed before the version that has it: it would expire too
             # early.
-            now_ms = max(now_ms, self._state.in_commit_timestamp_ms)
+            now_ms = max(now_ms, self.state.in_commit_timestamp_ms)
         removes: list[RemoveFile] = []
         adds: list[AddFile] = []
         for file in self._files.values():
