@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from passed_functions import frames_at_put, warm_table
+from passed_functions import OPERATIONS, frames_at_put, functions_passed, warm_table
 
 MAX = 10
+FUNCTIONS_MAX = 390
 
 
 def test_the_put_of_a_warm_append_is_at_most_ten_calls_deep(tmp_path: Path) -> None:
@@ -14,3 +15,12 @@ def test_the_put_of_a_warm_append_is_at_most_ten_calls_deep(tmp_path: Path) -> N
     stack = [code.co_name for code in frames_at_put(table)]
     assert (stack[1], stack[-1]) == ("append", "put_if_absent"), stack
     assert len(stack) <= MAX, f"a function that only passes on is one too many: {stack}"
+
+
+def test_a_warm_append_passes_few_functions_and_does_not_check_its_own_files_as_those_of_others(tmp_path: Path) -> None:
+    table = warm_table(str(tmp_path))
+    functions_passed(OPERATIONS["append"], table)  # what is imported on first use is no part of the path
+    passed = functions_passed(OPERATIONS["append"], table)
+    table._open_table.post_commit.drain()
+    assert "validate_committables" not in {code.co_name for code in passed}
+    assert len(passed) <= FUNCTIONS_MAX

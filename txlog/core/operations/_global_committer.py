@@ -100,13 +100,13 @@ class GlobalCommitter:
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
         if a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
         """
+        self.validate(job, committables)
         return self._open_table.run(self.steps(job, committables, unsent))
 
     def steps(
         self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None = None
     ) -> Steps[WriteResult]:
-        """As `commit`."""
-        self.validate(job, committables)
+        """As `commit`, for committables that the caller has made or validated."""
         if job.creates_table:
             return (yield from self._create(job, committables, unsent))
         state = self._planning_state(job)

@@ -74,7 +74,8 @@ def plan_write(
         state = open_table.log.state_at(options.commit.read_version)
     open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
-        _check_removable(state, options)
+        if options.mode != "append":
+            _check_removable(state, options)
         _check_partitioning(open_table, state, options)
         if options.properties:
             _check_same_properties(state, options.properties)
@@ -336,8 +337,6 @@ def _check_removable(state: TableState, options: WriteOptions) -> None:
 
     An overwrite that landed before the table became append-only is a replay and gets its answer.
     """
-    if options.mode == "append":
-        return
     app_id, checkpoint_id = options.commit.transaction or ("", 0)
     last = state.transaction_version(app_id)
     if last is None or checkpoint_id > last:
